@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` do everything on a machine with Python 3.11, g++ and cmake.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CPP_BUILD ?= build/cpp
+JOBS ?= $(shell nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# The command line's tables are read by tests: no colours, whatever the caller's terminal.
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
+
+.PHONY: demo test test-python test-cpp lint bench soak clean setup-ci install install-test
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "error: python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	$(PIP) install --upgrade pip
+
+$(VENV)/.build-needs: $(BIN)/python Makefile
+	$(PIP) install $(BUILD_NEEDS)
+	@touch $@
+
+# The editable install rebuilds what changed in C++ and nothing else.
+install: $(VENV)/.build-needs
+	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[sim]'
+
+install-test: $(VENV)/.build-needs
+	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[test]'
+
+demo: install
+	$(BIN)/koord simulate openb \
+	  --nodes examples/openb/openb_node_list_gpu_node.csv --pods examples/openb/openb_pod_list_default.csv \
+	  --policy random,dotprod,clustering,packing,bestfit,fgd,koord --seeds 42-51 --report reports/openb
+
+test: test-python test-cpp
+
+test-python: install-test
+	$(BIN)/python -m pytest -n $(JOBS) -q
+
+test-cpp:
+	cmake -S . -B $(CPP_BUILD) -DKOORD_TESTS=ON -DKOORD_BENCH=ON -DKOORD_WERROR=ON >/dev/null
+	cmake --build $(CPP_BUILD)
+	ctest --test-dir $(CPP_BUILD) --output-on-failure
+
+lint: install-test
+	$(PIP) install '.[lint]' --no-build-isolation --no-deps
+	.ci/lint
+
+bench: install-test
+	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider
+
+clean:
+	rm -rf build dist reports $(VENV)

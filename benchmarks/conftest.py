@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``gate`` fixture and the table printed at the end.
+
+Ours is timed by pytest-benchmark too, so that its calibrated statistics and ``--benchmark-compare``
+serve; the ratio goes into ``extra_info`` and is what gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.ratio import Ratio, compare
+
+_ROWS: list[tuple[str, Ratio, float]] = []
+
+Gate = Callable[[str, Callable[[], object], Callable[[], object], float], Ratio]
+
+
+@pytest.fixture
+def gate(benchmark) -> Gate:  # type: ignore[no-untyped-def]
+    def check(
+        name: str, ours: Callable[[], object], reference: Callable[[], object], at_least: float
+    ) -> Ratio:
+        """Fails unless ours is at least so many times as fast as the reference."""
+        ratio = compare(ours, reference)
+        benchmark.extra_info.update(
+            name=name, times_faster=ratio.times_faster, reference_seconds=ratio.reference_seconds
+        )
+        benchmark.pedantic(ours, rounds=5, warmup_rounds=1)
+        _ROWS.append((name, ratio, at_least))
+        assert ratio.times_faster >= at_least, (
+            f"{name}: {ratio.times_faster:.2f}x the reference, gate {at_least}x"
+        )
+        return ratio
+
+    return check
+
+
+def pytest_terminal_summary(terminalreporter) -> None:  # type: ignore[no-untyped-def]
+    if not _ROWS:
+        return
+    terminalreporter.section("ratios (reference / ours, same run)")
+    for name, ratio, at_least in _ROWS:
+        terminalreporter.write_line(
+            f"{name:<48} ours {_human(ratio.ours_seconds):>9}  reference "
+            f"{_human(ratio.reference_seconds):>9}  {ratio.times_faster:8.2f}x  gate {at_least}x"
+        )
+
+
+def _human(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.2f} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings.hpp"
+
+namespace koord::python {
+
+void register_numa(pybind11::module_&) {}
+
+}  // namespace koord::python

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that a user can cause: one line with object, field, value and what would be right."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+SHOWN_CHARACTERS = 80
+
+
+class Code(StrEnum):
+    """Stable names of failures; the same words are condition and event reasons."""
+
+    INVALID = "Invalid"
+    NOT_FOUND = "NotFound"
+    UNREADABLE = "Unreadable"
+    UNSUPPORTED = "Unsupported"
+    MISSING_EXTRA = "MissingExtra"
+    CORRUPT_STATE = "CorruptState"
+
+
+class KoordError(Exception):
+    """A failure that is the input's, not the program's.
+
+    Args:
+        object_name: what was being read, e.g. ``nodes.csv:12`` or ``NodeSLO node-001``.
+        field: path of the field inside the object, ``""`` for the object itself.
+        value: the offending value; shown cut to 80 characters, control characters escaped.
+        expected: what would be right, as a noun phrase.
+        code: stable code, see :class:`Code`.
+    """
+
+    exit_status = 2
+
+    def __init__(
+        self,
+        object_name: str,
+        field: str,
+        value: object,
+        expected: str,
+        code: Code = Code.INVALID,
+    ) -> None:
+        self.object_name = object_name
+        self.field = field
+        self.value = value
+        self.expected = expected
+        self.code = code
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        where = ": ".join(part for part in (self.object_name, self.field) if part)
+        return f"{where}: got {shown(self.value)}, expected {self.expected}"
+
+    @classmethod
+    def wrap(cls, object_name: str, field: str, error: Exception) -> Self:
+        """Names the object for a ValueError, KeyError or OSError that a kernel raised.
+
+        Kernels know the value and what is right, not which file it came from; they attach both as
+        ``koord_value`` and ``koord_expected``. Errors from elsewhere keep their own text.
+        """
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            return cls(object_name, field, error.filename or object_name,
+                       f"something readable ({reason})", Code.UNREADABLE)  # fmt: skip
+        code = Code.NOT_FOUND if isinstance(error, KeyError) else Code.INVALID
+        value: object = getattr(error, "koord_value", None)
+        expected: str | None = getattr(error, "koord_expected", None)
+        if expected is None:
+            return cls(object_name, field, _first_line(error), "a valid value", code)
+        inner: str = getattr(error, "koord_field", "")
+        named = ": ".join(part for part in (field, inner) if part)
+        return cls(object_name, named, value, expected, code)
+
+
+class MissingExtraError(KoordError):
+    """A verb needs packages that an extra installs."""
+
+    exit_status = 1
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"package {package}", "", "no such package", f"it from pip install 'koord[{extra}]'",
+            Code.MISSING_EXTRA,
+        )  # fmt: skip
+
+
+def shown(value: object) -> str:
+    """A value as it appears in a message: quoted if text, one line, at most 80 characters."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """The known word that a mistyped one most likely meant, or None."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    by_lower = {name.lower(): name for name in known}
+    return by_lower[found[0]] if found else None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prometheus metrics: a registry of its own for every component, since many share one process.
+
+``prometheus-client`` comes with the extras. Where it is missing, and for code that is embedded
+without it, :func:`registry` gives a registry whose metrics accept everything and keep nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Metric(Protocol):
+    """What a component does to a metric; the methods that fit its kind have an effect."""
+
+    def labels(self, *values: str) -> Metric:
+        """The child with these label values, in the order of the declaration."""
+        ...
+
+    def inc(self, amount: float = 1) -> None:
+        """Adds to a counter or gauge."""
+        ...
+
+    def set(self, value: float) -> None:
+        """Sets a gauge."""
+        ...
+
+    def observe(self, amount: float) -> None:
+        """Adds a sample to a histogram."""
+        ...
+
+
+class Registry(Protocol):
+    """The metrics of one component. Names are given whole, in the original's form or as
+    ``koord_<component>_...``.
+    """
+
+    def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
+        """A number that only grows."""
+        ...
+
+    def gauge(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
+        """A number that goes both ways."""
+        ...
+
+    def histogram(
+        self, name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
+    ) -> Metric:
+        """Samples in buckets, for durations in seconds."""
+        ...
+
+    def expose(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        ...
+
+
+def registry() -> Registry:
+    """A new registry: Prometheus' own where the package is there, else one that keeps nothing."""
+    try:
+        import prometheus_client
+    except ModuleNotFoundError:
+        return _NullRegistry()
+    return _PrometheusRegistry(prometheus_client)
+
+
+class _PrometheusRegistry:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._registry = client.CollectorRegistry()
+
+    def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
+        metric: Metric = self._client.Counter(name, doc, labels, registry=self._registry)
+        return metric
+
+    def gauge(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
+        metric: Metric = self._client.Gauge(name, doc, labels, registry=self._registry)
+        return metric
+
+    def histogram(
+        self, name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
+    ) -> Metric:
+        chosen = {"buckets": tuple(buckets)} if buckets else {}
+        metric: Metric = self._client.Histogram(
+            name, doc, labels, registry=self._registry, **chosen
+        )
+        return metric
+
+    def expose(self) -> bytes:
+        text: bytes = self._client.generate_latest(self._registry)
+        return text
+
+
+class _NullMetric:
+    def labels(self, *values: str) -> Metric:
+        del values
+        return self
+
+    def inc(self, amount: float = 1) -> None:
+        del amount
+
+    def set(self, value: float) -> None:
+        del value
+
+    def observe(self, amount: float) -> None:
+        del amount
+
+
+class _NullRegistry:
+    def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
+        del name, doc, labels
+        return _NullMetric()
+
+    gauge = counter
+
+    def histogram(
+        self, name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
+    ) -> Metric:
+        del name, doc, labels, buckets
+        return _NullMetric()
+
+    def expose(self) -> bytes:
+        return b""

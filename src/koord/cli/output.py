@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every verb shares: where output goes, in which form, and how a failure is shown.
+
+Data goes to standard output and nothing else does; progress, hints and errors go to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class Format(StrEnum):
+    """The forms of ``-o``."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    Format, typer.Option("--output", "-o", help="text for people, json for scripts")
+]
+
+
+def stdout() -> Console:
+    """A console on standard output; without colour and folding when it is not a terminal."""
+    console = Console(file=sys.stdout, highlight=False)
+    # A table that is piped keeps its columns: a script sees every word on its own line.
+    return console if console.is_terminal else Console(file=sys.stdout, highlight=False, width=200)
+
+
+def print_json(value: object) -> None:
+    """One JSON document, keys in the order given, on standard output."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
+    """A plain table; columns whose cells are all numbers align right."""
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
+    for index, name in enumerate(columns):
+        numeric = all(_is_number(row[index]) for row in rows) and bool(rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    stdout().print(table)
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error for anything that takes over a second; silent when piped.
+
+    Yields:
+        A function that moves the bar forward by so many steps.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.rstrip("%").replace(" ", "") or "x")
+    except ValueError:
+        return text in ("", "-")
+    return True

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord quota``."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer()
+
+
+@app.callback()
+def group() -> None:
+    """Verbs of this group."""

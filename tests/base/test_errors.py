@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from koord.base.errors import Code, KoordError, nearest, shown
+
+
+def test_a_message_names_object_field_value_and_what_is_right() -> None:
+    error = KoordError("nodes.csv:12", "cpu_milli", "abc", "an integer >= 0")
+    assert str(error) == "nodes.csv:12: cpu_milli: got 'abc', expected an integer >= 0"
+    assert error.exit_status == 2
+
+
+def test_a_message_is_one_line_however_long_the_value() -> None:
+    assert shown("a\nb" + "x" * 500).count("\n") == 0
+    assert len(shown("x" * 500)) == 80
+    assert shown(b"\xff") == r"'\\xff'"
+
+
+def test_wrap_keeps_what_the_kernel_knew() -> None:
+    inner = ValueError("cpu list: got 'x', expected ids")
+    inner.koord_field, inner.koord_value, inner.koord_expected = "cpu list", "x", "ids"  # type: ignore[attr-defined]
+    wrapped = KoordError.wrap("--taken", "", inner)
+    assert str(wrapped) == "--taken: cpu list: got 'x', expected ids"
+    assert wrapped.code is Code.INVALID
+
+
+def test_wrap_of_a_system_error_names_the_path() -> None:
+    wrapped = KoordError.wrap("--root", "", FileNotFoundError(2, "No such file", "/x"))
+    assert str(wrapped) == "--root: got '/x', expected something readable (No such file)"
+    assert wrapped.code is Code.UNREADABLE
+
+
+@pytest.mark.parametrize(("word", "want"), [("cpusupress", "CPUSuppress"), ("zzz", None)])
+def test_nearest(word: str, want: str | None) -> None:
+    assert nearest(word, ["CPUSuppress", "CPUBurst"]) == want

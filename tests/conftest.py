@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles of the property tests, and the reference data that lies beside the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+# Derandomised: a failure seen once is seen again. `make soak` explores with fresh seeds.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", max_examples=200, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=2000, derandomize=True, **_COMMON)
+settings.register_profile("soak", max_examples=50_000, **_COMMON)
+settings.load_profile(os.environ.get("KOORD_PROFILE", "ci" if IN_CI else "dev"))
+
+
+def _reference_data() -> Path | None:
+    named = os.environ.get("KOORD_REFERENCE_DATA")
+    path = Path(named) if named else ROOT.parent / "shared"
+    return path if path.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def reference_data() -> Path:
+    """The folder of reference data; a test that needs it skips where there is none, fails in CI."""
+    path = _reference_data()
+    if path is None:
+        reason = "KOORD_REFERENCE_DATA is not set and ../shared does not exist"
+        if IN_CI:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
