@@ -6,7 +6,6 @@ BIN := $(VENV)/bin
 CPP_BUILD ?= build/cpp
 JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
-# The command line's tables are read by tests: no colours, whatever the caller's terminal.
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
@@ -47,11 +46,20 @@ test-cpp:
 	ctest --test-dir $(CPP_BUILD) --output-on-failure
 
 lint: install-test
-	$(PIP) install '.[lint]' --no-build-isolation --no-deps
-	.ci/lint
+	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[lint]'
+	BIN=$(BIN) .ci/lint
 
-bench: install-test
+bench: install-test test-cpp
 	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider
+	$(CPP_BUILD)/cpp/bench/koord_bench
 
 clean:
 	rm -rf build dist reports $(VENV)
+
+# Long random histories and fuzzing with fresh seeds; a failure prints how to replay it.
+soak: install-test
+	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator
+
+setup-ci:
+	@packages=$$(grep -v '^#' packages.txt); \
+	  if [ -n "$$packages" ]; then apt-get update && apt-get install -y --no-install-recommends $$packages; fi

@@ -71,7 +71,7 @@ def decode_fields(kind: type[T], body: dict[str, Any], object_name: str) -> T:
     except msgspec.ValidationError as error:
         text, _, where = str(error).partition(" - at `$")
         where = where.strip("`.")
-        expected = text.lower().removeprefix("expected ")
+        expected = text.lower().removeprefix("expected ").partition(", got")[0]
         raise KoordError(object_name, where or "document", _at(body, where), expected) from None
 
 
