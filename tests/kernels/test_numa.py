@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -401,33 +402,36 @@ def test_admit_equals_the_model(
 
 RESOURCES = ("cpu", "memory", "hugepages-2Mi")
 
-
-@st.composite
-def tables(draw: st.DrawFn, zones: int, lowest: int = 0) -> dict[int, dict[str, int]]:
-    amounts = st.one_of(st.just(0), st.integers(lowest, 9), st.integers(lowest, 90))
-    table: dict[int, dict[str, int]] = {}
-    for zone in range(zones):
-        row = {name: draw(amounts) for name in RESOURCES if draw(st.integers(0, 4))}
-        table[zone] = {name: n * 500 if name == "cpu" else n for name, n in row.items()}
-    return table
+# Tables are filled from a seed: drawing every amount would take most of the tests' time.
+seeds = st.integers(0, 2**32 - 1).map(random.Random)
 
 
-@st.composite
-def requests(draw: st.DrawFn) -> dict[str, int]:
-    names = draw(st.lists(st.sampled_from([*RESOURCES, "other"]), unique=True, max_size=3))
-    amounts = st.integers(0, 24)
-    return {n: draw(amounts) * 500 if n == "cpu" else draw(amounts) for n in names}
+def table_of(rng: random.Random, zones: int, lowest: int = 0) -> dict[int, dict[str, int]]:
+    def amount() -> int:
+        return rng.choice([0, rng.randint(lowest, 9), rng.randint(lowest, 90)])
+
+    return {
+        zone: {
+            name: amount() * (500 if name == "cpu" else 1)
+            for name in RESOURCES
+            if rng.random() < 0.8
+        }
+        for zone in range(zones)
+    }
 
 
-@st.composite
-def bindings(draw: st.DrawFn, zones: int, needed: int) -> model.Binding | None:
-    if draw(st.booleans()):
+def requests_of(rng: random.Random) -> dict[str, int]:
+    names = rng.sample([*RESOURCES, "other"], rng.randint(0, 3))
+    return {name: rng.randint(0, 24) * (500 if name == "cpu" else 1) for name in names}
+
+
+def binding_of(rng: random.Random, zones: int, needed: int) -> model.Binding | None:
+    if rng.random() < 0.4:
         return None
-    threads = draw(st.sampled_from([1, 2, 2, 4]))
-    full_cores = draw(st.booleans())
-    required = draw(st.booleans())
+    threads = rng.choice([1, 2, 2, 4])
+    full_cores, required = rng.random() < 0.5, rng.random() < 0.5
     step = threads if required and full_cores else 1
-    bindable = {zone: draw(st.integers(0, 6)) * step for zone in range(zones)}
+    bindable = {zone: rng.randint(0, 6) * step for zone in range(zones)}
     return model.Binding(needed, bindable, required, full_cores, threads)
 
 
@@ -437,47 +441,41 @@ def bound(binding: model.Binding | None) -> numa.CpuBinding | None:
     )
 
 
-@given(st.data())
-def test_distribution_equals_the_model(data: st.DataObject) -> None:
-    zones = data.draw(st.integers(1, 4))
-    free = data.draw(tables(zones))
-    wanted = data.draw(requests())
-    binding = data.draw(bindings(zones, 4))
-    mask = data.draw(st.integers(1, (1 << zones) - 1))
+@given(seeds)
+def test_distribution_equals_the_model(rng: random.Random) -> None:
+    zones = rng.randint(1, 4)
+    free, wanted, binding = table_of(rng, zones), requests_of(rng), binding_of(rng, zones, 4)
+    mask = rng.randint(1, (1 << zones) - 1)
     ids = [zone for zone in range(zones) if mask >> zone & 1]
     got = numa.distribute(free, wanted, ids, cpus=bound(binding))
-    given, missing = model.distribute(free, wanted, mask, binding)
-    assert got.by_zone == given
+    by_zone, missing = model.distribute(free, wanted, mask, binding)
+    assert got.by_zone == by_zone
     assert list(got.insufficient) == missing
 
 
-@given(st.data())
-def test_available_equals_the_model(data: st.DataObject) -> None:
-    zones = data.draw(st.integers(1, 3))
-    total, used, back = (data.draw(tables(zones, low)) for low in (-5, 0, 0))
-    used = {zone: row for zone, row in used.items() if data.draw(st.booleans())}
-    cpus = {zone: data.draw(st.integers(0, 9)) for zone in range(zones)}
-    ratio = data.draw(st.sampled_from([0.0, 1.0, 1.01, 1.5, math.pi]))
+@given(seeds)
+def test_available_equals_the_model(rng: random.Random) -> None:
+    zones = rng.randint(1, 3)
+    total, used, back = (table_of(rng, zones, low) for low in (-5, 0, 0))
+    used = {zone: row for zone, row in used.items() if rng.random() < 0.7}
+    cpus = {zone: rng.randint(0, 9) for zone in range(zones)}
+    ratio = rng.choice([0.0, 1.0, 1.01, 1.5, math.pi])
     got = numa.available(total, used, reusable=back, bound_cpus=cpus, cpu_ratio=ratio)
     assert got == model.available(total, used, back, cpus, ratio)
 
 
-@given(st.data())
-def test_hints_equal_a_trial_allocation_per_mask(data: st.DataObject) -> None:
-    zones = data.draw(st.integers(1, 4))
-    total = data.draw(tables(zones, -1))
-    free = data.draw(tables(zones))
-    wanted = data.draw(requests())
+@given(seeds)
+def test_hints_equal_a_trial_allocation_per_mask(rng: random.Random) -> None:
+    zones = rng.randint(1, 4)
+    total, free, wanted = table_of(rng, zones, -1), table_of(rng, zones), requests_of(rng)
     needed = wanted.get("cpu", 2000) // 1000
     pools = [
-        (data.draw(tables(zones)) if data.draw(st.booleans()) else free,
-         data.draw(bindings(zones, needed)))
-        for _ in range(data.draw(st.integers(1, 2)))
-    ]  # fmt: skip
-    most = data.draw(st.booleans())
+        (rng.choice([free, table_of(rng, zones)]), binding_of(rng, zones, needed))
+        for _ in range(rng.randint(1, 2))
+    ]
     weights = {"cpu": 1, "memory": 2, "hugepages-2Mi": 1}
-    policy = data.draw(st.sampled_from(list(TopologyPolicy)))
-    strategy = numa.Strategy.MOST_ALLOCATED if most else numa.Strategy.LEAST_ALLOCATED
+    policy = rng.choice(list(TopologyPolicy))
+    strategy = rng.choice(list(numa.Strategy))
     got = numa.generate_hints(
         total,
         free,
@@ -486,6 +484,7 @@ def test_hints_equal_a_trial_allocation_per_mask(data: st.DataObject) -> None:
         pools=[numa.Pool(table, bound(binding)) for table, binding in pools],
         scorer=numa.Scorer(strategy, weights),
     )
+    most = strategy == numa.Strategy.MOST_ALLOCATED
     restricted = policy == TopologyPolicy.RESTRICTED
     want = model.generate_hints(total, free, wanted, pools, (most, weights), restricted)
     assert {name: [plain(h) for h in row] for name, row in got.items()} == {
