@@ -26,11 +26,11 @@ def both_lists(zones: int, preferred_up_to: int) -> tuple[numa.HintList, list[mo
 @pytest.mark.parametrize(
     ("zones", "resources", "preferred_up_to", "at_least"),
     [
-        (2, 2, 2, 3.0),
-        (4, 2, 4, 60.0),
-        (4, 3, 4, 600.0),
-        (6, 2, 6, 500.0),
-        (6, 2, 0, 100.0),
+        (2, 2, 2, 2.5),
+        (4, 2, 4, 50.0),
+        (4, 3, 4, 500.0),
+        (6, 2, 6, 600.0),
+        (6, 2, 0, 300.0),
     ],
 )
 def test_merge(
@@ -64,7 +64,7 @@ def hint_calls(zones: int) -> tuple[Callable[[], object], Callable[[], object]]:
     )
 
 
-@pytest.mark.parametrize(("zones", "at_least"), [(2, 1.5), (8, 30.0)])
+@pytest.mark.parametrize(("zones", "at_least"), [(2, 1.5), (8, 40.0)])
 def test_hints(gate: Gate, zones: int, at_least: float) -> None:
     ours, reference = hint_calls(zones)
     gate(f"numa hints, {zones} zones, bound cpus", ours, reference, at_least)

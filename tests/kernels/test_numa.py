@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -333,77 +334,90 @@ def test_zone_status(single: int, shared: int, status: str) -> None:
 # --- properties against the model ----------------------------------------------------------------
 
 
-@st.composite
-def hints(draw: st.DrawFn, zones: int) -> Hint:
+# Cases are made from a seed: drawing every flag and amount would take most of the tests' time.
+seeds = st.integers(0, 2**32 - 1).map(random.Random)
+
+
+def hint_of(rng: random.Random, zones: int, preferred: float) -> Hint:
     # Few values, so that ties, repeated masks and repeated scores are common.
-    affinity = draw(st.one_of(st.none(), st.integers(0, (1 << zones) - 1), st.integers(0, 31)))
-    flags = draw(st.integers(0, 7))
-    return Hint(affinity, flags & 3 != 0, flags == 7, draw(st.integers(-1, 3)))
+    affinity = rng.choice([None, rng.randrange(1 << zones), rng.randrange(1 << zones)])
+    return Hint(affinity, rng.random() < preferred, rng.random() < 0.15, rng.randint(-1, 3))
 
 
-@st.composite
-def merges(draw: st.DrawFn) -> tuple[int, list[list[Hint]], list[str]]:
-    zones = draw(st.integers(1, 4))
-    longest = draw(st.sampled_from([2, 4, 6]))
-    few = st.lists(hints(zones), min_size=1, max_size=longest)
-    lists = draw(st.lists(st.one_of(few, few, few, st.just([])), max_size=3))
-    statuses = st.sampled_from(["idle", "shared", "single"])
-    return zones, lists, draw(st.lists(statuses, min_size=zones, max_size=zones))
+@dataclass
+class Case:
+    zones: int
+    lists: list[list[Hint]]
+    statuses: list[str]
+    exclusive: Exclusive
+
+    @property
+    def everything(self) -> int:
+        return (1 << self.zones) - 1
+
+    def by_zone(self) -> dict[int, ZoneStatus]:
+        return {zone: ZoneStatus(status) for zone, status in enumerate(self.statuses)}
 
 
-@given(merges(), st.booleans())
-def test_merge_equals_trying_every_combination(
-    case: tuple[int, list[list[Hint]], list[str]], required: bool
-) -> None:
-    zones, lists, statuses = case
+def case_of(rng: random.Random) -> Case:
+    zones, longest, preferred = rng.randint(1, 4), rng.choice([2, 4, 6]), rng.choice([0.1, 0.6, 1])
+    lists = [
+        [hint_of(rng, zones, preferred) for _ in range(rng.randint(rng.random() > 0.1, longest))]
+        for _ in range(rng.randint(0, 3))
+    ]
+    statuses = rng.choices(["idle", "shared", "single"], k=zones)
+    return Case(zones, lists, statuses, rng.choice([Exclusive.NONE, Exclusive.REQUIRED]))
+
+
+def modelled(row: list[Hint]) -> list[model.Hint]:
+    return [model.Hint(h.affinity, h.preferred, h.unsatisfied, h.score) for h in row]
+
+
+@given(seeds)
+def test_merge_equals_trying_every_combination(rng: random.Random) -> None:
+    case = case_of(rng)
+    # Masks may name zones that the machine does not have.
+    for row in case.lists:
+        if row and row[0].affinity and rng.random() < 0.2:
+            row[0] = replace(row[0], affinity=row[0].affinity | 1 << 40)
     got = numa.merge(
-        Zones(range(zones)),
-        lists,
-        exclusive=Exclusive.REQUIRED if required else Exclusive.NONE,
-        statuses={zone: ZoneStatus(status) for zone, status in enumerate(statuses)},
+        Zones(range(case.zones)), case.lists, exclusive=case.exclusive, statuses=case.by_zone()
     )
-    modelled = [[model.Hint(*plain(hint)) for hint in row] for row in lists]
-    want = model.merge((1 << zones) - 1, modelled, required, statuses)
+    want = model.merge(
+        case.everything,
+        [modelled(row) for row in case.lists],
+        case.exclusive == Exclusive.REQUIRED,
+        case.statuses,
+    )
     assert plain(got) == (want.affinity, want.preferred, want.unsatisfied, want.score)
 
 
-@given(merges(), st.sampled_from(list(TopologyPolicy)), st.data())
-def test_admit_equals_the_model(
-    case: tuple[int, list[list[Hint]], list[str]], policy: TopologyPolicy, data: st.DataObject
-) -> None:
-    zones, lists, statuses = case
-    names = ["memory", "cpu", "example.com/gpu"]
-    provider: dict[str, list[Hint] | None] = dict(zip(names, lists, strict=False))
-    if data.draw(st.booleans()):
+@given(seeds)
+def test_admit_equals_the_model(rng: random.Random) -> None:
+    case, policy = case_of(rng), rng.choice(list(TopologyPolicy))
+    provider: dict[str, list[Hint] | None] = {}
+    provider.update(zip(["memory", "cpu", "example.com/gpu"], case.lists, strict=False))
+    if rng.random() < 0.3:
         provider["hugepages-2Mi"] = None
-    # Masks of messages stay within the machine's zones.
-    for row in lists:
-        row[:] = [
-            Hint(h.affinity and h.affinity & ((1 << zones) - 1), *plain(h)[1:])  # type: ignore[arg-type]
-            for h in row
-        ]
     got = numa.admit(
         policy,
-        Zones(range(zones)),
+        Zones(range(case.zones)),
         [numa.Provider(provider), numa.Provider()],
-        exclusive=Exclusive.REQUIRED,
-        statuses={zone: ZoneStatus(status) for zone, status in enumerate(statuses)},
+        exclusive=case.exclusive,
+        statuses=case.by_zone(),
     )
-    modelled = {
-        name: None if row is None else [model.Hint(*plain(hint)) for hint in row]  # type: ignore[arg-type]
-        for name, row in provider.items()
-    }
-    hint, admitted, reasons = model.admit(
-        str(policy), (1 << zones) - 1, [modelled, {}], True, statuses
+    want, admitted, reasons = model.admit(
+        str(policy),
+        case.everything,
+        [{name: row and modelled(row) for name, row in provider.items()}, {}],
+        case.exclusive == Exclusive.REQUIRED,
+        case.statuses,
     )
     assert (got.admitted, got.reasons) == (admitted, reasons)
-    assert plain(got.hint) == (hint.affinity, hint.preferred, hint.unsatisfied, hint.score)
+    assert plain(got.hint) == (want.affinity, want.preferred, want.unsatisfied, want.score)
 
 
 RESOURCES = ("cpu", "memory", "hugepages-2Mi")
-
-# Tables are filled from a seed: drawing every amount would take most of the tests' time.
-seeds = st.integers(0, 2**32 - 1).map(random.Random)
 
 
 def table_of(rng: random.Random, zones: int, lowest: int = 0) -> dict[int, dict[str, int]]:
@@ -560,15 +574,17 @@ def test_policy_names_fuzzed(name: str) -> None:
         assert one_line(lambda parse=parse: parse(name))
 
 
-@given(
-    st.dictionaries(
-        st.integers(-2, 70) | st.integers(),
-        st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(), max_size=2),
-        max_size=4,
-    ),
-    st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(), max_size=2),
-)
-def test_tables_fuzzed(table: Any, wanted: Any) -> None:
+def wild(rng: random.Random) -> int:
+    return rng.choice([0, rng.randint(-3, 70), rng.randint(-(2**40), 2**40), rng.getrandbits(70)])
+
+
+@given(seeds)
+def test_tables_fuzzed(rng: random.Random) -> None:
+    def row() -> dict[str, int]:
+        return {name: wild(rng) for name in RESOURCES if rng.random() < 0.6}
+
+    zone = (lambda: wild(rng)) if rng.random() < 0.3 else (lambda: rng.randint(0, 5))
+    table, wanted = {zone(): row() for _ in range(rng.randint(0, 4))}, row()
     for call in (
         lambda: numa.available(table, table),
         lambda: numa.distribute(table, wanted, list(table)),
