@@ -278,8 +278,7 @@ class PlainMerge {
   int size_ = 0;                     // zones of the class
   std::vector<MaskTable> prefixes_;  // by list: the distinct intersections of the lists before it
   std::vector<Leaf> leaves_;
-  std::vector<std::uint32_t>
-      sieve_;  // indexes of leaves that are in the class, rewritten by prefix
+  std::vector<std::uint32_t> sieve_;  // indexes of the leaves in the class, for one prefix
 };
 
 std::optional<Error> check_merge(const Machine& machine, Lists lists) {

@@ -331,6 +331,23 @@ def test_zone_status(single: int, shared: int, status: str) -> None:
     assert numa.zone_status(single, shared) == status
 
 
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("node-0", 0),
+        ("node-10", 10),
+        ("numa-node-3", 3),
+        ("node-", None),
+        ("node-x", None),
+        ("zone-1", None),
+        ("node-1node-2", None),
+        ("node-1\n", None),
+    ],
+)
+def test_zone_names(name: str, zone: int | None) -> None:
+    assert numa.zone_id(name) == zone
+
+
 # --- properties against the model ----------------------------------------------------------------
 
 
@@ -521,6 +538,10 @@ def test_hints_equal_a_trial_allocation_per_mask(rng: random.Random) -> None:
         (lambda: TopologyPolicy.parse("single"), "numa topology policy: got 'single'"),
         (lambda: numa.reported_policy(["x"]), "numa topology policy: got 'x'"),
         (lambda: numa.enumerate_masks(17), "zones: got '17'"),
+        (lambda: numa.enumerate_masks(-1), "zones: got '-1'"),
+        (lambda: numa.zone_status(-1, 0), "single pods: got '-1'"),
+        (lambda: TWO.text(-1), "mask: got '-1'"),
+        (lambda: TWO.ids_of(1 << 64), "mask: got"),
         (lambda: numa.distribute({0: {"cpu": -1}}, {}, [0]), "available: got '-1'"),
         (lambda: numa.distribute({0: {"cpu": 1}}, {"cpu": -1}, [0]), "request: got '-1'"),
         (lambda: numa.distribute({0: {"cpu": 1}}, {"cpu": 2**80}, [0]), "cpu: got"),

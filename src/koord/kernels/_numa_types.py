@@ -86,11 +86,11 @@ class Zones:
 
     def ids_of(self, mask: int) -> tuple[int, ...]:
         """The zone ids of a mask, ascending."""
-        return tuple(self._native.ids_of(mask))
+        return tuple(self._native.ids_of(_mask("mask", mask)))
 
     def text(self, mask: int) -> str:
         """The mask in binary by zone id as messages show it: zones 0 and 2 are ``"0101"``."""
-        return self._native.text(mask)
+        return self._native.text(_mask("mask", mask))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -117,7 +117,7 @@ class HintList(Sequence[Hint]):
     def __init__(self, hints: Iterable[Hint] = ()) -> None:
         self._native = _native.HintList(
             _native.Hint(
-                _mask(hint.affinity),
+                None if hint.affinity is None else _mask("hint affinity", hint.affinity),
                 hint.preferred,
                 hint.unsatisfied,
                 int64("hint score", hint.score),
@@ -300,7 +300,14 @@ def int64(field_name: str, value: int, largest: int = _LARGEST) -> int:
     raise ValueError(f"{field_name}: got '{value}', expected a number within {largest}")
 
 
-def _mask(affinity: int | None) -> int | None:
-    if affinity is None or 0 <= affinity < 2**64:
-        return affinity
-    raise ValueError(f"hint affinity: got '{affinity}', expected a mask of 64 bits")
+def count(field_name: str, value: int) -> int:
+    """The value itself if it can be a count, else ValueError."""
+    if 0 <= value < 2**31:
+        return value
+    raise ValueError(f"{field_name}: got '{value}', expected a number of them")
+
+
+def _mask(field_name: str, mask: int) -> int:
+    if 0 <= mask < 2**64:
+        return mask
+    raise ValueError(f"{field_name}: got '{mask}', expected a mask of 64 bits")

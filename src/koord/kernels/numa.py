@@ -12,6 +12,7 @@ an unknown zone id KeyError, both with one line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from koord._native.core import numa as _native
@@ -36,6 +37,7 @@ from koord.kernels._numa_types import (
     ZoneStatus,
     by_position,
     columns_of,
+    count,
     hint_of,
     int64,
 )
@@ -64,13 +66,14 @@ __all__ = [
     "generate_hints",
     "merge",
     "reported_policy",
+    "zone_id",
     "zone_status",
 ]
 
 
 def enumerate_masks(zones: int) -> list[int]:
     """All non-empty masks over 1 to 16 zones: by size, then 0, 1, 2, 01, 02, 12, 012."""
-    return _native.enumerate_masks(zones)
+    return _native.enumerate_masks(count("zones", zones))
 
 
 def available(
@@ -236,9 +239,16 @@ def reported_policy(names: Iterable[str], *, compatible: bool = False) -> Topolo
     return TopologyPolicy[_native.reported_policy(list(names), compatible).name]
 
 
+def zone_id(name: str) -> int | None:
+    """The id in a NodeResourceTopology zone name such as ``node-10``; None for another name."""
+    match = re.fullmatch(r"(?:(?!node-).)*node-([0-9]{1,9})", name)
+    return int(match[1]) if match else None
+
+
 def zone_status(single_pods: int, shared_pods: int) -> ZoneStatus:
     """A zone's status, from how many pods hold CPUs on it alone and on others as well."""
-    return ZoneStatus[_native.zone_status(single_pods, shared_pods).name]
+    pods = count("single pods", single_pods), count("shared pods", shared_pods)
+    return ZoneStatus[_native.zone_status(*pods).name]
 
 
 def effective_policy(
