@@ -54,7 +54,7 @@ class Generator {
     const bool fits = std::any_of(spreaders_.begin(), spreaders_.end(),
                                   [&](const Spreader& pool) { return pool.fits(mask); });
     if (!fits) return;
-    const std::int64_t score = query_.scorer ? score_of(mask) : 0;
+    const std::int64_t score = query_.scorer ? score_of(*query_.scorer, mask) : 0;
     for (std::size_t i = 0; i < hints_.size(); ++i) {
       // A resource counts from the first mask on that lists it.
       const bool tracked = (query_.total[query_.demands[i].column].listed & seen_) != 0;
@@ -68,7 +68,8 @@ class Generator {
     std::vector<std::optional<HintList>> lists(hints_.size());
     for (std::size_t i = 0; i < hints_.size(); ++i) {
       for (Hint& hint : hints_[i]) {
-        hint.preferred = query_.prefer_every_size || width(*hint.affinity) == smallest_[i];
+        hint.preferred =
+            query_.prefer_every_size || width(hint.affinity.value_or(0)) == smallest_[i];
       }
       const bool listed = query_.total[query_.demands[i].column].listed != 0;
       if (listed) lists[i] = std::move(hints_[i]);
@@ -87,7 +88,7 @@ class Generator {
     return mask;
   }
 
-  std::int64_t score_of(Mask mask) {
+  std::int64_t score_of(const Scorer& scorer, Mask mask) {
     terms_.clear();
     for (std::size_t i = 0; i < query_.total.size(); ++i) {
       const Wide total = sum_over(query_.total[i], mask);
@@ -95,7 +96,7 @@ class Generator {
       terms_.push_back({query_.total[i].kind, used, total, 0});
     }
     for (const Demand& demand : query_.demands) terms_[demand.column].pod += demand.scored;
-    return weighted_score(*query_.scorer, terms_);
+    return weighted_score(scorer, terms_);
   }
 
   const HintQuery& query_;

@@ -20,8 +20,8 @@ namespace {
 using Lists = std::span<const std::span<const Hint>>;
 
 // Sums of scores over all lists must fit 64 bits.
-constexpr std::int64_t kLargestScore = std::int64_t{1} << 40;
-constexpr std::size_t kMostLists = std::size_t{1} << 20;
+constexpr std::int64_t kLargestScore = 0x100'0000'0000;  // 2^40
+constexpr std::size_t kMostLists = 0x10'0000;            // 2^20
 
 // A sequence of combinations of one class, in order, none at all if `any` is false.
 struct Run {

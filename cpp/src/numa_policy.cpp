@@ -21,6 +21,7 @@ struct Flattened {
 
 std::vector<const ResourceHints*> by_name(const Provider& provider) {
   std::vector<const ResourceHints*> sorted;
+  sorted.reserve(provider.resources.size());
   for (const ResourceHints& resource : provider.resources) sorted.push_back(&resource);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](auto* a, auto* b) { return a->resource < b->resource; });
@@ -61,6 +62,7 @@ std::string summary(const ZoneSet& zones, const ResourceHints& resource) {
 // Only written for a pod that is turned away: it costs more than the merge.
 std::string unaligned(const ZoneSet& zones, const Flattened& flat, std::string_view separator) {
   std::vector<std::string> lines;
+  lines.reserve(flat.shown.size());
   for (const ResourceHints* resource : flat.shown) lines.push_back(summary(zones, *resource));
   std::sort(lines.begin(), lines.end());
   std::string text = "Unaligned NUMA Hint cause ";

@@ -34,7 +34,7 @@ Result<Mask> ZoneSet::mask_of(std::span<const int> ids) const {
     if (at == ids_.end() || *at != id) {
       return not_found("zone id", std::to_string(id), "a zone of this machine");
     }
-    mask |= Mask{1} << (at - ids_.begin());
+    mask |= Mask{1} << static_cast<std::size_t>(at - ids_.begin());
   }
   return mask;
 }
