@@ -152,6 +152,13 @@ class KOORD_API CpuSet {
     return false;
   }
 
+  /// Equal sets have equal hashes.
+  [[nodiscard]] std::size_t hash() const noexcept {
+    std::size_t mixed = 0;
+    for (const Word word : words_) mixed = mixed * 0x9e3779b97f4a7c15U + word;
+    return mixed;
+  }
+
   /// Word i holds ids 64i..64i+63, lowest bit first; the last word is never 0. Valid until the set
   /// changes or goes.
   [[nodiscard]] std::span<const Word> words() const& noexcept { return words_; }
