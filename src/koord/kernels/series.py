@@ -3,15 +3,15 @@
 
 Times are milliseconds since the Unix epoch. A sample up to a minute older than the newest is put in
 its place; an older one, and a second one of the same time, is left out. A full ring drops its
-oldest sample. A percentile is the value at index ``max(0, trunc(float32(n) * float32(p)) - 1)`` of the
-window's ascending values, as Koordinator's metric cache picks it: no interpolation.
+oldest sample. A percentile is the value at index ``max(0, trunc(float32(n) * float32(p)) - 1)`` of
+the window's ascending values, as Koordinator's metric cache picks it: no interpolation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,8 @@ class Appended(IntEnum):
     DUPLICATE = 2
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """A window of one series; averages, last and percentiles are NaN when it holds no sample."""
 
     count: int
@@ -45,7 +46,8 @@ class Summary(NamedTuple):
     percentiles: list[float]
 
 
-class Summaries(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Summaries:
     """A window of n series: columns of n, percentiles of shape (n, shares)."""
 
     count: NDArray[np.int64]
