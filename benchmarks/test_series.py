@@ -36,7 +36,7 @@ def test_summarize_against_lists(gate: Gate) -> None:
 
 
 def test_summarize_against_numpy(gate: Gate) -> None:
-    """Against NumPy as it can be used when pods come and go: each has times and values of its own."""
+    """Against NumPy as pods that come and go allow: each has times and values of its own."""
     store, ids = filled()
     times = [1000 * np.arange(SAMPLES) for _ in ids]
     columns = [np.ascontiguousarray(column) for column in TABLE.T]

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <string>
 
 namespace koord {
@@ -17,19 +16,24 @@ constexpr std::int64_t kMaxHalfLifeMs = 10'000'000'000'000;
 constexpr std::int64_t kMaxDecayExponent = 100;
 constexpr double kCheckpointWeight = 10'000;
 
-void require(bool ok, std::string_view field, const std::string& value, std::string_view expected) {
-  if (!ok) throw Exception(invalid(field, value, expected));
+[[noreturn]] void reject(std::string_view field, const std::string& value,
+                         std::string_view expected) {
+  throw Exception(invalid(field, value, expected));
 }
 
 void require_time(std::int64_t time_ms) {
-  require(time_ms >= DecayingHistogram::kZeroTimeMs && time_ms <= kLastTimeMs, "time_ms",
-          std::to_string(time_ms), "milliseconds of a time in the years 1 to 9999");
+  if (time_ms >= DecayingHistogram::kZeroTimeMs && time_ms <= kLastTimeMs) return;
+  reject("time_ms", std::to_string(time_ms), "milliseconds of a time in the years 1 to 9999");
+}
+
+void require_weight(std::string_view field, double weight) {
+  if (std::isfinite(weight) && weight >= 0) return;
+  reject(field, std::to_string(weight), "a finite number >= 0");
 }
 
 void require_sample(double value, double weight, std::int64_t time_ms) {
-  require(!std::isnan(value), "value", std::to_string(value), "a number");
-  require(std::isfinite(weight) && weight >= 0, "weight", std::to_string(weight),
-          "a finite number >= 0");
+  if (std::isnan(value)) reject("value", "nan", "a number");
+  require_weight("weight", weight);
   require_time(time_ms);
 }
 
@@ -42,17 +46,29 @@ constexpr std::int64_t round_divide(std::int64_t a, std::int64_t b) {
   return floor_divide(2 * a + b, 2 * b);
 }
 
+// 1/n! for the series of e^x; for |x| <= ln(2)/2 the term after the last is below 10^-20.
+constexpr std::array<double, 17> kInverseFactorials = [] {
+  std::array<double, 17> inverses{1.0};
+  double factorial = 1;
+  for (std::size_t n = 1; n < inverses.size(); ++n) {
+    factorial *= static_cast<double>(n);
+    inverses[n] = 1 / factorial;
+  }
+  return inverses;
+}();
+
 // 2^(ticks / period). Libraries differ in the last bit of exp2, which decides where a percentile's
 // walk stops when sums tie, so the fraction is a fixed series; whole powers are exact.
 double power_of_two(std::int64_t ticks, std::int64_t period) {
   constexpr double kLn2 = 0.6931471805599453;
-  constexpr int kTerms = 16;  // for |x| <= ln(2)/2 the next term is below 10^-20
+  constexpr std::int64_t kLimit = 10'000;  // beyond it the result is 0 whatever the number
   const std::int64_t whole = round_divide(ticks, period);
   const double x = kLn2 * static_cast<double>(ticks - whole * period) / static_cast<double>(period);
-  double series = 1;
-  for (int n = kTerms; n >= 1; --n) series = 1 + series * x / n;
-  const auto limit = std::int64_t{std::numeric_limits<int>::max()};
-  return std::ldexp(series, static_cast<int>(std::clamp(whole, -limit, limit)));
+  double series = 0;
+  for (std::size_t n = kInverseFactorials.size(); n-- > 0;) {
+    series = series * x + kInverseFactorials[n];
+  }
+  return std::ldexp(series, static_cast<int>(std::clamp(whole, -kLimit, kLimit)));
 }
 
 double floor_at_epsilon(double weight) {
@@ -88,8 +104,9 @@ DecayingHistogram::DecayingHistogram(std::shared_ptr<const ExponentialBuckets> b
       half_life_ms_(half_life_ms),
       weights_(buckets_->count()),
       min_bucket_(buckets_->count() - 1) {
-  require(half_life_ms >= 1 && half_life_ms <= kMaxHalfLifeMs, "half_life_ms",
-          std::to_string(half_life_ms), "milliseconds from 1 to 10^13");
+  if (half_life_ms < 1 || half_life_ms > kMaxHalfLifeMs) {
+    reject("half_life_ms", std::to_string(half_life_ms), "milliseconds from 1 to 10^13");
+  }
 }
 
 void DecayingHistogram::add(double value, double weight, std::int64_t time_ms) {
@@ -113,10 +130,14 @@ void DecayingHistogram::subtract(double value, double weight, std::int64_t time_
 }
 
 void DecayingHistogram::merge(const DecayingHistogram& other) {
-  require(half_life_ms_ == other.half_life_ms_, "half_life_ms", std::to_string(other.half_life_ms_),
-          "the half-life " + std::to_string(half_life_ms_));
-  require(*buckets_ == *other.buckets_, "buckets", std::to_string(other.buckets_->count()),
-          "the same buckets in both histograms");
+  if (half_life_ms_ != other.half_life_ms_) {
+    reject("half_life_ms", std::to_string(other.half_life_ms_),
+           "the half-life " + std::to_string(half_life_ms_));
+  }
+  if (*buckets_ != *other.buckets_) {
+    reject("buckets", std::to_string(other.buckets_->count()),
+           "the same buckets in both histograms");
+  }
   align_with(other.reference_ms_);
   // Kept before the loop: merging a histogram into itself doubles it.
   const double scale = std::ldexp(1.0, half_lives_since_reference(other.reference_ms_));
@@ -127,7 +148,7 @@ void DecayingHistogram::merge(const DecayingHistogram& other) {
 }
 
 double DecayingHistogram::percentile(double p) const {
-  require(p >= 0 && p <= 1, "percentile", std::to_string(p), "a number from 0 to 1");
+  if (!(p >= 0 && p <= 1)) reject("percentile", std::to_string(p), "a number from 0 to 1");
   if (empty()) return 0.0;
   const double threshold = p * total_weight_;
   double sum = 0;
@@ -151,13 +172,14 @@ HistogramCheckpoint DecayingHistogram::save() const {
 }
 
 void DecayingHistogram::load(const HistogramCheckpoint& checkpoint) {
-  require(std::isfinite(checkpoint.total_weight) && checkpoint.total_weight >= 0, "TotalWeight",
-          std::to_string(checkpoint.total_weight), "a finite number >= 0");
+  require_weight("TotalWeight", checkpoint.total_weight);
   require_time(checkpoint.reference_ms);
   double sum = 0;
   for (const auto& [bucket, weight] : checkpoint.weights) {
-    require(bucket >= 0 && bucket < static_cast<std::int64_t>(weights_.size()), "BucketWeights",
-            std::to_string(bucket), "a bucket below " + std::to_string(weights_.size()));
+    if (bucket < 0 || bucket >= static_cast<std::int64_t>(weights_.size())) {
+      reject("BucketWeights", std::to_string(bucket),
+             "a bucket below " + std::to_string(weights_.size()));
+    }
     sum += weight;
   }
   if (total_weight_ <= 0) {

@@ -9,7 +9,7 @@
 namespace koord {
 namespace {
 
-constexpr std::size_t kMaxCapacity = std::size_t{1} << 24;
+constexpr std::size_t kMaxCapacity = std::size_t{1} << 24U;
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 // Moves what `below` holds for to the front, without a branch on the values: on samples in no order
