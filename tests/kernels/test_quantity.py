@@ -165,6 +165,9 @@ def test_made_from_integers() -> None:
     assert str(Quantity.parse("1Mi").with_format(Format.DECIMAL_EXPONENT)) == "1048576"
     assert str(-Quantity.parse("1Gi")) == "-1Gi"
     assert not Quantity()
+    for count in (2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match="fits in 64 bits"):
+            Quantity.from_value(count)
     assert repr(Quantity.parse("0.5")) == "Quantity.parse('500m')"
 
 
