@@ -117,7 +117,7 @@ cdef class Quantity:
 
     @staticmethod
     def from_wire(value):
-        """As Kubernetes reads a JSON value: text around which space is dropped, number, or null (0)."""
+        """As Kubernetes reads JSON: a text, space around it dropped, a number, or null for 0."""
         if value is None:
             return Quantity()
         return Quantity.parse(number_text(value).strip(" \t\r\n"))
@@ -210,11 +210,13 @@ cdef class Quantity:
 
 
 def restore_quantity(str text, format):
-    """Unpickles: a small binary quantity prints as decimal, so the format travels beside the text."""
+    """Unpickles: a small binary quantity prints as decimal, so the format travels too."""
     return Quantity.parse(text).with_format(format)
 
 
-cdef int64_t parsed_count(object value, CUnit unit, CRounding rounding, Py_ssize_t row) except? -1:
+cdef int64_t parsed_count(
+    object value, CUnit unit, CRounding rounding, Py_ssize_t row
+) except? -1:
     cdef int64_t count = 0
     cdef Error error
     cdef str text = number_text(value)
