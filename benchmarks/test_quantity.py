@@ -36,4 +36,4 @@ def test_column(gate: Gate) -> None:
 
 
 def test_one(gate: Gate) -> None:
-    gate("quantity: parse one", lambda: Quantity.parse("1.5Gi"), lambda: plain_milli("1.5Gi"), 2.0)
+    gate("quantity: parse one", lambda: Quantity.parse("1.5Gi"), lambda: plain_milli("1.5Gi"), 1.5)
