@@ -101,7 +101,9 @@ def merge(original: Any, before: Any, after: Any) -> Any:
         before = before if isinstance(before, dict) else {}
         result = {k: v for k, v in original.items() if k in after or k not in before}
         for key, value in after.items():
-            result[key] = merge(original.get(key), before.get(key), value)
+            # What is written out at its default may be absent from the original, and stays so.
+            if key not in before or before[key] != value:
+                result[key] = merge(original.get(key), before.get(key), value)
         return result
     if isinstance(original, list) and isinstance(before, list) and isinstance(after, list):
         partners = _partners(before, after)
