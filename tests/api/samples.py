@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from koord.api import Node, Pod, decode_as
+from koord.base.errors import KoordError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+
+
+def refusal(call: Callable[..., object], *args: Any) -> str:
+    """The message with which a call refuses its input, "" if it takes it."""
+    try:
+        call(*args)
+    except KoordError as error:
+        return str(error)
+    return ""
 
 
 def manifest_files() -> list[Path]:
@@ -26,12 +37,8 @@ def make_pod(
     **status: Any,
 ) -> Pod:
     """A pod ``default/web``; containers are given by their resources."""
-    spec: dict[str, Any] = {
-        "containers": [
-            {"name": f"c{i}", "resources": resources}
-            for i, resources in enumerate(containers or [])
-        ]
-    }
+    named = [{"name": f"c{i}", "resources": each} for i, each in enumerate(containers or [])]
+    spec: dict[str, Any] = {"containers": named}
     if priority is not None:
         spec["priority"] = priority
     metadata = {

@@ -223,5 +223,5 @@ def test_an_object_of_a_foreign_group_keeps_all_but_its_metadata_untyped() -> No
 
 
 def test_a_wrong_object_is_refused() -> None:
-    with pytest.raises(KoordError, match="spec.ttl: got 'soon', expected a duration"):
+    with pytest.raises(KoordError, match=r"spec\.ttl: got 'soon', expected a duration"):
         Draft(_reservation(ttl="soon"), Reservation)

@@ -56,10 +56,9 @@ def test_what_is_written_reads_back(nanoseconds: int) -> None:
 def test_text_is_read_or_refused(text: str) -> None:
     try:
         duration = Duration.parse(text)
-    except ValueError as error:
-        assert "\n" not in str(error)
-    else:
-        assert Duration.parse(str(duration)) == duration
+    except ValueError:
+        return
+    assert Duration.parse(str(duration)) == duration
 
 
 def test_order_goes_by_length() -> None:

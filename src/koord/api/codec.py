@@ -65,7 +65,7 @@ def convert(document: object, kind: type[T], object_name: str, field: str = "") 
     """
     document = without_nulls(document, object_name)
     try:
-        return msgspec.convert(document, kind, dec_hook=_decode_hook)
+        return msgspec.convert(document, kind, dec_hook=_decode_hook, str_keys=True)
     except msgspec.ValidationError as error:
         raise _named(error, document, object_name, field) from None
 
