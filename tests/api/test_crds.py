@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
-from koord.api import KINDS, crdgen, crds
+from koord.api import KINDS, crdgen, crds, decode, to_document
+from koord.api.manifests import parse_yaml
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+from .samples import DATA, manifest_files
+
 REFERENCE = {p.name: yaml.safe_load(p.read_text()) for p in sorted((DATA / "crds").glob("*.yaml"))}
 OURS = {f"{d['spec']['group']}_{d['spec']['names']['plural']}.yaml": d for d in crds()}
 
@@ -153,3 +155,63 @@ def test_fields_of_the_simpler_shapes_are_not_pruned(name: str, path: str) -> No
     for step in path.split("."):
         schema = schema["items"] if step == "[]" else schema["properties"][step]
     assert schema
+
+
+def pruned(document: Any, schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """The fields that an API server drops because the schema does not list them."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    if isinstance(document, dict) and "additionalProperties" in schema:
+        for key, value in document.items():
+            yield from pruned(value, schema["additionalProperties"], f"{path}[{key}]")
+    elif isinstance(document, dict) and schema.get("type") == "object" and path != ".metadata":
+        for key, value in document.items():
+            inner = schema.get("properties", {}).get(key)
+            if inner is None:
+                yield f"{path}.{key}"
+            else:
+                yield from pruned(value, inner, f"{path}.{key}")
+    elif isinstance(document, list):
+        for item in document:
+            yield from pruned(item, schema["items"], f"{path}[]")
+
+
+def custom_manifests() -> list[Any]:
+    """Name, document and schema of each example object that a CRD of ours defines."""
+    schemas = {
+        (f"{d['spec']['group']}/{version['name']}", d["spec"]["names"]["kind"]): version
+        for d in crds()
+        for version in d["spec"]["versions"]
+    }
+    found = []
+    for path in manifest_files():
+        for document in parse_yaml(path.read_text("utf-8"), path.name):
+            version = schemas.get((document["apiVersion"], document["kind"]))
+            if version is not None:
+                schema = version["schema"]["openAPIV3Schema"]
+                found.append(pytest.param(document, schema, id=document["metadata"]["name"]))
+    return found
+
+
+@pytest.mark.parametrize(("document", "schema"), custom_manifests())
+def test_example_objects_are_valid_and_lose_nothing(document: Any, schema: Any) -> None:
+    validator = jsonschema_rs.validator_for(schema)
+    assert [error.message for error in validator.iter_errors(document)] == []
+    assert list(pruned(document, schema)) == []
+    canonical = to_document(decode(document))
+    assert [error.message for error in validator.iter_errors(canonical)] == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"template": {}, "owners": []},
+        {"owners": [{"object": {"name": "a"}}]},
+        {"template": {}, "owners": [{}]},
+        {"template": {}, "owners": [{"object": {}}], "allocatePolicy": "Other"},
+    ],
+)
+def test_wrong_reservations_are_invalid(bad: dict[str, Any]) -> None:
+    document = OURS["scheduling.koordinator.sh_reservations.yaml"]
+    schema = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert not jsonschema_rs.is_valid(schema, {"spec": bad})
