@@ -34,7 +34,7 @@ def make_pod(
     annotations: dict[str, str] | None = None,
     containers: list[dict[str, Any]] | None = None,
     priority: int | None = None,
-    **status: Any,
+    status: dict[str, Any] | None = None,
 ) -> Pod:
     """A pod ``default/web``; containers are given by their resources."""
     named = [{"name": f"c{i}", "resources": each} for i, each in enumerate(containers or [])]
@@ -48,7 +48,7 @@ def make_pod(
         "annotations": annotations or {},
     }
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    return decode_as({**document, "status": status}, Pod)
+    return decode_as({**document, "status": status or {}}, Pod)
 
 
 def make_node(

@@ -133,7 +133,8 @@ def test_reading(
 
 
 # Accessors of JSON annotations that refuse what they cannot read.
-STRICT = {key: (accessor, kind) for accessor, kind, key, _, _ in READS if key != "x"} | {
+LENIENT = ("x", keys.GANG_GROUPS)
+STRICT = {key: (accessor, kind) for accessor, kind, key, _, _ in READS if key not in LENIENT} | {
     keys.NETWORK_QOS: (agent.network_limits_bytes, None),
     keys.OOM_SCORE_ADJ_SPEC: (lambda p: agent.oom_score_adj(p, "a"), None),
     keys.NODE_RESERVATION: (node_reservation.node_reservation, Device),
@@ -312,8 +313,15 @@ def test_gangs() -> None:
     for bad in (make_pod(), pod(keys.GANG_MIN_AVAILABLE, "x")):
         with pytest.raises(KoordError, match="min-available"):
             gang.min_available(bad)
-    with pytest.raises(KoordError, match="waiting-time"):
-        gang.waiting_time(pod(keys.GANG_WAITING_TIME, "soon"))
+    assert gang.waiting_time(pod(keys.GANG_WAITING_TIME, "soon")).seconds == 0
+    assert gang.total_number(pod(keys.GANG_TOTAL_NUMBER, "x")) == 0
+    assert gang.total_number(pod(keys.GANG_TOTAL_NUMBER, "7")) == 7
+    assert gang.match_policy(pod(keys.GANG_MATCH_POLICY, "x"), "only-waiting") == "only-waiting"
+    assert [gang.groups(pod(keys.GANG_GROUPS, text)) for text in ("", "{", "[1]")] == [[]] * 3
+    old = make_pod(
+        labels={keys.POD_GROUP_MIN_AVAILABLE_OLD: "5"}, annotations={keys.GANG_MIN_AVAILABLE: "3"}
+    )
+    assert gang.min_available(old) == 5
 
 
 def test_the_order_of_a_gang() -> None:

@@ -224,6 +224,11 @@ def test_a_ceiling_takes_what_only_one_of_max_and_hard_has() -> None:
     assert to_document(ceiling(quota)) == {"cpu": "2", "memory": "1Gi", "pods": "5"}
 
 
+def test_a_device_is_labelled_with_the_model_of_its_first_gpu() -> None:
+    (device,) = load_manifests((DATA / "guide" / "device.yaml").read_text())
+    assert device.metadata.labels == A100
+
+
 def _slo(spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO",
             "metadata": {"name": "n"}, "spec": spec}  # fmt: skip

@@ -28,7 +28,7 @@ from koord.base.errors import KoordError
 from .samples import make_node, make_pod
 
 
-def amounts(**values: str | int) -> ResourceList:
+def amounts(**values: str) -> ResourceList:
     named = {name.replace("__", "/").replace("_", "-"): v for name, v in values.items()}
     return convert(named, ResourceList, "test")
 
@@ -63,7 +63,7 @@ QOS_CASES = [
 def test_qos(
     labels: dict[str, str], containers: list[Any], status: dict[str, str], raw: str, default: str
 ) -> None:
-    pod = make_pod(labels=labels, containers=containers, annotations={QOS: "BE"}, **status)
+    pod = make_pod(labels=labels, containers=containers, annotations={QOS: "BE"}, status=status)
     assert qos.raw_qos(pod.metadata.labels) == raw
     assert qos.qos_with_default(pod) == default
 
@@ -149,7 +149,7 @@ def test_base_prefixes_agree_with_python(text: str) -> None:
         digits = body.replace("_", "")
         try:
             # Python wants 0o for octal and takes only zeros after a leading one.
-            octal = digits[:1] == "0" and digits.isdigit() and len(digits) > 1
+            octal = body[:1] == "0" and digits.isdigit() and len(digits) > 1
             return int(f"{text[: len(text) - len(body)]}0o{body}" if octal else text, 0)
         except ValueError:
             return None

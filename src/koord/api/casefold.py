@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import types
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def fold_keys(document: Any, kind: Any) -> Any:
@@ -38,6 +41,31 @@ def fold_keys(document: Any, kind: Any) -> Any:
         inner = _item_type(kind, list)
         return [fold_keys(item, inner) for item in document]
     return document
+
+
+def unknown_keys(document: Any, kind: Any, path: str = "") -> Iterator[tuple[str, str, list[str]]]:
+    """The keys that no field takes, each with its path and the names that would be right.
+
+    Args:
+        document: a parsed JSON document.
+        kind: the type it is going to be converted to.
+        path: where the document stands.
+    """
+    if isinstance(document, dict):
+        fields = _fields_by_folded_name(kind)
+        inner = None if fields is not None else _item_type(kind, dict)
+        for key, value in document.items():
+            where = f"{path}.{key}".lstrip(".")
+            if fields is None:
+                yield from unknown_keys(value, inner, where)
+            elif str(key).casefold() not in fields:
+                yield where, str(key), [name for name, _ in fields.values()]
+            else:
+                yield from unknown_keys(value, fields[str(key).casefold()][1], where)
+    elif isinstance(document, list):
+        inner = _item_type(kind, list)
+        for index, item in enumerate(document):
+            yield from unknown_keys(item, inner, f"{path}[{index}]")
 
 
 @cache

@@ -28,6 +28,7 @@ def normalise_device(document: Document, object_name: str) -> Document:
         if not isinstance(device, dict):
             raise KoordError(object_name, f"spec.devices[{index}]", device, "a mapping")
         _card(device, numbers, object_name, f"spec.devices[{index}]")
+    _label_with_model(document, devices, object_name)
     status = _mapping(document, "status", object_name)
     if "deviceAllocations" in status:
         path = "status.deviceAllocations"
@@ -53,11 +54,25 @@ def _card(device: Document, numbers: dict[str, int], object_name: str, path: str
     if "deviceModel" in device:
         model = _text(device.pop("deviceModel"), object_name, f"{path}.deviceModel")
         label = keys.GPU_MODEL if kind == "gpu" else keys.DEVICE_MODEL.format(type=kind)
-        device.setdefault("labels", {}).setdefault(label, model)
+        labels = _mapping(device, "labels", object_name, path)
+        device["labels"] = {label: model, **labels}
     memory = _memory(device.pop("totalMemory", "0"), object_name, f"{path}.totalMemory")
-    offered = device.setdefault("resources", {})
+    offered = _mapping(device, "resources", object_name, path)
+    device["resources"] = offered
     for name, amount in _offer(kind, memory).items():
         offered.setdefault(name, amount)
+
+
+def _label_with_model(document: Document, devices: list[Document], object_name: str) -> None:
+    """Labels the Device with the model of its first GPU, where the manager looks for it."""
+    for device in devices:
+        labels = device.get("labels")
+        if device.get("type") == "gpu" and isinstance(labels, dict) and keys.GPU_MODEL in labels:
+            metadata = _mapping(document, "metadata", object_name)
+            own = _mapping(metadata, "labels", object_name, "metadata")
+            model = {keys.GPU_MODEL: labels[keys.GPU_MODEL]}
+            document["metadata"] = {**metadata, "labels": {**model, **own}}
+            return
 
 
 def _offer(kind: str, memory: str | None) -> dict[str, str]:
@@ -83,12 +98,12 @@ def _allocations(
     groups: list[Any], devices: list[Any], object_name: str, path: str
 ) -> list[Document]:
     """Allocations by type, one entry for each pod and card."""
-    cards = {device.get("id"): device for device in devices}
+    cards = {str(device.get("id")): device for device in devices}
     by_type: dict[str, list[Document]] = {}
     for index, group in enumerate(groups):
         where = f"{path}[{index}]"
         named = _mapping(group, "device", object_name, where)
-        card = cards.get(named.get("uuid"))
+        card = cards.get(str(named.get("uuid")))
         if card is None:
             uuid = named.get("uuid")
             raise KoordError(object_name, f"{where}.device.uuid", uuid, "the uuid of a card above")

@@ -48,35 +48,34 @@ def gang_name(pod: Pod) -> str:
 
 
 def min_available(pod: Pod) -> int:
-    """How many pods the gang needs.
+    """How many pods the gang needs; an old label counts before the annotation.
 
     Raises:
         KoordError: absent, or no integer.
     """
-    return _integer(pod, keys.GANG_MIN_AVAILABLE, required=True)
+    label = pod.metadata.labels.get(keys.POD_GROUP_MIN_AVAILABLE_OLD)
+    if label is not None:
+        return parse_int(label, pod.title, f"labels[{keys.POD_GROUP_MIN_AVAILABLE_OLD}]")
+    return _integer(pod, keys.GANG_MIN_AVAILABLE)
 
 
 def total_number(pod: Pod) -> int:
-    """How many pods the gang has; 0 if not said, which stands for the minimum.
-
-    Raises:
-        KoordError: no integer.
-    """
-    return _integer(pod, keys.GANG_TOTAL_NUMBER)
+    """How many pods the gang has; 0 if not said or malformed, which stands for the minimum."""
+    try:
+        return _integer(pod, keys.GANG_TOTAL_NUMBER)
+    except KoordError:
+        return 0
 
 
 def waiting_time(pod: Pod) -> Duration:
-    """How long pods of the gang wait for the others; 0 if not said.
+    """How long pods of the gang wait for the others.
 
-    Raises:
-        KoordError: no duration.
+    0 if not said or malformed, which stands for the scheduler's default.
     """
-    text = pod.metadata.annotations.get(keys.GANG_WAITING_TIME, "")
     try:
-        return Duration.parse(text) if text else Duration(0)
-    except ValueError as error:
-        field = annotation.field_of(keys.GANG_WAITING_TIME)
-        raise KoordError.wrap(pod.title, field, error) from None
+        return Duration.parse(pod.metadata.annotations.get(keys.GANG_WAITING_TIME, ""))
+    except ValueError:
+        return Duration(0)
 
 
 def mode(pod: Pod) -> str:
@@ -84,21 +83,23 @@ def mode(pod: Pod) -> str:
     return NON_STRICT if pod.metadata.annotations.get(keys.GANG_MODE) == NON_STRICT else STRICT
 
 
-def match_policy(pod: Pod) -> str:
-    """Which pods count towards the minimum; ``once-satisfied`` if not said or unknown."""
+def match_policy(pod: Pod, default: str = ONCE_SATISFIED) -> str:
+    """Which pods count towards the minimum; the default if not said or unknown."""
     annotations = pod.metadata.annotations
     policy = annotations.get(keys.GANG_MATCH_POLICY) or annotations.get(keys.POD_GROUP_MATCH_POLICY)
     known = (ONLY_WAITING, WAITING_AND_RUNNING, ONCE_SATISFIED)
-    return policy if policy in known else ONCE_SATISFIED
+    return policy if policy in known else default
 
 
 def groups(pod: Pod) -> list[str]:
-    """The gangs, as ``namespace/name``, that are satisfied together; empty if not said.
+    """The gangs, as ``namespace/name``, that are satisfied together.
 
-    Raises:
-        KoordError: malformed.
+    Empty if not said or malformed, which stands for the gang alone.
     """
-    return annotation.read(pod, keys.GANG_GROUPS, list[str], empty_is_absent=True) or []
+    try:
+        return annotation.read(pod, keys.GANG_GROUPS, list[str]) or []
+    except KoordError:
+        return []
 
 
 def network_topology_spec(pod: Pod) -> NetworkTopologySpec | None:
@@ -118,7 +119,7 @@ def network_topology_index(pod: Pod) -> int:
     """
     if keys.GANG_NETWORK_TOPOLOGY_INDEX not in pod.metadata.annotations:
         return NO_INDEX
-    return _integer(pod, keys.GANG_NETWORK_TOPOLOGY_INDEX, required=True)
+    return _integer(pod, keys.GANG_NETWORK_TOPOLOGY_INDEX)
 
 
 def in_topology_order(pods: Iterable[tuple[int, Pod]]) -> list[Pod]:
@@ -131,8 +132,6 @@ def in_topology_order(pods: Iterable[tuple[int, Pod]]) -> list[Pod]:
     return [pod for _, pod in ordered]
 
 
-def _integer(pod: Pod, key: str, *, required: bool = False) -> int:
+def _integer(pod: Pod, key: str) -> int:
     text = pod.metadata.annotations.get(key, "")
-    if not text and not required:
-        return 0
     return parse_int(text, pod.title, annotation.field_of(key))

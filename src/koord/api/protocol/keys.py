@@ -81,6 +81,7 @@ NETWORK_TOPOLOGY_SELECTOR: Final = "scheduling.koordinator.sh/network-topology-s
 POD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
 POD_GROUP_OLD: Final = "pod-group.scheduling.sigs.k8s.io/name"
 POD_GROUP_MATCH_POLICY: Final = "pod-group.scheduling.sigs.k8s.io/match-policy"
+POD_GROUP_MIN_AVAILABLE_OLD: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 GANG_NAME: Final = "gang.scheduling.koordinator.sh/name"
 GANG_MIN_AVAILABLE: Final = "gang.scheduling.koordinator.sh/min-available"
 GANG_TOTAL_NUMBER: Final = "gang.scheduling.koordinator.sh/total-number"

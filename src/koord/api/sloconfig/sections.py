@@ -118,26 +118,55 @@ def parse_section(section: Section, text: str, object_name: str) -> SectionConfi
     Raises:
         KoordError: no JSON, or a field of the wrong type.
     """
-    document = codec.parse_json(text, object_name, f"data.{section.key}")
+    top = _document(section, text, object_name)
     where = f"data.{section.key}"
+    cluster = top.get(section.cluster_field, {}) if section.cluster_field else top
+    field = f"{where}.{section.cluster_field}".rstrip(".")
+    typed = _typed(cluster, section.strategy, object_name, field)
+    nodes = []
+    for index, item in enumerate(top.get(section.nodes_field, [])):
+        path = f"{section.nodes_field}[{index}]"
+        head = _typed(item, _NodeItem, object_name, f"{where}.{path}")
+        strategy = _typed(item, section.strategy, object_name, f"{where}.{path}")
+        nodes.append(NodeStrategy(head.name, head.node_selector, strategy, path))
+    return SectionConfig(typed, nodes, section.cluster_field)
+
+
+def level_documents(
+    section: Section, text: str, object_name: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Path and fields of each level, without what the section itself reads there.
+
+    Raises:
+        KoordError: no JSON.
+    """
+    top = _document(section, text, object_name)
+    levels = [(section.cluster_field, top.get(section.cluster_field, {}))]
+    if not section.cluster_field:
+        levels = [("", {k: v for k, v in top.items() if k != section.nodes_field})]
+    for index, item in enumerate(top.get(section.nodes_field, [])):
+        levels.append((f"{section.nodes_field}[{index}]", item))
+    own = {path: ("name", "nodeselector") if path.endswith("]") else () for path, _ in levels}
+    return [
+        (path, {key: value for key, value in level.items() if key.casefold() not in own[path]})
+        for path, level in levels
+        if isinstance(level, dict)
+    ]
+
+
+def _document(section: Section, text: str, object_name: str) -> dict[str, Any]:
+    """The section's JSON object, the names of its levels spelled as they should be."""
+    where = f"data.{section.key}"
+    document = codec.parse_json(text, object_name, where)
     top = codec.without_nulls({} if document is None else document, object_name)
     if not isinstance(top, dict):
         raise KoordError(object_name, where, top, "a JSON object")
     levels = {name.casefold(): name for name in (section.cluster_field, section.nodes_field)}
     top = {levels.get(key.casefold(), key): value for key, value in top.items()}
-    cluster = top.get(section.cluster_field, {}) if section.cluster_field else top
     items = top.get(section.nodes_field, [])
     if not isinstance(items, list):
         raise KoordError(object_name, f"{where}.{section.nodes_field}", items, "a list")
-    nodes = []
-    for index, item in enumerate(items):
-        path = f"{section.nodes_field}[{index}]"
-        head = _typed(item, _NodeItem, object_name, f"{where}.{path}")
-        strategy = _typed(item, section.strategy, object_name, f"{where}.{path}")
-        nodes.append(NodeStrategy(head.name, head.node_selector, strategy, path))
-    path = section.cluster_field
-    typed = _typed(cluster, section.strategy, object_name, f"{where}.{path}".rstrip("."))
-    return SectionConfig(typed, nodes, path)
+    return top
 
 
 def _typed(document: Any, kind: Any, object_name: str, field: str) -> Any:
