@@ -21,13 +21,17 @@ from koord.api import (
     decode_as,
     encode,
     load_manifests,
+    read_manifests,
     to_document,
     to_json,
 )
 from koord.api.kinds.registry import kind_of_type
+from koord.api.protocol import keys
+from koord.api.protocol.scheduling import resource_spec
+from koord.api.sloconfig.sections import SECTIONS, parse_section
 from koord.base.errors import Code, KoordError
 
-from .samples import manifest_files, refusal
+from .samples import make_pod, manifest_files, refusal
 
 
 @pytest.mark.parametrize("path", manifest_files(), ids=lambda p: p.name)
@@ -130,6 +134,28 @@ def test_yaml_keeps_timestamps_as_text_and_follows_aliases() -> None:
 def test_a_document_that_contains_itself_is_refused() -> None:
     with pytest.raises(KoordError, match="at most 1,000,000 values"):
         load_manifests("&a {b: *a}")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "missing.yaml", tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe")
+    assert refusal(read_manifests, missing).startswith(f"{missing}: got '{missing}', expected some")
+    assert refusal(read_manifests, binary) == (
+        f"{binary}: got 'bytes that are no UTF-8', expected UTF-8 text"
+    )
+    assert refusal(read_manifests, manifest_files()[0]) == ""
+
+
+@pytest.mark.parametrize("depth", [150, 400, 900, 100_000])
+def test_deep_nesting_is_refused_everywhere(depth: int) -> None:
+    lists, maps = "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth
+    for deep in (lists, maps):
+        text = '{"apiVersion":"v1","kind":"Pod","spec":{"volumes":%s}}' % deep  # noqa: UP031
+        assert refusal(decode, text)
+        assert refusal(decode_as, text.encode(), Pod)
+        assert refusal(resource_spec, make_pod(annotations={keys.RESOURCE_SPEC: deep}))
+        assert refusal(parse_section, SECTIONS["colocation-config"], deep, "c")
+    assert refusal(load_manifests, f"{{apiVersion: v1, kind: Pod, a: {lists[: depth * 2]}}}")
 
 
 def test_malformed_json_is_unreadable() -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from koord.api.objects import decode_as as decode_as
     from koord.api.objects import encode as encode
     from koord.api.objects import load_manifests as load_manifests
+    from koord.api.objects import read_manifests as read_manifests
     from koord.api.protocol.qos import QoSClass as QoSClass
 
 _EXPORTS: dict[str, tuple[str, ...]] = {
@@ -88,7 +89,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "kinds.workloads": (
         "DaemonSet", "Deployment", "Job", "PodDisruptionBudget", "ReplicaSet", "StatefulSet",
     ),
-    "objects": ("decode", "decode_as", "encode", "load_manifests"),
+    "objects": ("decode", "decode_as", "encode", "load_manifests", "read_manifests"),
     "protocol.qos": ("QoSClass",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}

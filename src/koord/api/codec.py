@@ -15,6 +15,9 @@ from koord.kernels.quantity import Quantity
 
 T = TypeVar("T")
 
+# Deeper than any real object, and shallow enough for every function that walks a document.
+MAX_DEPTH = 100
+
 # A step of a msgspec path: .name, [3] of a list, or [...] for some key of a map.
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\.\.\.|[0-9]+)\]")
 
@@ -84,13 +87,9 @@ def without_nulls(document: Any, object_name: str) -> Any:
     """The document without object members that are null, at every level.
 
     Raises:
-        KoordError: nested too deeply to be real.
+        KoordError: nested deeper than :data:`MAX_DEPTH`.
     """
-    try:
-        return _without_nulls(document)
-    except RecursionError:
-        expected = "fewer levels of nesting"
-        raise KoordError(object_name, "", "a document nested too deeply", expected) from None
+    return _without_nulls(document, object_name, MAX_DEPTH)
 
 
 def malformed(data: bytes | str, object_name: str, field: str, error: Exception) -> KoordError:
@@ -100,12 +99,20 @@ def malformed(data: bytes | str, object_name: str, field: str, error: Exception)
     return KoordError(object_name, field, data[:80], expected, Code.UNREADABLE)
 
 
-def _without_nulls(document: Any) -> Any:
-    if isinstance(document, dict):
-        return {k: _without_nulls(v) for k, v in document.items() if v is not None}
+def _without_nulls(document: Any, object_name: str, levels: int) -> Any:
+    if not isinstance(document, dict | list):
+        return document
+    if levels == 0:
+        expected = f"at most {MAX_DEPTH} levels of nesting"
+        raise KoordError(object_name, "", "a document nested deeper", expected)
+    inner = levels - 1
     if isinstance(document, list):
-        return [_without_nulls(item) for item in document]
-    return document
+        return [_without_nulls(item, object_name, inner) for item in document]
+    return {
+        key: _without_nulls(value, object_name, inner)
+        for key, value in document.items()
+        if value is not None
+    }
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from koord.api.codec import MAX_DEPTH
 from koord.base.errors import Code, KoordError
 
 MAX_VALUES = 1_000_000
@@ -31,6 +32,7 @@ def parse_yaml(text: str, file_name: str) -> list[Any]:
         KoordError: no YAML, or keys or values that JSON cannot hold.
     """
     try:
+        _reject_deep_nesting(text, file_name)
         documents = [d for d in yaml.load_all(text, _JSONTypesLoader) if d is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -40,6 +42,20 @@ def parse_yaml(text: str, file_name: str) -> list[Any]:
     for document in documents:
         _reject_other_types(document, file_name)
     return documents
+
+
+def _reject_deep_nesting(text: str, file_name: str) -> None:
+    # The C loader recurses without a limit and would take the process down; its events do not.
+    depth = 0
+    for event in yaml.parse(text, _JSONTypesLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                line = f"line {event.start_mark.line + 1}"
+                expected = f"at most {MAX_DEPTH} levels of nesting"
+                raise KoordError(file_name, line, "a document nested deeper", expected)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _reject_other_types(document: object, file_name: str) -> None:

@@ -12,6 +12,7 @@ from koord.base.errors import Code, KoordError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
@@ -58,6 +59,21 @@ def load_manifests(text: str, file_name: str = "manifest") -> list[Object]:
         KoordError: no YAML, or a document that :func:`decode` refuses.
     """
     return [decode(document, name) for document, name in manifest_documents(text, file_name)]
+
+
+def read_manifests(path: Path) -> list[Object]:
+    """All objects of a manifest file; see :func:`load_manifests`.
+
+    Raises:
+        KoordError: the file cannot be read, or holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KoordError.wrap(str(path), "", error) from None
+    except UnicodeDecodeError:
+        raise KoordError(str(path), "", "bytes that are no UTF-8", "UTF-8 text") from None
+    return load_manifests(text, str(path))
 
 
 def manifest_documents(text: str, file_name: str) -> Iterator[tuple[dict[str, Any], str]]:

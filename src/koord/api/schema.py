@@ -43,6 +43,8 @@ ATOMIC = Schema(atomic=True)
 
 Int32 = Annotated[int, Schema(format="int32")]
 Time = Annotated[datetime, Schema(format="date-time")]
+# A time that servers take only with six digits after the second, so it is kept as the text it is.
+MicroTime = str
 Percent = Annotated[int, Schema(minimum=0, maximum=100)]
 NonNegative = Annotated[int, Schema(minimum=0)]
 Positive = Annotated[int, Schema(minimum=1)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from msgspec import field
 
 from koord.api.kinds.meta import Object, ObjectReference
-from koord.api.schema import Int32, Time
+from koord.api.schema import Int32, MicroTime, Time
 from koord.api.wirestruct import WireStruct
 
 
@@ -62,8 +62,8 @@ class LeaseSpec(WireStruct):
 
     holder_identity: str = ""
     lease_duration_seconds: int | None = None
-    acquire_time: Time | None = None
-    renew_time: Time | None = None
+    acquire_time: MicroTime = ""
+    renew_time: MicroTime = ""
     lease_transitions: int | None = None
 
 

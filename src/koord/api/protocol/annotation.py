@@ -38,7 +38,7 @@ def read(obj: Object, key: str, kind: type[T], *, empty_is_absent: bool = False)
 
 def parse(text: str, kind: type[T], object_name: str, field: str) -> T:
     """The value of JSON text that people or peers wrote; see :func:`read`."""
-    document = codec.parse_json(text, object_name, field)
+    document = codec.without_nulls(codec.parse_json(text, object_name, field), object_name)
     if document is None:
         # A literal null leaves the value as it was made, which is empty.
         document = [] if getattr(kind, "__origin__", kind) is list else {}
