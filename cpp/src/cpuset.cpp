@@ -10,14 +10,15 @@ namespace {
 constexpr std::string_view kListField = "cpu list";
 constexpr std::string_view kMaskField = "cpu mask";
 constexpr std::string_view kListForm = "ids and ranges such as 0-3,8";
-constexpr int kMaskWordBits = 32;
+constexpr unsigned kMaskWordBits = 32;
 constexpr std::size_t kMaskWordDigits = 8;
 
 // The whole text as a non-negative number.
 std::optional<int> number(std::string_view text) {
   int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || stop != end || value < 0) return std::nullopt;
   return value;
 }
@@ -88,9 +89,10 @@ std::optional<Error> add_wire(CpuSet& set, std::string_view text) {
 
 std::optional<std::uint32_t> mask_word(std::string_view text) {
   std::uint32_t value = 0;
-  const char* end = text.data() + text.size();
+  const char* begin = text.data();
+  const char* end = begin + text.size();
   if (text.size() > kMaskWordDigits) return std::nullopt;
-  const auto [stop, error] = std::from_chars(text.data(), end, value, 16);
+  const auto [stop, error] = std::from_chars(begin, end, value, 16);
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
 }
@@ -146,15 +148,16 @@ std::string CpuSet::format() const {
 }
 
 std::string CpuSet::format_mask() const {
-  static constexpr char kHex[] = "0123456789abcdef";
+  static constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
-  const int words = last() < 0 ? 1 : last() / kMaskWordBits + 1;
-  for (int i = words - 1; i >= 0; --i) {
-    const auto index = static_cast<std::size_t>(i);
+  const auto highest = static_cast<std::size_t>(std::max(last(), 0)) / kMaskWordBits;
+  for (std::size_t index = highest + 1; index-- > 0;) {
     const Word pair = words_.empty() ? 0 : words_[index / 2];
     const auto word = static_cast<std::uint32_t>(pair >> (index % 2 * kMaskWordBits));
     if (!out.empty()) out += ',';
-    for (int shift = kMaskWordBits - 4; shift >= 0; shift -= 4) out += kHex[(word >> shift) & 0xf];
+    for (unsigned shift = kMaskWordBits; shift > 0; shift -= 4) {
+      out += kHex[(word >> (shift - 4)) & 0xfU];
+    }
   }
   return out;
 }
@@ -163,14 +166,11 @@ void CpuSet::insert_range(int first, int last) {
   if (last < first) return;
   require_id(first);
   require_id(last);
-  const auto low = static_cast<std::size_t>(first) / kWordBits;
-  const auto high = static_cast<std::size_t>(last) / kWordBits;
+  const std::size_t low = word_of(first);
+  const std::size_t high = word_of(last);
   grow(high + 1);
   for (std::size_t i = low; i <= high; ++i) {
-    Word word = ~Word{0};
-    if (i == low) word &= ~Word{0} << (first % kWordBits);
-    if (i == high) word &= ~Word{0} >> (kWordBits - 1 - last % kWordBits);
-    words_[i] |= word;
+    words_[i] |= (i == low ? from_bit(first) : ~Word{0}) & (i == high ? to_bit(last) : ~Word{0});
   }
 }
 

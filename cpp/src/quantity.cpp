@@ -18,6 +18,8 @@ using decimal::power_of_ten;
 
 constexpr Int kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr Int kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+__extension__ typedef unsigned __int128 Bits;
+
 constexpr Int kKibi = 1024;
 constexpr int kLargestBinarySuffix = 6;
 constexpr int kLargestDecimalSuffix = 18;
@@ -129,7 +131,7 @@ std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) noexcept 
 
 std::size_t Quantity::hash() const noexcept {
   const auto low = static_cast<std::uint64_t>(mantissa_);
-  const auto high = static_cast<std::uint64_t>(mantissa_ >> 64);
+  const auto high = static_cast<std::uint64_t>(static_cast<Bits>(mantissa_) >> 64U);
   std::size_t mixed = std::hash<std::uint64_t>{}(low);
   for (const std::uint64_t part : {high, static_cast<std::uint64_t>(exponent_)}) {
     mixed = mixed * 0x9e3779b97f4a7c15U + part;

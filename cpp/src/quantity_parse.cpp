@@ -57,7 +57,7 @@ std::optional<Parts> split(std::string_view text) {
 struct Suffix {
   Format format;
   int ten = 0;
-  int bits = 0;
+  unsigned bits = 0;
 };
 
 std::optional<Suffix> exponent_suffix(std::string_view text) {
@@ -69,8 +69,9 @@ std::optional<Suffix> exponent_suffix(std::string_view text) {
     if (text.starts_with('-')) return std::nullopt;
   }
   int exponent = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, exponent);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, exponent);
   if (error != std::errc() || stop != end) return std::nullopt;
   return Suffix{Format::kDecimalExponent, exponent};
 }
@@ -87,7 +88,7 @@ std::optional<Suffix> read_suffix(std::string_view text) {
   if (text.size() == 2 && text.back() == 'i') {
     const auto index = kBinary.find(text.front());
     if (index == std::string_view::npos) return std::nullopt;
-    return Suffix{Format::kBinarySi, 0, 10 * (static_cast<int>(index) + 1)};
+    return Suffix{Format::kBinarySi, 0, 10 * (static_cast<unsigned>(index) + 1)};
   }
   return exponent_suffix(text);
 }

@@ -17,11 +17,11 @@ def parse(text: str) -> set[int]:
     for item in text.split(",") if text else []:
         match = _STRICT.fullmatch(item)
         if not match:
-            raise ValueError(item)
+            raise ValueError(repr(item))
         first, last = int(match[1]), int(match[2] or match[1])
         added = set(range(first, last + 1)) if last <= MAX_ID else set()
         if not added or added & ids:
-            raise ValueError(item)
+            raise ValueError(repr(item))
         ids |= added
     return ids
 
@@ -32,10 +32,10 @@ def parse_wire(text: str) -> set[int]:
     for item in text.split(",") if text else []:
         match = _WIRE.fullmatch(item)
         if not match or max(int(number) for number in match.groups("0")) >= 2**31:
-            raise ValueError(item)
+            raise ValueError(repr(item))
         first, last = int(match[1]), int(match[2] or match[1])
         if last > (MAX_WIRE_RANGE_END if match[2] else MAX_ID):
-            raise ValueError(item)
+            raise ValueError(repr(item))
         ids |= set(range(first, last + 1))
     return ids
 

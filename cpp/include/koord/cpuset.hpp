@@ -59,8 +59,7 @@ class KOORD_API CpuSet {
   [[nodiscard]] std::string format_mask() const;
 
   [[nodiscard]] bool contains(int id) const noexcept {
-    const auto word = static_cast<std::size_t>(id) / kWordBits;
-    return id >= 0 && word < words_.size() && ((words_[word] >> (id % kWordBits)) & 1U) != 0;
+    return id >= 0 && word_of(id) < words_.size() && (words_[word_of(id)] & bit_of(id)) != 0;
   }
   [[nodiscard]] bool empty() const noexcept { return words_.empty(); }
   [[nodiscard]] int count() const noexcept {
@@ -78,9 +77,9 @@ class KOORD_API CpuSet {
   /// The lowest id above `id` (which is -1 or more), or -1 when there is none.
   [[nodiscard]] int next(int id) const noexcept {
     ++id;
-    auto index = static_cast<std::size_t>(id) / kWordBits;
+    auto index = word_of(id);
     if (index >= words_.size()) return -1;
-    Word word = words_[index] & (~Word{0} << (id % kWordBits));
+    Word word = words_[index] & from_bit(id);
     while (word == 0) {
       if (++index == words_.size()) return -1;
       word = words_[index];
@@ -93,15 +92,15 @@ class KOORD_API CpuSet {
   /// Throws Exception when the id lies outside 0..kMaxId.
   void insert(int id) {
     require_id(id);
-    grow(static_cast<std::size_t>(id) / kWordBits + 1);
-    words_[static_cast<std::size_t>(id) / kWordBits] |= Word{1} << (id % kWordBits);
+    grow(word_of(id) + 1);
+    words_[word_of(id)] |= bit_of(id);
   }
   /// Adds first..last, nothing when last < first. Throws Exception when one lies outside 0..kMaxId.
   void insert_range(int first, int last);
   /// Does nothing when the id is absent.
   void erase(int id) noexcept {
     if (!contains(id)) return;
-    words_[static_cast<std::size_t>(id) / kWordBits] &= ~(Word{1} << (id % kWordBits));
+    words_[word_of(id)] &= ~bit_of(id);
     trim();
   }
   void clear() noexcept { words_.clear(); }
@@ -167,6 +166,13 @@ class KOORD_API CpuSet {
   static CpuSet from_words(std::span<const Word> words);
 
  private:
+  static constexpr std::size_t word_of(int id) { return static_cast<std::size_t>(id) / kWordBits; }
+  static constexpr Word bit_of(int id) {
+    return Word{1} << (static_cast<unsigned>(id) % kWordBits);
+  }
+  // The bit of an id and all above it, and all up to it, in its word.
+  static constexpr Word from_bit(int id) { return ~(bit_of(id) - 1); }
+  static constexpr Word to_bit(int id) { return bit_of(id) | (bit_of(id) - 1); }
   static void require_id(int id) {
     if (id < 0 || id > kMaxId) throw_bad_id(id);
   }

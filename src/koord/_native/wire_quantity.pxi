@@ -91,6 +91,12 @@ cdef Quantity wrap_quantity(const CQuantity& native):
     return quantity
 
 
+cdef Quantity from_integer(value, CUnit unit, format):
+    if not -(1 << 63) <= value < 1 << 63:
+        raise invalid_value("quantity", value, "an integer that fits in 64 bits")
+    return wrap_quantity(CQuantity.from_integer(value, unit, native_format(format)))
+
+
 cdef class Quantity:
     """A Kubernetes quantity: the exact value and the format it prints in. Immutable.
 
@@ -117,18 +123,14 @@ cdef class Quantity:
         return Quantity.parse(number_text(value).strip(" \t\r\n"))
 
     @staticmethod
-    def from_value(int64_t value, format=Format.DECIMAL_SI):
-        """So many whole units."""
-        return wrap_quantity(
-            CQuantity.from_integer(value, CUnit.kWhole, native_format(format))
-        )
+    def from_value(value, format=Format.DECIMAL_SI):
+        """So many whole units. ValueError beyond 64 bits."""
+        return from_integer(value, CUnit.kWhole, format)
 
     @staticmethod
-    def from_milli(int64_t value, format=Format.DECIMAL_SI):
-        """So many thousandths."""
-        return wrap_quantity(
-            CQuantity.from_integer(value, CUnit.kMilli, native_format(format))
-        )
+    def from_milli(value, format=Format.DECIMAL_SI):
+        """So many thousandths. ValueError beyond 64 bits."""
+        return from_integer(value, CUnit.kMilli, format)
 
     @property
     def format(self):

@@ -11,11 +11,10 @@ and a count beyond 64 bits is a ValueError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from koord._native import wire
 from koord._native.wire import Format, Quantity, Rounding, Unit
 
+TYPE_CHECKING = False  # importing typing would take longer than all else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

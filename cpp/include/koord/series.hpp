@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time series in rings of fixed size, and what a window of one amounts to. A node agent keeps one a
+// metric and pod; all aggregates of a window come from one pass over it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "koord/error.hpp"
+
+namespace koord {
+
+/// A share of the samples, a multiple of 0.001 in (0, 1]. Kept in single precision, because the
+/// index it leads to is defined by single-precision arithmetic.
+class KOORD_API Percentile {
+ public:
+  /// An error unless share is a multiple of 0.001 in (0, 1].
+  static Result<Percentile> make(double share);
+  /// Which of `count` (>= 1) ascending values it is: trunc(float(count) * share) - 1, at least 0.
+  [[nodiscard]] std::size_t index(std::size_t count) const noexcept;
+
+ private:
+  explicit Percentile(float share) : share_(share) {}
+  float share_;
+};
+
+/// Milliseconds since the Unix epoch; both ends belong to the window.
+struct Window {
+  std::int64_t start_ms = 0;
+  std::int64_t end_ms = 0;
+};
+
+/// A window's samples in numbers. All but count and the times are NaN when it holds none.
+struct KOORD_API Summary {
+  std::int64_t count = 0;
+  double avg = 0;
+  double last = 0;  ///< the newest sample; 0 when that is not after the epoch
+  std::int64_t oldest_ms = 0;
+  std::int64_t newest_ms = 0;
+};
+
+/// What became of a sample.
+enum class Appended : int {
+  kTaken,
+  kTooOld,     ///< more than kMaxLateMs behind the newest, or older than all of a full ring
+  kDuplicate,  ///< there is a sample of that time; the first one stays
+};
+
+/// The newest samples of one quantity, in order of time. Fixed memory: 16 bytes a sample of
+/// capacity. Not synchronised: many readers or one writer.
+class KOORD_API Series {
+ public:
+  /// How late a sample may come and still be put in its place.
+  static constexpr std::int64_t kMaxLateMs = 60'000;
+
+  /// Throws Exception unless capacity is in 1..2^24.
+  explicit Series(std::size_t capacity);
+
+  /// A full ring drops its oldest sample. Throws Exception when value is not finite.
+  Appended append(std::int64_t time_ms, double value);
+  /// Writes percentiles[i] to out[i]; `scratch` keeps its memory from call to call.
+  Summary summarize(Window window, std::span<const Percentile> percentiles, std::span<double> out,
+                    std::vector<double>& scratch) const;
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return samples_.size(); }
+  void clear() noexcept { size_ = 0; }
+
+ private:
+  struct Sample {
+    std::int64_t time_ms;
+    double value;
+  };
+  [[nodiscard]] Sample& at(std::size_t index) noexcept { return samples_[wrap(index)]; }
+  [[nodiscard]] const Sample& at(std::size_t index) const noexcept { return samples_[wrap(index)]; }
+  [[nodiscard]] std::size_t wrap(std::size_t index) const noexcept {
+    const std::size_t place = first_ + index;
+    return place < samples_.size() ? place : place - samples_.size();
+  }
+  /// The index of the first sample at time_ms or later.
+  [[nodiscard]] std::size_t lower_bound(std::int64_t time_ms) const noexcept;
+
+  std::vector<Sample> samples_;
+  std::size_t first_ = 0;  // where the oldest sample lies
+  std::size_t size_ = 0;
+};
+
+/// Many series of one capacity, by id, so that a tick of all of them is one call. An id is free to
+/// be given out again once removed. Not synchronised: many readers or one writer.
+class KOORD_API SeriesStore {
+ public:
+  /// Throws Exception unless capacity is in 1..2^24.
+  explicit SeriesStore(std::size_t capacity);
+
+  /// A new, empty series.
+  std::int64_t add();
+  /// Throws Exception (kNotFound) when there is no such series; so do the functions below.
+  void remove(std::int64_t id);
+  [[nodiscard]] std::size_t size() const noexcept { return series_.size() - free_.size(); }
+
+  /// values[i] goes to ids[i]; one that is not finite is left out. Returns how many were taken. The
+  /// spans have equal lengths. Changes nothing when an id is unknown.
+  std::size_t append(std::int64_t time_ms, std::span<const std::int64_t> ids,
+                     std::span<const double> values);
+  /// Summary i is of ids[i], and its percentiles are out[i * percentiles.size() ...].
+  void summarize(std::span<const std::int64_t> ids, Window window,
+                 std::span<const Percentile> percentiles, std::span<Summary> summaries,
+                 std::span<double> out) const;
+
+ private:
+  void require_ids(std::span<const std::int64_t> ids) const;
+
+  std::size_t capacity_;
+  std::vector<Series> series_;
+  std::vector<bool> used_;
+  std::vector<std::int64_t> free_;
+};
+
+}  // namespace koord

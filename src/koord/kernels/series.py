@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time series in rings of fixed size, and the aggregates of a window, all from one pass.
+
+Times are milliseconds since the Unix epoch. A sample up to a minute older than the newest is put in
+its place; an older one, and a second one of the same time, is left out. A full ring drops its
+oldest sample. A percentile is the value at index ``max(0, trunc(float32(n) * float32(p)) - 1)`` of
+the window's ascending values, as Koordinator's metric cache picks it: no interpolation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from koord._native.core import series as _native
+
+__all__ = ["PERCENTILES", "Appended", "Series", "SeriesStore", "Summaries", "Summary"]
+
+PERCENTILES = (0.5, 0.9, 0.95, 0.99)
+"""The shares that node metrics report."""
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+
+class Appended(IntEnum):
+    """What became of a sample."""
+
+    TAKEN = 0
+    TOO_OLD = 1
+    DUPLICATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A window of one series; averages, last and percentiles are NaN when it holds no sample."""
+
+    count: int
+    avg: float
+    last: float
+    oldest_ms: int
+    newest_ms: int
+    percentiles: list[float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summaries:
+    """A window of n series: columns of n, percentiles of shape (n, shares)."""
+
+    count: NDArray[np.int64]
+    avg: NDArray[np.float64]
+    last: NDArray[np.float64]
+    oldest_ms: NDArray[np.int64]
+    newest_ms: NDArray[np.int64]
+    percentiles: NDArray[np.float64]
+
+
+class Series:
+    """One series of at most ``capacity`` samples.
+
+    Raises:
+        ValueError: capacity is not in 1 to 2^24.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._native = _native.Series(capacity)
+
+    def append(self, time_ms: int, value: float) -> Appended:
+        """Adds a sample. ValueError when the value is not finite."""
+        return Appended(self._native.append(time_ms, value))
+
+    def summarize(
+        self, start_ms: int, end_ms: int, percentiles: Sequence[float] = PERCENTILES
+    ) -> Summary:
+        """All aggregates of the samples from start to end, both included.
+
+        Raises:
+            ValueError: a percentile is not a multiple of 0.001 in (0, 1].
+        """
+        return Summary(*self._native.summarize(start_ms, end_ms, percentiles))
+
+    def aggregate(self, name: str, start_ms: int, end_ms: int) -> float:
+        """One aggregate by name: avg, last, count, p50, p90, p95 or p99; any other is avg.
+
+        Raises:
+            ValueError: the window holds no sample, unless the name is count.
+        """
+        shares = [_SHARES[name]] if name in _SHARES else []
+        summary = self.summarize(start_ms, end_ms, shares)
+        if name == "count":
+            return summary.count
+        if summary.count == 0:
+            raise ValueError(f"window: got [{start_ms}, {end_ms}], expected one with samples")
+        if shares:
+            return summary.percentiles[0]
+        return summary.last if name == "last" else summary.avg
+
+    def __len__(self) -> int:
+        return self._native.size()
+
+    def __repr__(self) -> str:
+        return f"<Series of {len(self)} of at most {self._native.capacity()} samples>"
+
+
+class SeriesStore:
+    """Many series of one capacity, appended to and summarised in one call each.
+
+    Raises:
+        ValueError: capacity is not in 1 to 2^24.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._native = _native.Store(capacity)
+
+    def add(self) -> int:
+        """A new, empty series; gives its id. Ids of removed series are given out again."""
+        return self._native.add()
+
+    def remove(self, series_id: int) -> None:
+        """Forgets a series. KeyError when there is none of that id."""
+        self._native.remove(series_id)
+
+    def append(self, time_ms: int, ids: ArrayLike, values: ArrayLike) -> int:
+        """One tick: ``values[i]`` goes to ``ids[i]``; NaN and infinities are left out.
+
+        Returns:
+            How many samples were taken.
+
+        Raises:
+            KeyError: an id is unknown; nothing was appended.
+            ValueError: the lengths differ.
+        """
+        return self._native.append(time_ms, ids, values)
+
+    def summarize(
+        self,
+        ids: ArrayLike,
+        start_ms: int,
+        end_ms: int,
+        percentiles: Sequence[float] = PERCENTILES,
+    ) -> Summaries:
+        """The aggregates of a window, both ends included, of each series in ``ids``.
+
+        Raises:
+            KeyError: an id is unknown.
+            ValueError: a percentile is not a multiple of 0.001 in (0, 1].
+        """
+        return Summaries(*self._native.summarize(ids, start_ms, end_ms, percentiles))
+
+    def __len__(self) -> int:
+        return self._native.size()
+
+    def __repr__(self) -> str:
+        return f"<SeriesStore of {len(self)} series>"

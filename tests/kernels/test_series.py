@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koord.kernels.series import Appended, Series, SeriesStore
+from tests.models import series as model
+
+times = st.integers(-5, 5).map(lambda step: step * 20_000) | st.integers(0, 200_000)
+values = st.integers(-9, 9).map(float) | st.floats(-1e9, 1e9)
+shares = st.integers(1, 1000).map(lambda thousandths: thousandths / 1000)
+ALWAYS = (-(2**62), 2**62)
+
+
+@given(
+    st.integers(1, 8), st.lists(st.tuples(times, values), max_size=12), times, times,
+    st.lists(shares, max_size=4),
+)  # fmt: skip
+def test_a_series_agrees_with_the_model(
+    capacity: int,
+    samples: list[tuple[int, float]],
+    start_ms: int,
+    end_ms: int,
+    percentiles: list[float],
+) -> None:
+    ours, plain = Series(capacity), model.Series(capacity)
+    for time_ms, value in samples:
+        assert (ours.append(time_ms, value) is Appended.TAKEN) == plain.append(time_ms, value)
+    assert len(ours) == len(plain.samples)
+    window = plain.window(start_ms, end_ms)
+    summary = ours.summarize(start_ms, end_ms, percentiles)
+    assert summary.count == len(window)
+    if not window:
+        assert math.isnan(summary.avg)
+        assert math.isnan(summary.last)
+        assert all(math.isnan(value) for value in summary.percentiles)
+        return
+    found = [value for _, value in window]
+    assert (summary.oldest_ms, summary.newest_ms) == (window[0][0], window[-1][0])
+    assert (summary.avg, summary.last) == (model.average(found), model.last(window))
+    assert summary.percentiles == [model.percentile(found, share) for share in percentiles]
+
+
+@given(
+    st.lists(
+        st.tuples(times, st.lists(values | st.just(math.nan), min_size=3, max_size=3)), max_size=6
+    )
+)
+def test_a_store_is_its_series(ticks: list[tuple[int, list[float]]]) -> None:
+    store, plain = SeriesStore(5), [Series(5) for _ in range(3)]
+    ids = np.array([store.add() for _ in plain])
+    for time_ms, row in ticks:
+        taken = [
+            one.append(time_ms, value) is Appended.TAKEN
+            for one, value in zip(plain, row, strict=True)
+            if math.isfinite(value)
+        ]
+        assert store.append(time_ms, ids, np.array(row)) == sum(taken)
+    together = store.summarize(ids[::-1], *ALWAYS)
+    for i, one in enumerate(reversed(plain)):
+        alone = one.summarize(*ALWAYS)
+        for name in ("count", "avg", "last", "oldest_ms", "newest_ms", "percentiles"):
+            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+
+
+def test_worked_examples() -> None:
+    series = Series(16)
+    for time_ms, value in ((1000, 0.5), (2000, 1.5)):
+        series.append(time_ms, value)
+    assert series.aggregate("avg", 0, 5000) == 1.0
+    assert series.aggregate("no such aggregate", 0, 5000) == 1.0
+    assert series.aggregate("last", 0, 1500) == 0.5
+    assert series.aggregate("count", 5000, 6000) == 0
+    ten = Series(10)
+    for i in range(1, 11):
+        ten.append(i, float(i))
+    assert ten.aggregate("p90", 0, 10) == 9.0
+    assert ten.aggregate("p50", 1, 1) == 1.0
+
+
+@pytest.mark.parametrize("count", [1, 7, 10, 100, 300, 1000])
+@pytest.mark.parametrize("share", [0.29, 0.5, 0.57, 0.9, 0.95, 0.99, 1.0])
+def test_the_percentile_index_is_single_precision(count: int, share: float) -> None:
+    series = Series(count)
+    for i in range(count):
+        series.append(i, float(i))
+    want = max(0, int(np.float32(count) * np.float32(share)) - 1)
+    assert series.summarize(0, count, [share]).percentiles == [want]
+
+
+def test_a_late_sample_takes_its_place_and_a_later_one_does_not() -> None:
+    series = Series(4)
+    assert series.append(100_000, 1.0) is Appended.TAKEN
+    assert series.append(40_000, 2.0) is Appended.TAKEN
+    assert series.append(39_999, 3.0) is Appended.TOO_OLD
+    assert series.append(40_000, 3.0) is Appended.DUPLICATE
+    assert series.aggregate("last", *ALWAYS) == 1.0
+    assert repr(series) == "<Series of 2 of at most 4 samples>"
+
+
+def test_the_epoch_has_no_last_value() -> None:
+    series = Series(4)
+    series.append(0, 7.0)
+    assert series.aggregate("last", *ALWAYS) == 0.0
+    assert series.aggregate("avg", *ALWAYS) == 7.0
+
+
+def test_bad_input_is_a_value_error() -> None:
+    series = Series(4)
+    with pytest.raises(ValueError, match=r"window: got \[0, 9\], expected one with samples"):
+        series.aggregate("avg", 0, 9)
+    with pytest.raises(ValueError, match="value: got 'nan', expected a finite number"):
+        series.append(1, math.nan)
+    for share in (0.0, -0.1, 1.001, 0.0005, math.nan):
+        with pytest.raises(ValueError, match="percentile: got"):
+            series.summarize(0, 1, [share])
+    for capacity in (0, 2**24 + 1):
+        with pytest.raises(ValueError, match="capacity"):
+            Series(capacity)
+        with pytest.raises(ValueError, match="capacity"):
+            SeriesStore(capacity)
+
+
+def test_a_store_knows_its_ids() -> None:
+    store = SeriesStore(4)
+    first, second = store.add(), store.add()
+    store.append(1, [first, second], [1.0, 2.0])
+    store.remove(first)
+    assert len(store) == 1
+    for ids in ([first], [second, 99], [-1]):
+        with pytest.raises(KeyError, match="series id"):
+            store.append(2, ids, [3.0] * len(ids))
+        with pytest.raises(KeyError, match="series id"):
+            store.summarize(ids, 0, 9)
+    with pytest.raises(ValueError, match="values: got '1', expected as many values as ids, 2"):
+        store.append(2, [second, second], [1.0])
+    assert store.add() == first
+    assert store.summarize([first, second], *ALWAYS).count.tolist() == [0, 1]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A series as a sorted list of samples, and the aggregates as the rule states them."""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+
+MAX_LATE_MS = 60_000
+
+
+class Series:
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.samples: list[tuple[int, float]] = []
+
+    def append(self, time_ms: int, value: float) -> bool:
+        times = [time for time, _ in self.samples]
+        full = len(times) == self.capacity
+        if times and time_ms < times[-1] - MAX_LATE_MS:
+            return False
+        if time_ms in times or (full and time_ms < times[0]):
+            return False
+        bisect.insort(self.samples, (time_ms, value))
+        self.samples = self.samples[-self.capacity :]
+        return True
+
+    def window(self, start_ms: int, end_ms: int) -> list[tuple[int, float]]:
+        return [sample for sample in self.samples if start_ms <= sample[0] <= end_ms]
+
+
+def average(values: list[float]) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+
+
+def last(samples: list[tuple[int, float]]) -> float:
+    time_ms, value = max(samples)
+    return value if time_ms > 0 else 0.0
+
+
+def percentile(values: list[float], share: float) -> float:
+    index = int(np.float32(len(values)) * np.float32(share)) - 1
+    return sorted(values)[max(0, index)]
