@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from koord.api import Draft, GroupQuota, decode, load_manifests, to_document
+from koord.api import Draft, GroupQuota, NodeMetric, decode, decode_as, load_manifests, to_document
+from koord.api.manifests import parse_yaml
 from koord.api.protocol import keys
 from koord.api.protocol.quotas import as_tree_group, ceiling
 from koord.base.errors import KoordError
@@ -222,6 +223,22 @@ def test_a_ceiling_takes_what_only_one_of_max_and_hard_has() -> None:
                     "metadata": {"name": "q"}, "spec": spec})  # fmt: skip
     assert isinstance(quota, GroupQuota)
     assert to_document(ceiling(quota)) == {"cpu": "2", "memory": "1Gi", "pods": "5"}
+
+
+@pytest.mark.parametrize(("name", "index", "expected"), CANONICAL)
+def test_bytes_of_a_known_type_are_normalised_too(
+    name: str, index: int, expected: dict[str, Any]
+) -> None:
+    document = parse_yaml((DATA / "guide" / name).read_text(), name)[index]
+    found = decode(document)
+    assert decode_as(json.dumps(document).encode(), type(found)) == found
+    assert to_document(found)["spec"] == expected["spec"]
+
+
+def test_escapes_hide_no_shape() -> None:
+    text = '{"metadata":{"name":"n"},"spec":{"\\u006eodeName":"other"}}'
+    with pytest.raises(KoordError, match=r"spec\.nodeName"):
+        decode_as(text, NodeMetric)
 
 
 def test_a_device_is_labelled_with_the_model_of_its_first_gpu() -> None:

@@ -37,7 +37,8 @@ def decode_json(data: bytes | str, kind: type[T], object_name: str) -> T:
         return _decoder(kind).decode(data)  # type: ignore[arg-type, no-any-return]
     except msgspec.ValidationError:
         # Either wrong, or a null where the type has none; nulls are rare, so they pay.
-        return convert(parse_json(data, object_name), kind, object_name)
+        document = without_nulls(parse_json(data, object_name), object_name)
+        return convert(document, kind, object_name)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise malformed(data, object_name, "", error) from None
 
@@ -58,7 +59,7 @@ def convert(document: object, kind: type[T], object_name: str, field: str = "") 
     """A typed value from a plain document; see :func:`decode_json`.
 
     Args:
-        document: dicts, lists and scalars as JSON or YAML readers give them.
+        document: dicts, lists and scalars as JSON or YAML readers give them, without nulls.
         kind: the type to convert to.
         object_name: what the document is, for errors.
         field: where in the object the document was found, for errors.
@@ -66,7 +67,6 @@ def convert(document: object, kind: type[T], object_name: str, field: str = "") 
     Raises:
         KoordError: a field is of the wrong type.
     """
-    document = without_nulls(document, object_name)
     try:
         return msgspec.convert(document, kind, dec_hook=_decode_hook, str_keys=True)
     except msgspec.ValidationError as error:

@@ -29,9 +29,26 @@ _THRESHOLDS = {
 _CLASSES = ("lsrClass", "lsClass", "beClass", "systemClass", "cgroupRoot")
 
 
-def has_shapes(kind: Kind) -> bool:
-    """Whether a shape other than the canonical one is known for the kind."""
-    return (kind.group, kind.name) in _NORMALISERS
+# Words of which a text with another shape has one, in the order of the normalisers below.
+_MARKS: dict[str, tuple[str, ...]] = {
+    "NodeSLO": ("resourceThresholdStrategy", "blkIOQOS", "throttlingPercent"),
+    "NodeMetric": ("nodeName", "collectionIntervalSeconds"),
+    "Reservation": ("Expired",),
+    "Device": ("deviceType", "deviceModel", "uuid", "totalMemory", "deviceAllocations"),
+}
+
+
+def may_have_shapes(kind: Kind, text: bytes | str) -> bool:
+    """Whether JSON text of a kind may be in another shape than the canonical one.
+
+    Looking for words costs a fraction of parsing twice. A text with escapes may spell anything.
+    """
+    if (kind.group, kind.name) not in _NORMALISERS:
+        return False
+    words = (*_MARKS[kind.name], "\\u")
+    if isinstance(text, bytes):
+        return any(word.encode() in text for word in words)
+    return any(word in text for word in words)
 
 
 def normalise(document: Document, kind: Kind, object_name: str) -> Document:

@@ -51,7 +51,8 @@ def _reject_deep_nesting(text: str, file_name: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                line = f"line {event.start_mark.line + 1}"
+                mark = event.start_mark
+                line = f"line {mark.line + 1}" if mark is not None else ""
                 expected = f"at most {MAX_DEPTH} levels of nesting"
                 raise KoordError(file_name, line, "a document nested deeper", expected)
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -30,14 +30,14 @@ def decode(data: bytes | str | dict[str, Any], object_name: str = "object") -> O
     document = data if isinstance(data, dict) else codec.parse_json(data, object_name)
     kind = find_kind(document, object_name)
     if kind is None:
-        return codec.convert(document, Object, object_name)
+        return codec.convert(codec.without_nulls(document, object_name), Object, object_name)
     return _decode_document(document, kind, kind.type, object_name)
 
 
 def decode_as(data: bytes | str | dict[str, Any], object_type: type[O], object_name: str = "") -> O:
     """The typed object of data whose type is known, as from a watch of one resource.
 
-    Kinds that no other shape is known for are decoded from bytes in one step.
+    Bytes that cannot hold another shape than the canonical one are decoded in one step.
 
     Raises:
         KoordError: no JSON object, or a wrong field.
@@ -46,7 +46,7 @@ def decode_as(data: bytes | str | dict[str, Any], object_type: type[O], object_n
     object_name = object_name or kind.name
     if isinstance(data, dict):
         return _decode_document(data, kind, object_type, object_name)
-    if not guide.has_shapes(kind):
+    if not guide.may_have_shapes(kind, data):
         return codec.decode_json(data, object_type, object_name)
     document = codec.parse_json(data, object_name)
     return _decode_document(document, kind, object_type, object_name)

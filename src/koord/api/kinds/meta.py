@@ -82,7 +82,8 @@ class Object(WireStruct):
     def title(self) -> str:
         """How messages name the object: ``Pod default/web-0``."""
         where = f"{self.metadata.namespace}/" if self.metadata.namespace else ""
-        return f"{self.kind} {where}{self.metadata.name or self.metadata.generate_name}".strip()
+        kind = self.kind or type(self).__name__
+        return f"{kind} {where}{self.metadata.name or self.metadata.generate_name}".strip()
 
 
 class Condition(WireStruct):
