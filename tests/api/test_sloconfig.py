@@ -249,6 +249,25 @@ def test_an_invalid_colocation_strategy_is_refused_an_invalid_item_replaced() ->
     assert loaded.strategy(sections.COLOCATION, {"a": "b"}).enable is True
 
 
+@pytest.mark.parametrize(
+    ("fields", "admitted", "in_force"),
+    [
+        ({"resourceDiffThreshold": 1.5}, False, True),
+        ({"resourceDiffThreshold": 0}, False, False),
+        ({"midStaticCPUReservedPercent": 101}, False, True),
+        ({"midStaticCPUReservedPercent": -1}, False, False),
+        ({"metricMemoryCollectPolicy": ""}, True, False),
+        ({"metricReportIntervalSeconds": 1}, True, True),
+    ],
+)
+def test_admission_is_stricter_than_the_manager(
+    fields: dict[str, Any], admitted: bool, in_force: bool
+) -> None:
+    data = {sections.COLOCATION: json.dumps(fields)}
+    assert (validate(data) == []) is admitted
+    assert (config.load(data).errors == {}) is in_force
+
+
 def test_a_nodes_own_words_count_most() -> None:
     loaded = load(colocation_config={"enable": True, "cpuReclaimThresholdPercent": 70})
     annotations = {

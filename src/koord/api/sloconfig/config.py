@@ -12,13 +12,13 @@ from koord.api.protocol import annotation, keys, nodes
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.merge import MergedSection, merge_section
 from koord.api.sloconfig.overlay import overlay
-from koord.api.sloconfig.rules import problems
+from koord.api.sloconfig.rules import IN_FORCE, problems
 from koord.api.sloconfig.sections import SECTIONS, parse_section
 from koord.api.sloconfig.strategies import ColocationStrategy
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from koord.api.kinds.node import Node
 
@@ -124,9 +124,16 @@ def load(
 
 def _settle_colocation(merged: MergedSection[Any], object_name: str) -> None:
     """Refuses an invalid cluster strategy; an invalid node strategy becomes the cluster's."""
-    where = f"data.{sections.COLOCATION}"
-    for error in problems(merged.cluster, object_name, where):
+    for error in _colocation_problems(merged.cluster, object_name):
         raise error
     for node in merged.nodes:
-        if any(problems(node.strategy, object_name, where)):
+        if any(_colocation_problems(node.strategy, object_name)):
             node.strategy = merged.cluster
+
+
+def _colocation_problems(strategy: ColocationStrategy, object_name: str) -> Iterator[KoordError]:
+    where = f"data.{sections.COLOCATION}"
+    yield from problems(strategy, object_name, where, IN_FORCE)
+    if strategy.metric_memory_collect_policy == "":
+        field = f"{where}.metricMemoryCollectPolicy"
+        yield KoordError(object_name, field, "", "the name of a policy")

@@ -34,7 +34,7 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class Bounds(NamedTuple):
@@ -152,6 +152,17 @@ BOUNDS: dict[type, dict[str, Bounds]] = {
     ResourceAmplificationStrategy: {"resourceAmplificationRatio": AT_LEAST_1},
 }
 
+# What the manager itself insists on: laxer than admission, so that a ConfigMap which was admitted
+# before, or elsewhere, stays in force.
+IN_FORCE: dict[type, dict[str, Bounds]] = {
+    ColocationStrategy: {
+        **BOUNDS[ColocationStrategy],
+        "resourceDiffThreshold": Bounds(0, above=True),
+        "midStaticCPUReservedPercent": NOT_NEGATIVE,
+        "midStaticMemoryReservedPercent": NOT_NEGATIVE,
+    },
+}
+
 # Texts that are enforced; the empty text stands for "not set" in each.
 CHOICES: dict[type, dict[str, tuple[str, ...]]] = {
     ColocationStrategy: {"midReclaimMode": ("static",)},
@@ -179,16 +190,22 @@ PAIRS: dict[type, tuple[tuple[str, str], ...]] = {
 }
 
 
-def problems(strategy: msgspec.Struct, object_name: str, path: str) -> Iterator[KoordError]:
+def problems(
+    strategy: msgspec.Struct,
+    object_name: str,
+    path: str,
+    table: Mapping[type, Mapping[str, Bounds]] = BOUNDS,
+) -> Iterator[KoordError]:
     """Everything that is wrong with a strategy, depth first, in the order of its fields.
 
     Args:
         strategy: a merged strategy, or a part of one.
         object_name: of the ConfigMap, for errors.
         path: where the strategy stands, for errors.
+        table: the bounds to apply.
     """
     kind = type(strategy)
-    bounds, choices = BOUNDS.get(kind, {}), CHOICES.get(kind, {})
+    bounds, choices = table.get(kind, {}), CHOICES.get(kind, {})
     values = {f.encode_name: getattr(strategy, f.name) for f in msgspec.structs.fields(kind)}
     for name, value in values.items():
         where = f"{path}.{name}"
@@ -197,7 +214,7 @@ def problems(strategy: msgspec.Struct, object_name: str, path: str) -> Iterator[
         elif name in choices and value and value not in choices[name]:
             yield KoordError(object_name, where, value, "one of " + ", ".join(choices[name]))
         else:
-            yield from _inner_problems(value, object_name, where)
+            yield from _inner_problems(value, object_name, where, table)
     for lesser, greater in PAIRS.get(kind, ()):
         low, high = values[lesser], values[greater]
         if low is not None and high is not None and low >= high:
@@ -206,15 +223,17 @@ def problems(strategy: msgspec.Struct, object_name: str, path: str) -> Iterator[
         yield from _network_problems(values, object_name, path)
 
 
-def _inner_problems(value: Any, object_name: str, path: str) -> Iterator[KoordError]:
+def _inner_problems(
+    value: Any, object_name: str, path: str, table: Mapping[type, Mapping[str, Bounds]]
+) -> Iterator[KoordError]:
     if isinstance(value, msgspec.Struct):
-        yield from problems(value, object_name, path)
+        yield from problems(value, object_name, path, table)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _inner_problems(item, object_name, f"{path}[{index}]")
+            yield from _inner_problems(item, object_name, f"{path}[{index}]", table)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _inner_problems(item, object_name, f"{path}[{key}]")
+            yield from _inner_problems(item, object_name, f"{path}[{key}]", table)
 
 
 def _outside(value: Any, bounds: Bounds, object_name: str, path: str) -> Iterator[KoordError]:
