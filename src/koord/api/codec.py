@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON text and plain documents to typed values and back, with errors that name the field."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from koord.api.duration import Duration
+from koord.base.errors import Code, KoordError
+from koord.kernels.quantity import Quantity
+
+T = TypeVar("T")
+
+# Deeper than any real object, and shallow enough for every function that walks a document.
+MAX_DEPTH = 100
+
+# A step of a msgspec path: .name, [3] of a list, or [...] for some key of a map.
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\.\.\.|[0-9]+)\]")
+
+
+def decode_json(data: bytes | str, kind: type[T], object_name: str) -> T:
+    """A typed value from JSON text; unknown keys are ignored, ``null`` is the same as absent.
+
+    Args:
+        data: JSON, UTF-8 if bytes.
+        kind: a struct, or any type that msgspec decodes.
+        object_name: what the text is, for errors.
+
+    Raises:
+        KoordError: no JSON, or a field of the wrong type.
+    """
+    try:
+        return _decoder(kind).decode(data)  # type: ignore[arg-type, no-any-return]
+    except msgspec.ValidationError:
+        # Either wrong, or a null where the type has none; nulls are rare, so they pay.
+        document = without_nulls(parse_json(data, object_name), object_name)
+        return convert(document, kind, object_name)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise malformed(data, object_name, "", error) from None
+
+
+def parse_json(data: bytes | str, object_name: str, field: str = "") -> Any:
+    """The plain document of JSON text.
+
+    Raises:
+        KoordError: no JSON.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise malformed(data, object_name, field, error) from None
+
+
+def convert(document: object, kind: type[T], object_name: str, field: str = "") -> T:
+    """A typed value from a plain document; see :func:`decode_json`.
+
+    Args:
+        document: dicts, lists and scalars as JSON or YAML readers give them, without nulls.
+        kind: the type to convert to.
+        object_name: what the document is, for errors.
+        field: where in the object the document was found, for errors.
+
+    Raises:
+        KoordError: a field is of the wrong type.
+    """
+    try:
+        return msgspec.convert(document, kind, dec_hook=_decode_hook, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise _named(error, document, object_name, field) from None
+
+
+def to_document(value: object) -> Any:
+    """The plain JSON document of a typed value; fields at their default are left out."""
+    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+
+
+def to_json(value: object) -> bytes:
+    """The JSON text of a typed value, compact, keys in the order of the type."""
+    return _ENCODER.encode(value)
+
+
+def without_nulls(document: Any, object_name: str) -> Any:
+    """The document without object members that are null, at every level.
+
+    Raises:
+        KoordError: nested deeper than :data:`MAX_DEPTH`.
+    """
+    return _without_nulls(document, object_name, MAX_DEPTH)
+
+
+def malformed(data: bytes | str, object_name: str, field: str, error: Exception) -> KoordError:
+    """The error for text that is no JSON."""
+    reason = str(error).partition("\n")[0] or "nested too deeply"
+    expected = f"JSON ({reason})"
+    return KoordError(object_name, field, data[:80], expected, Code.UNREADABLE)
+
+
+def _without_nulls(document: Any, object_name: str, levels: int) -> Any:
+    if not isinstance(document, dict | list):
+        return document
+    if levels == 0:
+        expected = f"at most {MAX_DEPTH} levels of nesting"
+        raise KoordError(object_name, "", "a document nested deeper", expected)
+    inner = levels - 1
+    if isinstance(document, list):
+        return [_without_nulls(item, object_name, inner) for item in document]
+    return {
+        key: _without_nulls(value, object_name, inner)
+        for key, value in document.items()
+        if value is not None
+    }
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=_decode_hook)
+
+
+def _decode_hook(kind: type, value: Any) -> Any:
+    if kind is Quantity:
+        return Quantity.from_wire(value)
+    if kind is Duration:
+        if isinstance(value, str):
+            return Duration.parse(value)
+        raise _wrong(value, "a duration such as 90s, 5m or 1h30m")
+    raise NotImplementedError(kind)
+
+
+def _encode_hook(value: Any) -> Any:
+    if isinstance(value, Quantity | Duration):
+        return str(value)
+    raise NotImplementedError(type(value))
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
+
+
+def _wrong(value: object, expected: str) -> ValueError:
+    error = ValueError(f"got {value!r}, expected {expected}")
+    error.koord_value, error.koord_expected = value, expected  # type: ignore[attr-defined]
+    return error
+
+
+def _named(
+    error: msgspec.ValidationError, document: object, object_name: str, field: str
+) -> KoordError:
+    text, _, where = str(error).partition(" - at `")
+    path, value = _locate(
+        document, where.rstrip("`"), getattr(error.__cause__, "koord_value", None)
+    )
+    named = ".".join(part for part in (field, path) if part)
+    expected = getattr(error.__cause__, "koord_expected", None)
+    if expected is None:
+        expected = text.partition(", got")[0].removeprefix("Expected ").replace("`", "").strip()
+    return KoordError(object_name, named, value, expected)
+
+
+def _locate(document: Any, where: str, bad: object) -> tuple[str, object]:
+    """The readable path and the value at a msgspec path such as ``$.spec.max[...]``.
+
+    msgspec does not say which key of a map is wrong; it is found by the value the hook refused.
+    """
+    path = ""
+    for name, index in _STEP.findall(where):
+        key: Any = name or index
+        if index == "..." and isinstance(document, dict):
+            key = next((k for k, v in document.items() if v == bad), index)
+        elif index.isdigit():
+            key = int(index)
+        path += f".{key}" if name else f"[{key}]"
+        try:
+            document = document[key]
+        except (KeyError, IndexError, TypeError):
+            return path.removeprefix("."), bad if bad is not None else document
+    return path.removeprefix("."), document

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The typed objects, one module a family, and the registry that finds a type by its kind."""

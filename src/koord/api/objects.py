@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoding of whole objects by their kind, from bytes, documents or manifest files; encoding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from koord.api import codec, guide
+from koord.api.kinds.meta import Object
+from koord.api.kinds.registry import KINDS, Kind, kind_of, kind_of_type
+from koord.base.errors import Code, KoordError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+def decode(data: bytes | str | dict[str, Any], object_name: str = "object") -> Object:
+    """The typed object of a JSON text or a plain document; its kind chooses the type.
+
+    A kind of a foreign group decodes to :class:`Object`, which has the metadata alone.
+
+    Simpler shapes (:mod:`koord.api.guide`) are brought into the canonical form.
+
+    Raises:
+        KoordError: no JSON object, of an unknown kind, or with a wrong field.
+    """
+    document = data if isinstance(data, dict) else codec.parse_json(data, object_name)
+    kind = find_kind(document, object_name)
+    if kind is None:
+        return codec.convert(codec.without_nulls(document, object_name), Object, object_name)
+    return _decode_document(document, kind, kind.type, object_name)
+
+
+def decode_as(data: bytes | str | dict[str, Any], object_type: type[O], object_name: str = "") -> O:
+    """The typed object of data whose type is known, as from a watch of one resource.
+
+    Bytes that cannot hold another shape than the canonical one are decoded in one step.
+
+    Raises:
+        KoordError: no JSON object, or a wrong field.
+    """
+    kind = kind_of_type(object_type)
+    object_name = object_name or kind.name
+    if isinstance(data, dict):
+        return _decode_document(data, kind, object_type, object_name)
+    if not guide.may_have_shapes(kind, data):
+        return codec.decode_json(data, object_type, object_name)
+    document = codec.parse_json(data, object_name)
+    return _decode_document(document, kind, object_type, object_name)
+
+
+def load_manifests(text: str, file_name: str = "manifest") -> list[Object]:
+    """All objects of a YAML or JSON text with one or more documents; ``List`` is unfolded.
+
+    Raises:
+        KoordError: no YAML, or a document that :func:`decode` refuses.
+    """
+    return [decode(document, name) for document, name in manifest_documents(text, file_name)]
+
+
+def read_manifests(path: Path) -> list[Object]:
+    """All objects of a manifest file; see :func:`load_manifests`.
+
+    Raises:
+        KoordError: the file cannot be read, or holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KoordError.wrap(str(path), "", error) from None
+    except UnicodeDecodeError:
+        raise KoordError(str(path), "", "bytes that are no UTF-8", "UTF-8 text") from None
+    return load_manifests(text, str(path))
+
+
+def manifest_documents(text: str, file_name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The documents of a manifest, each with the name that errors call it by.
+
+    Raises:
+        KoordError: no YAML, or a document that is no mapping.
+    """
+    from koord.api.manifests import parse_yaml
+
+    for index, document in enumerate(parse_yaml(text, file_name)):
+        object_name = f"{file_name} document {index + 1}"
+        if not isinstance(document, dict):
+            raise KoordError(object_name, "", document, "a mapping with apiVersion and kind")
+        if document.get("kind") == "List" and isinstance(document.get("items"), list):
+            for at, item in enumerate(document["items"]):
+                yield item, _title(item, f"{object_name} items[{at}]", file_name)
+        else:
+            yield document, _title(document, object_name, file_name)
+
+
+def encode(value: Object) -> bytes:
+    """The JSON text of an object, with apiVersion and kind of its type if it has none."""
+    return codec.to_json(stamped(value))
+
+
+def stamped(value: O) -> O:
+    """The object itself, its apiVersion and kind filled in from its type where empty."""
+    if not value.kind or not value.api_version:
+        kind = kind_of_type(type(value))
+        value.kind = value.kind or kind.name
+        value.api_version = value.api_version or kind.api_version
+    return value
+
+
+def find_kind(document: object, object_name: str) -> Kind | None:
+    """The registered kind of a document, or None if it is none of koord's business.
+
+    Manifests hold Services and other programs' configuration too; those decode to their metadata.
+
+    Raises:
+        KoordError: the document names no kind, or an unknown one of a group that koord serves.
+    """
+    if not isinstance(document, dict):
+        raise KoordError(object_name, "", document, "a mapping with apiVersion and kind")
+    version, name = document.get("apiVersion"), document.get("kind")
+    for field, value in (("apiVersion", version), ("kind", name)):
+        if not isinstance(value, str) or not value:
+            raise KoordError(object_name, field, value, "the name of an API version and a kind")
+    found = kind_of(str(version), str(name))
+    served = {kind.group for kind in KINDS if kind.custom}
+    if found is None and str(version).partition("/")[0] in served:
+        known = [kind for kind in KINDS if kind.custom]
+        guess = nearest(str(name), [kind.name for kind in known])
+        named = [f"{k.api_version} {k.name}" for k in known if k.name == guess]
+        expected = "a known kind" + (f", such as {' or '.join(named)}" if named else "")
+        got = f"{version} {name}"
+        raise KoordError(object_name, "apiVersion, kind", got, expected, Code.UNSUPPORTED)
+    return found
+
+
+def _decode_document(document: Any, kind: Kind, object_type: type[O], object_name: str) -> O:
+    document = codec.without_nulls(document, object_name)
+    return codec.convert(guide.normalise(document, kind, object_name), object_type, object_name)
+
+
+def _title(document: object, fallback: str, file_name: str) -> str:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(document, dict) or not isinstance(name, str):
+        return fallback
+    return f"{file_name}: {document.get('kind')} {name}"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels, annotations, QoS classes, priority bands and resource names, with their reading rules."""
