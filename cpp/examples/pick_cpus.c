@@ -9,11 +9,11 @@ static int report(koord_error error) {
   return error == KOORD_EXHAUSTED ? 1 : 2;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   static const int32_t taken[] = {0, 1};
   int32_t cpus[8192];
   char list[65536];
-  koord_topology *machine = NULL;
+  koord_topology* machine = NULL;
   koord_pick_request request = {0};
   request.count = argc > 1 ? (int32_t)strtol(argv[1], NULL, 10) : 1;
   request.bind = KOORD_BIND_FULL_PCPUS;
