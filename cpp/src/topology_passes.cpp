@@ -133,7 +133,10 @@ void Picker::rank_cores(const CoreGroup& group) {
                        static_cast<std::uint32_t>(core), 0});
     }
   }
-  if (!by_id) sort_keys(keys_);
+  if (by_id) return;
+  // Where cores are alike no more than these are looked at; unlike ones may fit later.
+  if (layout_.uniform) keep_smallest(keys_, enough);
+  sort_keys(keys_);
 }
 
 // Takes the cores whose threads are all wanted; returns the first that was too large for the rest.

@@ -107,7 +107,9 @@ def pick(
     _known("--exclusive-policy", exclusive_policy, _EXCLUSIVE_POLICIES)
     _known("--numa-strategy", numa_strategy, _STRATEGIES)
     state = _state(_read(root), taken or [])
-    picked = state.pick(wanted, bind=bind_policy, exclusive=exclusive_policy, strategy=numa_strategy)
+    picked = state.pick(
+        wanted, bind=bind_policy, exclusive=exclusive_policy, strategy=numa_strategy
+    )
     if not picked:
         free = len(state.available())
         raise NotEnoughCPUsError(
