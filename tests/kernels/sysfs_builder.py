@@ -66,13 +66,10 @@ def _write_cpu(directory: Path, thread: Thread, machine: list[Thread], style: St
     _write_number(topology / "physical_package_id", thread.socket)
     _write_number(topology / "core_id", thread.core)
     if style.siblings and thread.core is not None:
-        same = lambda t: (t.socket, t.node, t.core) == (thread.socket, thread.node, thread.core)
-        names = (
-            ("thread_siblings_list", "thread_siblings")
-            if style.old_names
-            else ("core_cpus_list", "core_cpus")
-        )
-        _write_set(topology, *names, _where(machine, same), style)
+        prefix = "thread_siblings" if style.old_names else "core_cpus"
+        place = _place(thread)
+        siblings = _where(machine, lambda t: _place(t) == place)
+        _write_set(topology, f"{prefix}_list", prefix, siblings, style)
     if thread.l3 is not None:
         cache = directory / "cache/index3"
         _write(cache / "level", "3")
@@ -80,6 +77,10 @@ def _write_cpu(directory: Path, thread: Thread, machine: list[Thread], style: St
             _write_number(cache / "id", thread.l3)
         shared = _where(machine, lambda t: t.l3 == thread.l3)
         _write_set(cache, "shared_cpu_list", "shared_cpu_map", shared, style)
+
+
+def _place(thread: Thread) -> tuple[int | None, int | None, int | None]:
+    return thread.socket, thread.node, thread.core
 
 
 def _where(machine: list[Thread], condition: Callable[[Thread], bool]) -> CPUSet:

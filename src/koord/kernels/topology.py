@@ -123,10 +123,17 @@ class Topology:
                 one core on two nodes, no CPU online.
         """
         cpus = _column("cpu", cpu, None, 0)
-        named = (("core", core), ("socket", socket), ("node", node), ("l3", l3))
-        columns = [_column(name, values, len(cpus), _UNKNOWN) for name, values in named]
-        states = _column("online", online, len(cpus), 1)
-        return cls(_native.Topology.from_columns(cpus, *columns, states))
+        rows = len(cpus)
+        return cls(
+            _native.Topology.from_columns(
+                cpus,
+                _column("core", core, rows, _UNKNOWN),
+                _column("socket", socket, rows, _UNKNOWN),
+                _column("node", node, rows, _UNKNOWN),
+                _column("l3", l3, rows, _UNKNOWN),
+                _column("online", online, rows, 1),
+            )
+        )
 
     @property
     def cpus(self) -> list[CPU]:

@@ -11,7 +11,9 @@ _Counts = tuple[int, int | None, int | None, int | None, int | None, int | None]
 
 class Topology:
     @staticmethod
-    def from_columns(cpu: _Column, core: _Column, socket: _Column, node: _Column, l3: _Column, online: _Column) -> Topology: ...
+    def from_columns(
+        cpu: _Column, core: _Column, socket: _Column, node: _Column, l3: _Column, online: _Column
+    ) -> Topology: ...
     @staticmethod
     def from_sysfs(root: str) -> Topology: ...
     def cpus(self) -> list[_Row]: ...
@@ -42,7 +44,28 @@ class CPUState:
     def ref_count(self, cpu: int) -> int: ...
     def allocated(self) -> list[int]: ...
     def numa_status(self, node: int) -> str: ...
-    def available(self, bind: str, required: bool, max_ref_count: int, reserved: _CPUs | None, preferred: _CPUs | None, preemptible: Iterable[_CPUs] | None, within: _CPUs | None) -> list[int]: ...
-    def pick(self, count: int, bind: str, required: bool, exclusive: str, strategy: str, max_ref_count: int, reserved: _CPUs | None, preferred: _CPUs | None, preemptible: Iterable[_CPUs] | None, within: _CPUs | None) -> Pick: ...
+    def available(
+        self,
+        bind: str,
+        required: bool,
+        max_ref_count: int,
+        reserved: _CPUs | None,
+        preferred: _CPUs | None,
+        preemptible: Iterable[_CPUs] | None,
+        within: _CPUs | None,
+    ) -> list[int]: ...
+    def pick(
+        self,
+        count: int,
+        bind: str,
+        required: bool,
+        exclusive: str,
+        strategy: str,
+        max_ref_count: int,
+        reserved: _CPUs | None,
+        preferred: _CPUs | None,
+        preemptible: Iterable[_CPUs] | None,
+        within: _CPUs | None,
+    ) -> Pick: ...
 
 def passes() -> list[tuple[str, str]]: ...
