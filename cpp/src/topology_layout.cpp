@@ -81,32 +81,27 @@ void number_cores(const Cores& cores) {
   }
 }
 
-std::size_t index_of(std::vector<CoreGroup>& groups, int id, std::size_t found) {
-  if (found == groups.size()) groups.push_back({.id = id, .cores = {}});
-  return found;
+std::uint32_t add_group(std::vector<CoreGroup>& groups, int id) {
+  groups.push_back({.id = id == kLast ? kUnknown : id, .cores = {}});
+  return static_cast<std::uint32_t>(groups.size() - 1);
 }
 
 void add_cores(CpuLayout& layout, const Cores& cores) {
-  std::map<int, std::size_t> sockets;
-  std::map<NodeKey, std::size_t> nodes;
+  std::map<int, std::uint32_t> sockets;
+  std::map<NodeKey, std::uint32_t> nodes;
   for (const CpuInfo& info : layout.cpus) {
     if (!info.online) continue;
     sockets.try_emplace(sort_id(info.socket));
     nodes.try_emplace(node_key(info));
   }
-  for (auto& [id, index] : sockets) {
-    index = index_of(layout.sockets, id == kLast ? kUnknown : id, layout.sockets.size());
-  }
-  for (auto& [key, index] : nodes) {
-    const int id = std::get<0>(key);
-    index = index_of(layout.nodes, id == kLast ? kUnknown : id, layout.nodes.size());
-  }
+  for (auto& [id, index] : sockets) index = add_group(layout.sockets, id);
+  for (auto& [key, index] : nodes) index = add_group(layout.nodes, std::get<0>(key));
   for (const auto& [key, threads] : cores) {
     const auto online = std::ranges::count_if(threads, [](auto* info) { return info->online; });
     if (online == 0) continue;
     const auto any = *std::ranges::find_if(threads, [](auto* info) { return info->online; });
-    layout.cores.push_back({.socket = static_cast<std::uint32_t>(sockets[sort_id(any->socket)]),
-                            .node = static_cast<std::uint32_t>(nodes[node_key(*any)]),
+    layout.cores.push_back({.socket = sockets[sort_id(any->socket)],
+                            .node = nodes[node_key(*any)],
                             .cell = 0,
                             .threads = static_cast<std::uint32_t>(online)});
     layout.threads = std::max(layout.threads, static_cast<std::size_t>(online));

@@ -10,8 +10,8 @@
 namespace koord::detail {
 namespace {
 
-// Ranks are packed so that one comparison orders a core or CPU; every field is as wide as its
-// largest value, sums of references apart, which saturate.
+// Ranks are packed so that one comparison orders a core or a CPU. Every field is as wide as its
+// largest value; only sums of references may be larger, and saturate.
 constexpr unsigned kIdBits = 13;
 constexpr unsigned kThreadBits = 7;
 constexpr unsigned kSumBits = 64 - 3 * kIdBits - kThreadBits;
@@ -262,7 +262,6 @@ void Picker::rank_fallback_cores() {
     rank = rank << kThreadBits | free;
     rank = rank << kIdBits | info.socket;
     rank = rank << kSumBits | saturated(free_refs(core));
-    // The socket is known to differ only where cores do, so the core's own number ends the order.
     rank = rank << kIdBits | core;
     keys_.push_back({rank, static_cast<std::uint32_t>(core), 0});
   });

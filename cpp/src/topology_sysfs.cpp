@@ -4,11 +4,7 @@
 // and dumps leave some out; a file that is there must make sense.
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,7 +19,6 @@ namespace {
 using detail::numbered_entries;
 using detail::read_int;
 using detail::read_set;
-using detail::read_text;
 
 constexpr int kL3 = 3;
 

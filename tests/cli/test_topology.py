@@ -11,9 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from koord.base.errors import KoordError
 from koord.cli.main import main
-from koord.kernels.topology import PASSES
+from koord.cli.topology import _state
+from koord.kernels.topology import PASSES, Topology
 from tests.kernels.sysfs_builder import Thread, write_sysfs
 
 Run = Callable[..., tuple[int, str, str]]
@@ -48,7 +52,9 @@ def root(tmp_path: Path) -> Path:
         (["-1"], "N: got '-1', expected a positive integer"),
         (["1.5"], "N: got '1.5', expected a positive integer"),
         (["four"], "N: got 'four', expected a positive integer"),
-        (["--bindpolicy"], "N: got '--bindpolicy', expected a positive integer"),
+        (["--bindpolicy"],
+         "option: got '--bindpolicy', expected --root, --bind-policy, --exclusive-policy, "
+         "--numa-strategy, --taken or --output; did you mean --bind-policy?"),
         (["1", "--bind-policy", "FullPCPU"],
          "--bind-policy: got 'FullPCPU', expected Default, FullPCPUs or SpreadByPCPUs; "
          "did you mean FullPCPUs?"),
@@ -81,6 +87,18 @@ def test_the_program_says_one_line_and_exits(root: Path) -> None:
     )
     error = "error: N: got '0', expected a positive integer\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+
+
+@given(st.text(max_size=12) | st.from_regex(r"[-0-9,]{0,6}:?(PCPULevel|None)?", fullmatch=True))
+def test_any_text_behind_taken_is_read_or_refused_in_one_line(text: str) -> None:
+    try:
+        _state(Topology.from_cpus(range(8)), [text])
+    except KoordError as error:
+        said = str(error)
+    else:
+        said = "--taken"
+    assert said.startswith("--taken")
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from koord.kernels.cpuset import CPUSet
 from koord.kernels.topology import CPUState, NUMAStatus, Topology
 from tests.models import topology as model
 
@@ -78,6 +82,31 @@ def test_cpus_that_the_machine_lacks_count_nowhere() -> None:
     assert str(state.allocated()) == "7"
     assert str(state.cpus_of("a")) == "7,100"
     assert (state.ref_count(100), state.ref_count(-1)) == (0, 0)
+
+
+@pytest.mark.parametrize("cpus", [[-1], [8192], [1 << 70], ["0"], [0.5], [None]])
+def test_bad_cpu_ids_are_errors_of_one_line(cpus: list[object]) -> None:
+    message = f"cpu id: got '{cpus[0]!r}', expected an integer from 0 to 8191"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        state_of_eight().add("a", cpus)  # type: ignore[arg-type]
+
+
+def test_sets_may_be_given_in_any_form() -> None:
+    state = state_of_eight()
+    for uid, cpus in enumerate([np.array([0]), (1,), CPUSet.parse("2"), "3", range(4, 5), {5}]):
+        state.add(str(uid), cpus)
+    assert str(state.allocated()) == "0-5"
+
+
+@given(st.text(max_size=20))
+def test_any_policy_word_is_known_or_refused_in_one_line(word: str) -> None:
+    said = "policy"
+    try:
+        state_of_eight().pick(1, bind=word, exclusive=word)
+    except ValueError as error:
+        said = str(error)
+    assert "policy" in said
+    assert "\n" not in said
 
 
 STEPS = st.lists(

@@ -14,11 +14,22 @@ namespace {
 
 using Column = py::array_t<std::int32_t, py::array::c_style>;
 
+// Whatever Python takes as an index, NumPy's integers too.
+int to_id(const py::handle& value) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  int overflow = 0;
+  const long id = index ? PyLong_AsLongAndOverflow(index.ptr(), &overflow) : -1;
+  if (id >= 0 && id <= CpuSet::kMaxId) return static_cast<int>(id);
+  PyErr_Clear();
+  throw Exception(
+      invalid("cpu id", py::repr(value).cast<std::string>(), "an integer from 0 to 8191"));
+}
+
 // A cpu list as text, or anything that yields ids.
 CpuSet to_set(const py::handle& cpus) {
   if (py::isinstance<py::str>(cpus)) return CpuSet::parse(cpus.cast<std::string>()).value();
   CpuSet set;
-  for (const auto id : py::iter(cpus)) set.insert(id.cast<int>());
+  for (const auto id : py::iter(cpus)) set.insert(to_id(id));
   return set;
 }
 

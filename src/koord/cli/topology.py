@@ -22,6 +22,9 @@ RootOption = Annotated[
 
 _BIND_POLICIES = ["Default", "FullPCPUs", "SpreadByPCPUs"]
 _EXCLUSIVE_POLICIES = ["None", "PCPULevel", "NUMANodeLevel"]
+_OPTIONS = [
+    "--root", "--bind-policy", "--exclusive-policy", "--numa-strategy", "--taken", "--output"
+]  # fmt: skip
 _STRATEGIES = ["MostAllocated", "LeastAllocated", "DistributeEvenly"]
 
 
@@ -178,4 +181,6 @@ def _known(option: str, word: str, known: list[str]) -> None:
 def _positive(name: str, text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31:
         return int(text)
+    if text.startswith("--"):
+        _known("option", text, _OPTIONS)
     raise KoordError(name, "", text, "a positive integer")
