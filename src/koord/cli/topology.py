@@ -1,13 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``koord topology``."""
+"""``koord topology``: see a machine's CPUs, and which of them the picker would give a pod."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from koord.base.errors import Code, KoordError, nearest
+from koord.cli.output import Format, OutputOption, print_json, stdout
+
+if TYPE_CHECKING:
+    from koord.kernels.cpuset import CPUSet
+    from koord.kernels.topology import CPUState, Pick, Topology
 
 app = typer.Typer()
 
+RootOption = Annotated[
+    str, typer.Option("--root", metavar="DIR", help="a directory that contains sys/")
+]
 
-@app.callback()
-def group() -> None:
-    """Verbs of this group."""
+_BIND_POLICIES = ["Default", "FullPCPUs", "SpreadByPCPUs"]
+_EXCLUSIVE_POLICIES = ["None", "PCPULevel", "NUMANodeLevel"]
+_OPTIONS = [
+    "--root", "--bind-policy", "--exclusive-policy", "--numa-strategy", "--taken", "--output"
+]  # fmt: skip
+_STRATEGIES = ["MostAllocated", "LeastAllocated", "DistributeEvenly"]
+
+
+class NotEnoughCPUsError(KoordError):
+    """The machine cannot give so many; nothing is wrong with the words."""
+
+    exit_status = 1
+
+
+@app.command()
+def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
+    """Show sockets, NUMA nodes, L3 domains and cores of this machine or of a dump of one.
+
+    Each [..] is a core with the CPUs that are its threads.
+
+    Example: koord topology show --root dumps/epyc
+    """
+    topology = _read(root)
+    if output is Format.JSON:
+        cpus = [cpu._asdict() for cpu in topology.cpus]
+        print_json({"summary": topology.summary()._asdict(), "cpus": cpus})
+        return
+    from koord.cli.topology_drawing import draw
+
+    console = stdout()
+    for line in draw(topology):
+        console.print(line, soft_wrap=True)
+
+
+# A count such as -1 must reach us rather than be taken for an option.
+@app.command(context_settings={"ignore_unknown_options": True})
+def pick(
+    count: Annotated[str, typer.Argument(metavar="N", help="how many CPUs")],
+    root: RootOption = "/",
+    bind_policy: Annotated[
+        str,
+        typer.Option(metavar="P", help="Default (as SpreadByPCPUs), FullPCPUs or SpreadByPCPUs"),
+    ] = "FullPCPUs",
+    exclusive_policy: Annotated[
+        str, typer.Option(metavar="P", help="None, PCPULevel or NUMANodeLevel")
+    ] = "None",
+    numa_strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="S",
+            help="MostAllocated, LeastAllocated or DistributeEvenly (as LeastAllocated)",
+        ),
+    ] = "LeastAllocated",
+    taken: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CPULIST[:POLICY]",
+            help="CPUs of a pod that runs already, with its exclusive policy; may be repeated, "
+            "but each CPU belongs to one pod",
+        ),
+    ] = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Pick N CPUs for a pod and say which pass of the rules chose them.
+
+    Example: koord topology pick 4 --bind-policy FullPCPUs --taken 0-3 --taken 8-9:PCPULevel
+
+    \b
+    Passes, in the order in which they are tried:
+      full-cores-in-node
+      full-cores-in-node-ignoring-exclusivity
+      full-cores-in-socket
+      full-cores-across-sockets
+      one-per-core-in-node
+      cpus-in-node
+      one-per-core-in-socket
+      cpus-in-socket
+      fallback
+      fallback-ignoring-exclusivity
+    Where several give CPUs, their names are joined:
+      full-cores-across-sockets+fallback
+      full-cores-across-sockets+fallback-ignoring-exclusivity
+      full-cores-across-sockets+fallback+fallback-ignoring-exclusivity
+      fallback+fallback-ignoring-exclusivity
+    """
+    wanted = _positive("N", count)
+    _known("--bind-policy", bind_policy, _BIND_POLICIES)
+    _known("--exclusive-policy", exclusive_policy, _EXCLUSIVE_POLICIES)
+    _known("--numa-strategy", numa_strategy, _STRATEGIES)
+    state = _state(_read(root), taken or [])
+    picked = state.pick(
+        wanted, bind=bind_policy, exclusive=exclusive_policy, strategy=numa_strategy
+    )
+    if not picked:
+        free = len(state.available())
+        raise NotEnoughCPUsError(
+            "N", "", wanted, f"at most {free}: {picked.reason}", Code.NOT_FOUND
+        )
+    _print_pick(picked, output)
+
+
+def _print_pick(picked: Pick, output: Format) -> None:
+    from koord.kernels.topology import PASSES
+
+    if output is Format.JSON:
+        print_json({"cpus": picked.cpu_list, "pass": picked.pass_name})
+        return
+    print(picked.cpu_list)
+    print("\n".join(f"{name}: {PASSES[name]}" for name in picked.passes))
+
+
+def _read(root: str) -> Topology:
+    from koord.kernels.topology import Topology
+
+    try:
+        return Topology.from_sysfs(root)
+    except (ValueError, OSError) as error:
+        if getattr(error, "koord_field", "") == "root":
+            raise KoordError("--root", "", root, "a directory that contains sys/") from error
+        raise KoordError.wrap("--root", "", error) from error
+
+
+def _state(topology: Topology, taken: list[str]) -> CPUState:
+    from koord.kernels.topology import CPUState
+
+    state = CPUState(topology)
+    for number, text in enumerate(taken):
+        cpu_list, colon, policy = text.partition(":")
+        cpus = _cpus(cpu_list, topology.online)
+        if colon:
+            _known("--taken", policy, _EXCLUSIVE_POLICIES)
+        # The picker gives a CPU to one pod, so a second owner is a slip of the pen.
+        if twice := cpus & state.allocated():
+            raise KoordError("--taken", "", text, f"CPUs that no other --taken names, not {twice}")
+        state.add(f"taken-{number}", cpus, policy or "None")
+    return state
+
+
+def _cpus(text: str, online: CPUSet) -> CPUSet:
+    from koord.kernels.cpuset import CPUSet
+
+    try:
+        cpus = CPUSet.parse(text)
+    except ValueError as error:
+        raise KoordError.wrap("--taken", "", error) from error
+    if cpus - online:
+        raise KoordError("--taken", "", text, f"CPUs that are online: {online}")
+    return cpus
+
+
+def _known(option: str, word: str, known: list[str]) -> None:
+    if word in known:
+        return
+    meant = nearest(word, known)
+    hint = f"; did you mean {meant}?" if meant else ""
+    raise KoordError(option, "", word, f"{', '.join(known[:-1])} or {known[-1]}{hint}")
+
+
+def _positive(name: str, text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31:
+        return int(text)
+    if text.startswith("--"):
+        _known("option", text, _OPTIONS)
+    raise KoordError(name, "", text, "a positive integer")
