@@ -75,15 +75,15 @@ void QuotaTree::State::settle_request(GroupId id, ResourceId resource) {
 
 void QuotaTree::State::settle_guarantee(GroupId id, ResourceId resource) {
   if (!options.guarantee_usage) return;
-  for (; !groups[id].builtin; id = groups[id].parent) {
+  // Goes on where nothing changed: above may be a group that counts use, not guarantees.
+  for (; id != kNoGroup && !groups[id].builtin; id = groups[id].parent) {
     Account& own = account(id, resource);
     const std::int64_t floor = groups[id].spec.min.get(resource);
     const std::int64_t guaranteed = std::max(saturate(allocated(groups[id], resource)), floor);
     const Sum delta = Sum{guaranteed} - own.guaranteed;
     const GroupId parent = groups[id].parent;
-    if (delta == 0) return;
     own.guaranteed = guaranteed;
-    if (parent == kNoGroup) return;
+    if (delta == 0 || parent == kNoGroup) continue;
     Level& level = groups[parent].children;
     level.column(resource).set(groups[id].slot, row(id, resource), level.roster());
     account(parent, resource).children_guarantee += delta;

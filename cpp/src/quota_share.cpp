@@ -22,8 +22,10 @@ std::int64_t saturate(Sum value) noexcept {
 
 std::int64_t scaled_min(Sum left, std::int64_t min, Sum sum) noexcept {
   if (left <= 0 || sum <= 0) return 0;
-  return static_cast<std::int64_t>(static_cast<double>(left) * static_cast<double>(min) /
-                                   static_cast<double>(sum));
+  const double share =
+      static_cast<double>(left) * static_cast<double>(min) / static_cast<double>(sum);
+  // Near 2^63 rounding may lead beyond the minimum itself, and out of the integers.
+  return share < static_cast<double>(min) ? static_cast<std::int64_t>(share) : min;
 }
 
 /// The hungry children with a weight, highest priority first.

@@ -11,8 +11,9 @@ void check_not_negative(std::string_view group, std::string_view field, const Am
                         const ResourceNames& names) {
   for_each_resource(amounts.keys(), [&](ResourceId k) {
     if (amounts.get(k) >= 0) return;
-    const std::string where = std::string(group) + ": " + std::string(field) + "." + names.name(k);
-    throw Exception(invalid(where, std::to_string(amounts.get(k)), "an amount of 0 or more"));
+    std::string found = std::string(group) + ": " + std::string(field) + "." + names.name(k);
+    found += "=" + std::to_string(amounts.get(k));
+    throw Exception(invalid("quota", found, "an amount of 0 or more"));
   });
 }
 
@@ -125,21 +126,20 @@ void QuotaTree::State::check_spec(std::string_view name, const GroupSpec& spec) 
   check_not_negative(name, "min", spec.min, *names);
   check_not_negative(name, "max", spec.max, *names);
   check_not_negative(name, "weight", spec.weight, *names);
-  const auto own = by_name.find(name);
+  const auto refuse = [&](std::string_view expected) {
+    const std::string found = std::string(name) + ": parent=" + spec.parent;
+    throw Exception(invalid("quota", found, expected));
+  };
+  if (spec.parent.empty() || spec.parent == name) refuse("another group as parent");
   const auto parent = by_name.find(spec.parent);
-  if (spec.parent.empty() || spec.parent == name) {
-    throw Exception(invalid(std::string(name) + ": parent", spec.parent, "another group"));
-  }
   if (parent == by_name.end()) return;
   if (groups[parent->second].builtin && parent->second != kRoot) {
-    throw Exception(invalid(std::string(name) + ": parent", spec.parent,
-                            "a group that can have children"));
+    refuse("a group that can have children");
   }
-  if (own == by_name.end()) return;
-  for (GroupId at = parent->second; at != kNoGroup; at = groups[at].parent) {
-    if (at != own->second) continue;
-    throw Exception(
-        invalid(std::string(name) + ": parent", spec.parent, "a group that is not below this one"));
+  const auto own = by_name.find(name);
+  for (GroupId at = parent->second; own != by_name.end() && at != kNoGroup;
+       at = groups[at].parent) {
+    if (at == own->second) refuse("a parent that is not below the group");
   }
 }
 

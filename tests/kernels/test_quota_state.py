@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from koord.kernels.quota import ROOT, Charge, Figure, GroupSpec, Options, QuotaTree
 from tests.models.quota import BUILTIN, KINDS, ModelTree, Spec
@@ -48,6 +48,16 @@ class Histories(RuleBasedStateMachine):
         while parent in self.model.specs and parent != name:
             parent = self.model.specs[parent].parent
         return parent == name
+
+    @initialize(ends=st.tuples(parents, parents, parents), least=st.integers(0, 6))
+    def start_crowded(self, ends: tuple[str, ...], least: int) -> None:
+        """Groups that compete, since chance alone seldom makes three that do."""
+        self.set_total({"cpu": 20, "memory": 9})
+        for name, parent in zip("abc", ends, strict=True):
+            parent = ROOT if self._would_loop(name, parent) else parent
+            limits = {"cpu": 18, "memory": 12}
+            self.add(name, parent, {"max": limits, "min": dict.fromkeys(limits, least)})
+            self.charge(name, "request", {"cpu": 13, "memory": 8})
 
     @rule(total=amounts)
     def set_total(self, total: dict[str, int]) -> None:
@@ -157,6 +167,6 @@ class GuaranteedHistories(Histories):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(stateful_step_count=20)
+TestHistories.settings = settings(stateful_step_count=8)
 TestGuaranteedHistories = GuaranteedHistories.TestCase
-TestGuaranteedHistories.settings = settings(stateful_step_count=20)
+TestGuaranteedHistories.settings = settings(stateful_step_count=8)

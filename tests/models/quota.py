@@ -180,9 +180,8 @@ class ModelTree:
         for name in names:
             if self.specs[name].scale_min:
                 shrunk = left > 0 and scalable > 0
-                mins[name] = (
-                    int(float(left) * float(mins[name]) / float(scalable)) if shrunk else 0
-                )
+                share = float(left) * float(mins[name]) / float(scalable) if shrunk else 0.0
+                mins[name] = min(int(share), mins[name])
         return mins
 
     def scaled_min(self, name: str) -> Amounts:

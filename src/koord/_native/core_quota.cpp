@@ -21,7 +21,7 @@ std::int64_t amount_of(std::string_view resource, py::handle value) {
   const bool whole = PyLong_Check(value.ptr()) != 0;
   const long long amount = whole ? PyLong_AsLongLongAndOverflow(value.ptr(), &overflow) : 0;
   if (whole && overflow == 0) return amount;
-  throw Exception(invalid("amount of " + std::string(resource), std::string(py::repr(value)),
+  throw Exception(invalid("amount", std::string(resource) + "=" + std::string(py::repr(value)),
                           "an integer of 64 bits"));
 }
 

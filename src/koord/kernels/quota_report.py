@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from koord.kernels.quantity import Format, Quantity
+
+
+_FORMATS = {"memory": Format.BINARY_SI}
+
 
 class Verdict(IntEnum):
     """The first check that failed; the numbers are those of ``koord::quota::Verdict``."""
@@ -126,8 +131,10 @@ class Explanation:
 
 
 def quantity_text(resource: str, amount: int) -> str:
-    """An amount as a canonical quantity: cpu in milli-units, memory and its kind in binary units."""
-    return str(amount)
+    """An amount as a canonical quantity: of milli-units for cpu, with binary suffix for memory."""
+    if resource == "cpu":
+        return str(Quantity.from_milli(amount))
+    return str(Quantity.from_value(amount, _FORMATS.get(resource, Format.DECIMAL_SI)))
 
 
 def _listed(amounts: Mapping[str, int]) -> str:
