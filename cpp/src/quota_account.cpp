@@ -44,8 +44,7 @@ std::int64_t QuotaTree::State::limited_request(const Group& group, ResourceId re
 
 Sum QuotaTree::State::allocated(const Group& group, ResourceId resource) const {
   const Account& account = peek(group, resource);
-  return group.spec.is_parent ? account.children_guarantee
-                              : account.subtree[index(Charge::kUsed)];
+  return group.spec.is_parent ? account.children_guarantee : account.subtree[index(Charge::kUsed)];
 }
 
 Row QuotaTree::State::row(GroupId id, ResourceId resource) const {

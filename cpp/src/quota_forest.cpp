@@ -4,8 +4,7 @@
 
 namespace koord::quota {
 
-Forest::Forest(Options options)
-    : options_(options), names_(std::make_shared<ResourceNames>()) {
+Forest::Forest(Options options) : options_(options), names_(std::make_shared<ResourceNames>()) {
   trees_.emplace("", std::make_shared<QuotaTree>(options_, names_));
 }
 

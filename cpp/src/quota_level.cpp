@@ -83,7 +83,8 @@ void Column::settle(std::optional<std::int64_t> total, const Roster& roster, Wat
   } else if (!shrunk && pool >= want_) {
     outcome_ = Outcome::kRequests;
   } else {
-    const std::vector<std::int64_t> less = shrunk ? shrunk_floors(roster) : std::vector<std::int64_t>{};
+    const std::vector<std::int64_t> less =
+        shrunk ? shrunk_floors(roster) : std::vector<std::int64_t>{};
     runtime_.resize(floor_.size());
     fill.run(amount, siblings(roster, shrunk ? less : floor_), runtime_);
     outcome_ = Outcome::kShared;
@@ -104,8 +105,7 @@ void Column::explain(const Roster& roster, WaterFill& fill, Explanation& into) c
   into.request = request_;
   into.floor = shrunk_floors(roster);
   into.runtime.resize(floor_.size());
-  into.idle =
-      fill.run(into.total, siblings(roster, into.floor), into.runtime, &into.rounds);
+  into.idle = fill.run(into.total, siblings(roster, into.floor), into.runtime, &into.rounds);
 }
 
 std::size_t Level::append(GroupId group, const GroupSpec& spec, bool lends) {

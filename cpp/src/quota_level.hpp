@@ -62,10 +62,10 @@ class Column {
 
   std::vector<std::int64_t> weight_, request_, min_, guarantee_;
   std::vector<std::int64_t> floor_;  ///< max(min, guarantee) while no minimum shrinks
-  Sum base_ = 0;          ///< what all hold before anything is handed out
-  Sum want_ = 0;          ///< what those with a weight ask for beyond that
-  Sum scalable_min_ = 0;  ///< sum of the minimums that may shrink
-  Sum fixed_min_ = 0;     ///< and of those that may not
+  Sum base_ = 0;                     ///< what all hold before anything is handed out
+  Sum want_ = 0;                     ///< what those with a weight ask for beyond that
+  Sum scalable_min_ = 0;             ///< sum of the minimums that may shrink
+  Sum fixed_min_ = 0;                ///< and of those that may not
   Outcome outcome_ = Outcome::kUnsettled;
   std::optional<std::int64_t> total_;
   std::vector<std::int64_t> runtime_;  ///< with kShared

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtimes run down the tree, on demand: the levels on the way to a group are shared out again where
-// their total or a child's figures changed since they last were.
+// Runtimes run down the tree, on demand: the levels on the way to a group are shared out again
+// where their total or a child's figures changed since they last were.
 #include <algorithm>
 
 #include "quota_state.hpp"
@@ -100,8 +100,7 @@ Amounts QuotaTree::State::limit(GroupId id) {
 /// Holds use plus request against a limit, in the resources that both the pod and the limit name.
 Admission QuotaTree::State::check(GroupId id, const Amounts& request, const Amounts& limit,
                                   Charge used, Verdict failure) {
-  const auto figure_of_use =
-      used == Charge::kUsed ? Figure::kUsed : Figure::kNonPreemptibleUsed;
+  const auto figure_of_use = used == Charge::kUsed ? Figure::kUsed : Figure::kNonPreemptibleUsed;
   ResourceMask exceeded = 0;
   for_each_resource(request.keys() & limit.keys(), [&](ResourceId k) {
     const Sum wanted = figure(id, k, figure_of_use) + request.get(k);
@@ -136,8 +135,7 @@ Admission QuotaTree::admit(GroupId id, const Amounts& request, bool non_preempti
     return result;
   }
   state.settle_path(id);
-  Admission result =
-      state.check(id, asked, state.limit(id), Charge::kUsed, Verdict::kOverRuntime);
+  Admission result = state.check(id, asked, state.limit(id), Charge::kUsed, Verdict::kOverRuntime);
   if (result.verdict == Verdict::kAdmitted && non_preemptible) {
     result = state.check(id, asked, spec.min, Charge::kNonPreemptibleUsed, Verdict::kOverMin);
   }
@@ -145,8 +143,7 @@ Admission QuotaTree::admit(GroupId id, const Amounts& request, bool non_preempti
   for (GroupId at = state.groups[id].parent;
        result.verdict == Verdict::kAdmitted && at != kRoot && at != kNoGroup;
        at = state.groups[at].parent) {
-    result =
-        state.check(at, asked, state.limit(at), Charge::kUsed, Verdict::kOverParentRuntime);
+    result = state.check(at, asked, state.limit(at), Charge::kUsed, Verdict::kOverParentRuntime);
   }
   return result;
 }

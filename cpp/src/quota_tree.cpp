@@ -277,9 +277,8 @@ std::vector<GroupId> QuotaTree::groups() const {
   for (GroupId id = 1; id < state.groups.size(); ++id) {
     if (!state.groups[id].children.empty() && !state.groups[id].defined) starts.push_back(id);
   }
-  std::sort(starts.begin(), starts.end(), [&](GroupId a, GroupId b) {
-    return state.groups[a].name > state.groups[b].name;
-  });
+  std::sort(starts.begin(), starts.end(),
+            [&](GroupId a, GroupId b) { return state.groups[a].name > state.groups[b].name; });
   starts.push_back(kRoot);
   std::vector<GroupId> order;
   while (!starts.empty()) {

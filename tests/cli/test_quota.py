@@ -100,7 +100,11 @@ def test_the_guides_worked_cases(runtimes, total, cases) -> None:  # type: ignor
             "max": {"cpu": "200"}, "request": {"cpu": request}, "runtime": {"cpu": runtime},
         }  # fmt: skip
     parent = groups["koord-guide"]
-    assert (parent["parent"], parent["min"], parent["max"]) == (ROOT, {"cpu": "200"}, {"cpu": total})
+    assert (parent["parent"], parent["min"], parent["max"]) == (
+        ROOT,
+        {"cpu": "200"},
+        {"cpu": total},
+    )
     assert (parent["kind"], parent["namespace"]) == (None, None)
     assert groups[ROOT]["runtime"] == {"cpu": total}
 
@@ -170,7 +174,7 @@ def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path:
     assert err == "warning: a does not count gpu: its max lacks it\n"
     rows = [line.split() for line in out.splitlines()]
     assert rows[0][:6] == ["kind", "namespace", "name", "tree", "parent", "priority"]
-    assert ["ElasticQuota", "quotas", "a", "-", ROOT, "-", "cpu", "0"] == rows[2][:8]
+    assert rows[2][:8] == ["ElasticQuota", "quotas", "a", "-", ROOT, "-", "cpu", "0"]
     assert rows[2][-2:] == ["4", "4"]
     assert [row[2] for row in rows[1:]] == [ROOT, "a", "koordinator-default-quota"]
 
@@ -181,6 +185,7 @@ def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
     return document
 
 
+MANY = {f"r{i}": 1 for i in range(70)}
 BAD = {
     "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min.cpu", "2", "more than"]),
     "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min.cpu", "5", "hard"]),
@@ -197,8 +202,8 @@ BAD = {
     "unknown-group": ([_bad(lambda d: d.update(apiVersion="v1"))], [], ["apiVersion", "v1"]),
     "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "None"]),
     "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "mapping"]),
-    "too-many-resources": ([_bad(lambda d: d.update(spec={"max": {f"r{i}": 1 for i in range(70)}}))],
-                           [], ["resource name", "64"]),
+    "too-many-resources": ([_bad(lambda d: d.update(spec={"max": MANY}))], [],
+                           ["resource name", "64"]),
     "request-unknown": ([quota("a", 1)], ["zz:cpu=1"], ["--request", "zz", "of the manifests"]),
     "request-parent": ([quota("a", 1, is_parent="true")], ["a:cpu=1"], ["'a'", "children"]),
     "request-guide": ([guide("a", max=1)], ["koord-guide:cpu=1"], ["koord-guide", "children"]),
@@ -224,7 +229,7 @@ def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ("{\"kind\": 1}", "kind"), ("\xff", "bad.yaml")],
+    [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ('{"kind": 1}', "kind"), ("\xff", "bad.yaml")],
 )
 def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "bad.yaml"
@@ -240,7 +245,9 @@ words = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
     st.sampled_from(["a", "b", ROOT, "koord-guide", "1", "2Gi", "true"]),
 )  # fmt: skip
-lists = st.one_of(words, st.dictionaries(st.sampled_from(["cpu", "memory", "\n"]), words, max_size=2))
+lists = st.one_of(
+    words, st.dictionaries(st.sampled_from(["cpu", "memory", "\n"]), words, max_size=2)
+)
 manifests = st.fixed_dictionaries(
     {
         "apiVersion": st.sampled_from(
@@ -261,14 +268,14 @@ manifests = st.fixed_dictionaries(
 )
 
 
-@given(st.one_of(st.text(), st.lists(manifests, max_size=3).map(json.dumps)))
+@given(st.one_of(st.text(max_size=20), st.lists(manifests, max_size=2).map(json.dumps)))
 @example("!!timestamp x")
 @example("!!int ''")
 @example("[" * 5000)
 def test_fuzzed_manifests_are_read_or_refused_in_one_line(text: str) -> None:
+    refusal = ""
     try:
         rows = list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows())
     except KoordError as error:
-        assert len(str(error).splitlines()) == 1
-    else:
-        assert rows[0].name == ROOT
+        refusal = str(error)
+    assert len(refusal.splitlines()) == 1 if refusal else rows[0].name == ROOT

@@ -36,22 +36,23 @@ CHARGES = dict(zip(KINDS, Charge.__members__.values(), strict=True))
 
 
 class Histories(RuleBasedStateMachine):
-    guarantee_usage = False
-
     def __init__(self) -> None:
         super().__init__()
-        options = Options(guarantee_usage=self.guarantee_usage, check_parents=True)
-        self.tree = QuotaTree(options=options)
-        self.model = ModelTree(guarantee_usage=self.guarantee_usage)
+        self.tree = QuotaTree()
+        self.model = ModelTree()
 
     def _would_loop(self, name: str, parent: str) -> bool:
         while parent in self.model.specs and parent != name:
             parent = self.model.specs[parent].parent
         return parent == name
 
-    @initialize(ends=st.tuples(parents, parents, parents), least=st.integers(0, 6))
-    def start_crowded(self, ends: tuple[str, ...], least: int) -> None:
+    @initialize(
+        ends=st.tuples(parents, parents, parents), least=st.integers(0, 6), guarantee=st.booleans()
+    )
+    def start_crowded(self, ends: tuple[str, ...], least: int, guarantee: bool) -> None:
         """Groups that compete, since chance alone seldom makes three that do."""
+        self.tree = QuotaTree(options=Options(guarantee_usage=guarantee, check_parents=True))
+        self.model = ModelTree(guarantee_usage=guarantee)
         self.set_total({"cpu": 20, "memory": 9})
         for name, parent in zip("abc", ends, strict=True):
             parent = ROOT if self._would_loop(name, parent) else parent
@@ -105,7 +106,9 @@ class Histories(RuleBasedStateMachine):
         self.tree.update(name, max=maximum)
         self.model.update(name, max=maximum)
 
-    @rule(name=st.sampled_from([*NAMES, *NAMES, *BUILTIN]), kind=st.sampled_from(KINDS), delta=deltas)
+    @rule(
+        name=st.sampled_from([*NAMES, *NAMES, *BUILTIN]), kind=st.sampled_from(KINDS), delta=deltas
+    )
     def charge(self, name: str, kind: str, delta: dict[str, int]) -> None:
         if name not in self.model.specs:
             return
@@ -162,11 +165,5 @@ class Histories(RuleBasedStateMachine):
         return max(self.tree.scaled_min(name).get(key, 0), self.model.guaranteed(name, key))
 
 
-class GuaranteedHistories(Histories):
-    guarantee_usage = True
-
-
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(stateful_step_count=8)
-TestGuaranteedHistories = GuaranteedHistories.TestCase
-TestGuaranteedHistories.settings = settings(stateful_step_count=8)
+TestHistories.settings = settings(stateful_step_count=6)

@@ -65,10 +65,10 @@ struct GroupSpec {
   std::string parent{kRootName};
   Amounts min;
   Amounts max;
-  Amounts weight;           ///< shares of what is idle; empty or all zero: max
-  bool is_parent = false;   ///< only says where a guarantee comes from: children or use
-  bool allow_lent = true;   ///< others may use the part of min that is not asked for
-  bool scale_min = true;    ///< min shrinks when the parent cannot cover its children's
+  Amounts weight;             ///< shares of what is idle; empty or all zero: max
+  bool is_parent = false;     ///< only says where a guarantee comes from: children or use
+  bool allow_lent = true;     ///< others may use the part of min that is not asked for
+  bool scale_min = true;      ///< min shrinks when the parent cannot cover its children's
   std::int32_t priority = 0;  ///< idle quota goes to higher siblings first
 };
 
@@ -103,10 +103,10 @@ inline constexpr GroupId kNoGroup = ~GroupId{0};
 
 enum class Verdict : std::uint8_t {
   kAdmitted,
-  kOverRuntime,         ///< use and request exceed the group's limit
-  kOverMin,             ///< a non-preemptible pod must fit into min
-  kOverParentRuntime,   ///< an ancestor's limit is exceeded
-  kDetached,            ///< an ancestor is not defined, so there is no runtime
+  kOverRuntime,        ///< use and request exceed the group's limit
+  kOverMin,            ///< a non-preemptible pod must fit into min
+  kOverParentRuntime,  ///< an ancestor's limit is exceeded
+  kDetached,           ///< an ancestor is not defined, so there is no runtime
 };
 
 struct Admission {

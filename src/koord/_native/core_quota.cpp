@@ -49,8 +49,14 @@ using SpecTuple =
 GroupSpec spec_of(QuotaTree& tree, const SpecTuple& spec) {
   ResourceNames& names = tree.resources();
   const auto& [parent, min, max, weight, is_parent, allow_lent, scale_min, priority] = spec;
-  return {parent,    amounts_of(names, min), amounts_of(names, max), amounts_of(names, weight),
-          is_parent, allow_lent,             scale_min,              priority};
+  return {parent,
+          amounts_of(names, min),
+          amounts_of(names, max),
+          amounts_of(names, weight),
+          is_parent,
+          allow_lent,
+          scale_min,
+          priority};
 }
 
 SpecTuple tuple_of(QuotaTree& tree, const GroupSpec& spec) {
@@ -105,8 +111,8 @@ py::tuple explain(QuotaTree& tree, const std::string& name, const std::string& r
                         children, rounds_of(tree, explanation));
 }
 
-void charge_column(QuotaTree& tree, const Ids& ids,
-                   Charge kind, const std::string& resource, const Column& deltas) {
+void charge_column(QuotaTree& tree, const Ids& ids, Charge kind, const std::string& resource,
+                   const Column& deltas) {
   if (ids.ndim() != 1 || deltas.ndim() != 1 || ids.size() != deltas.size()) {
     throw Exception(invalid("deltas", std::to_string(deltas.size()) + " amounts",
                             "one for each of " + std::to_string(ids.size()) + " ids"));
@@ -121,8 +127,7 @@ void charge_column(QuotaTree& tree, const Ids& ids,
   }
 }
 
-Column runtime_column(QuotaTree& tree, const Ids& ids,
-                      const std::string& resource) {
+Column runtime_column(QuotaTree& tree, const Ids& ids, const std::string& resource) {
   Column result(ids.size());
   const ResourceId column = tree.resources().find(resource);
   auto out = result.mutable_unchecked<1>();
@@ -174,8 +179,7 @@ void register_tree(py::module_& m) {
       .def("remove", [](QuotaTree& tree, Name name) { tree.remove(name); })
       .def("spec",
            [](QuotaTree& tree, Name name) { return tuple_of(tree, tree.spec(tree.at(name))); })
-      .def("contains",
-           [](const QuotaTree& tree, Name name) { return tree.find(name) != kNoGroup; })
+      .def("contains", [](const QuotaTree& tree, Name name) { return tree.find(name) != kNoGroup; })
       .def("names",
            [](const QuotaTree& tree) {
              std::vector<std::string> names;

@@ -9,7 +9,6 @@ from enum import IntEnum
 
 from koord.kernels.quantity import Format, Quantity
 
-
 _FORMATS = {"memory": Format.BINARY_SI}
 
 

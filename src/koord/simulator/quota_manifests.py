@@ -62,7 +62,7 @@ def read_manifests(source: str, text: str) -> list[QuotaObject]:
 
 
 def parse_amounts(label: str, path: str, value: object) -> dict[str, int]:
-    """A resource list as integers: cpu in milli-units, everything else in whole units, rounded up."""
+    """A resource list as integers rounded up: cpu in milli-units, all else in whole units."""
     amounts = {}
     for name, quantity in _mapping(label, path, value).items():
         if not _RESOURCE.fullmatch(name):
