@@ -65,26 +65,33 @@ std::int64_t WaterFill::run(std::int64_t total, const Siblings& siblings,
   return pool;
 }
 
+/// Splits the pool exactly by weight: the units left after rounding down go to the largest
+/// remainders. Returns the sum of the weights.
+Sum WaterFill::split(std::int64_t pool, std::span<Claim> claims, const Siblings& siblings) {
+  Sum weight = 0;
+  for (const Claim& claim : claims) weight += siblings.weight[claim.child];
+  std::int64_t residual = pool;
+  for (Claim& claim : claims) {
+    const Sum product = Sum{siblings.weight[claim.child]} * pool;
+    claim.grant = static_cast<std::int64_t>(product / weight);
+    claim.remainder = product - claim.grant * weight;
+    residual -= claim.grant;
+  }
+  // Each remainder is below the weight, so the residual is below the number of claims.
+  const auto extra = claims.begin() + residual;
+  std::nth_element(claims.begin(), extra, claims.end(), [&](const Claim& a, const Claim& b) {
+    if (a.remainder != b.remainder) return a.remainder > b.remainder;
+    return siblings.rank[a.child] < siblings.rank[b.child];
+  });
+  std::for_each(claims.begin(), extra, [](Claim& claim) { ++claim.grant; });
+  return weight;
+}
+
 /// Rounds of one priority class; returns what none of it asked for.
 std::int64_t WaterFill::fill(std::int64_t pool, std::span<Claim> claims, const Siblings& siblings,
                              std::span<std::int64_t> runtime, std::vector<Round>* rounds) {
   while (pool > 0 && !claims.empty()) {
-    Sum weight = 0;
-    for (const Claim& claim : claims) weight += siblings.weight[claim.child];
-    std::int64_t residual = pool;
-    for (Claim& claim : claims) {
-      const Sum product = Sum{siblings.weight[claim.child]} * pool;
-      claim.grant = static_cast<std::int64_t>(product / weight);
-      claim.remainder = product - claim.grant * weight;
-      residual -= claim.grant;
-    }
-    // The residual is smaller than the number of claims: each remainder is below the weight.
-    const auto extra = claims.begin() + residual;
-    std::nth_element(claims.begin(), extra, claims.end(), [&](const Claim& a, const Claim& b) {
-      if (a.remainder != b.remainder) return a.remainder > b.remainder;
-      return siblings.rank[a.child] < siblings.rank[b.child];
-    });
-    std::for_each(claims.begin(), extra, [](Claim& claim) { ++claim.grant; });
+    const Sum weight = split(pool, claims, siblings);
     if (rounds != nullptr) {
       Round& round = rounds->emplace_back();
       round.priority = siblings.priority[claims.front().child];

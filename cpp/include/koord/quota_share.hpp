@@ -57,6 +57,7 @@ class KOORD_API WaterFill {
     Sum remainder;
   };
   void collect(const Siblings& siblings);
+  static Sum split(std::int64_t pool, std::span<Claim> claims, const Siblings& siblings);
   std::int64_t fill(std::int64_t pool, std::span<Claim> claims, const Siblings& siblings,
                     std::span<std::int64_t> runtime, std::vector<Round>* rounds);
   std::vector<Claim> claims_;
