@@ -277,7 +277,7 @@ class Forest:
         self._forest.set_cluster_total(dict(total))
 
     def set_tree_total(self, tree_id: str, total: Amounts, *, deducted: bool = True) -> None:
-        """Replaces a tree's total; the default tree, whose own it cannot be, pays if deducted."""
+        """Replaces the total of another tree; the default tree pays for it if ``deducted``."""
         self._forest.set_tree_total(tree_id, dict(total), deducted)
 
     def remove_tree(self, tree_id: str) -> None:
