@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord quota runtime``: the guide's worked cases, both kinds, several trees, and bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from koord.base.errors import KoordError
+from koord.cli.main import main
+from koord.simulator.quota_manifests import read_manifests
+from koord.simulator.quotas import QuotaPlan
+
+LABEL = "quota.scheduling.koordinator.sh/"
+ROOT = "koordinator-root-quota"
+
+Groups = dict[str, dict[str, object]]
+
+
+def guide(name: str, **spec: object) -> dict[str, object]:
+    return {
+        "apiVersion": "quota.koordinator.sh/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "namespace": f"team-{name}"},
+        "spec": {k: v if k == "priority" else {"cpu": v} for k, v in spec.items()},
+    }
+
+
+def quota(name: str, most: int, least: int = 0, annotations: dict[str, str] | None = None,
+          **labels: str) -> dict[str, object]:  # fmt: skip
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {
+            "name": name,
+            "namespace": "quotas",
+            "labels": {LABEL + key.replace("_", "-"): value for key, value in labels.items()},
+            "annotations": {LABEL + key: value for key, value in (annotations or {}).items()},
+        },
+        "spec": {"min": {"cpu": least}, "max": {"cpu": most}},
+    }
+
+
+@pytest.fixture
+def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Runs the command in this process; returns exit status, output and error output."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["koord", "quota", "runtime", *arguments])
+        try:
+            main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return int(status), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def runtimes(koord: Callable[..., tuple[int, str, str]], tmp_path: Path):  # type: ignore[no-untyped-def]
+    """Works out documents and returns the groups by name."""
+
+    def run(documents: list[dict[str, object]], *arguments: str) -> Groups:
+        path = tmp_path / "quotas.yaml"
+        path.write_text(yaml.safe_dump_all(documents))
+        status, out, err = koord(str(path), *arguments, "-o", "json")
+        assert (status, err) == (0, "")
+        return {group["name"]: group for group in json.loads(out)["groups"]}
+
+    return run
+
+
+WORKED = [
+    pytest.param("500", {"A": (0, "300", "200"), "B": (0, "300", "200")}, id="hard-is-the-end"),
+    pytest.param("250", {"A": (0, "120", "120"), "B": (0, "100", "100")}, id="idle-goes-to-a"),
+    pytest.param("250", {"A": (100, "150", "150"), "B": (50, "140", "100")}, id="priority-first"),
+]
+
+
+@pytest.mark.parametrize(("total", "cases"), WORKED)
+def test_the_guides_worked_cases(runtimes, total, cases) -> None:  # type: ignore[no-untyped-def]
+    documents = [
+        guide(name, min=100, max=300, hard=200, priority=priority)
+        for name, (priority, _, _) in cases.items()
+    ]
+    requests = [f"--request={name}:cpu={request}" for name, (_, request, _) in cases.items()]
+    groups = runtimes(documents, "--total", f"cpu={total}", *requests)
+    for name, (priority, request, runtime) in cases.items():
+        assert groups[name] == {
+            "kind": "ElasticQuota", "namespace": f"team-{name}", "name": name, "tree": "",
+            "parent": "koord-guide", "priority": priority, "min": {"cpu": "100"},
+            "max": {"cpu": "200"}, "request": {"cpu": request}, "runtime": {"cpu": runtime},
+        }  # fmt: skip
+    parent = groups["koord-guide"]
+    assert (parent["parent"], parent["min"], parent["max"]) == (
+        ROOT,
+        {"cpu": "200"},
+        {"cpu": total},
+    )
+    assert (parent["kind"], parent["namespace"]) == (None, None)
+    assert groups[ROOT]["runtime"] == {"cpu": total}
+
+
+def test_the_guides_manifest(koord, reference_data: Path) -> None:  # type: ignore[no-untyped-def]
+    path = reference_data / "examples" / "guide" / "elasticquotas.yaml"
+    status, out, _ = koord(
+        str(path), "--total", "cpu=600,memory=600Gi", "--request", "team-a-quota:cpu=90,pods=70",
+        "--request", "batch-team/batch-team-quota:cpu=250", "--request",
+        "critical-team-quota:cpu=400,memory=1Ti", "-o", "json",
+    )  # fmt: skip
+    groups = {group["name"]: group for group in json.loads(out)["groups"]}
+    assert status == 0
+    assert groups["team-a-quota"]["max"] == {"cpu": "100", "memory": "100Gi", "pods": "100"}
+    # 150 are left above the minimums: critical takes its 100, team-a (50) comes before batch (10).
+    cpu = {name: group["runtime"]["cpu"] for name, group in groups.items()}
+    assert cpu["critical-team-quota"] == "400"
+    assert cpu["team-a-quota"] == "90"
+    assert cpu["batch-team-quota"] == "110"
+    assert groups["critical-team-quota"]["runtime"]["memory"] == "500Gi"
+    assert groups["team-a-quota"]["runtime"]["pods"] == "50"
+
+
+def test_canonical_quotas_with_parents_weights_and_repeated_requests(runtimes) -> None:  # type: ignore[no-untyped-def]
+    documents = [
+        quota("leaf-1", 100, 20, parent="parent", allow_lent_resource="false"),
+        quota("leaf-2", 100, 20, parent="parent", allow_lent_resource="false"),
+        quota("parent", 100, 60, is_parent="true", allow_lent_resource="false"),
+        quota("heavy", 100, annotations={"shared-weight": '{"cpu": 300}'}),
+        quota("light", 100, annotations={"shared-weight": "not JSON"}),
+    ]
+    requests = ["heavy:cpu=100", "quotas/light:cpu=60", "light:cpu=40", "leaf-1:cpu=40"]
+    groups = runtimes(documents, "--total=cpu=100", *(f"--request={text}" for text in requests))
+    runtime = {name: group["runtime"] for name, group in groups.items()}
+    assert groups["light"]["request"] == {"cpu": "100"}
+    assert groups["light"]["priority"] is None
+    assert runtime["parent"] == {"cpu": "60"}
+    assert (runtime["leaf-1"], runtime["leaf-2"]) == ({"cpu": "40"}, {"cpu": "20"})
+    assert (runtime["heavy"], runtime["light"]) == ({"cpu": "30"}, {"cpu": "10"})
+    assert list(groups) == [ROOT, "heavy", "light", "parent", "leaf-1", "leaf-2"]
+
+
+def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) -> None:  # type: ignore[no-untyped-def]
+    own = {"total-resource": '{"cpu": "30"}'}
+    documents = [
+        quota("pool", 1000, 30, own, tree_id="42", is_root="true", is_parent="true"),
+        quota("inside", 1000, parent="pool"),
+        quota("outside", 1000),
+    ]
+    requests = ["--request=inside:cpu=99", "--request=outside:cpu=99"]
+    groups = runtimes(documents, "--total=cpu=100", *requests)
+    assert groups["inside"]["tree"] == "42"
+    assert groups["inside"]["runtime"] == {"cpu": "30"}
+    assert groups["outside"]["runtime"] == {"cpu": "70"}
+    documents[0]["metadata"]["labels"][LABEL + "ignore-default-tree"] = "true"  # type: ignore[index]
+    groups = runtimes(documents, "--total=cpu=100", *requests)
+    assert groups["outside"]["runtime"] == {"cpu": "99"}
+
+
+def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    everything = 2**63 // 5
+    items = [quota(name, everything) for name in ("koordinator-default-quota", ROOT, "a")]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}, indent="\t"))
+    status, out, err = koord(str(path), "--total", "cpu=8", "--request", "a:cpu=4,gpu=1")
+    assert status == 0
+    assert err == "warning: a does not count gpu: its max lacks it\n"
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0][:6] == ["kind", "namespace", "name", "tree", "parent", "priority"]
+    assert rows[2][:8] == ["ElasticQuota", "quotas", "a", "-", ROOT, "-", "cpu", "0"]
+    assert rows[2][-2:] == ["4", "4"]
+    assert [row[2] for row in rows[1:]] == [ROOT, "a", "koordinator-default-quota"]
+
+
+def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
+    document = quota("a", 10)
+    change(document)
+    return document
+
+
+MANY = {f"r{i}": 1 for i in range(70)}
+BAD = {
+    "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min.cpu", "2", "more than"]),
+    "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min.cpu", "5", "hard"]),
+    "negative": ([quota("a", -1)], [], ["quotas/a", "spec.max.cpu", "-1", "0 or more"]),
+    "bad-quantity": ([guide("a", min="1x")], [], ["team-a/a", "spec.min.cpu", "1x", "expected"]),
+    "bad-priority": ([guide("a", priority="high")], [], ["spec.priority", "high", "integer"]),
+    "unknown-parent": ([quota("a", 1, parent="zz")], [], ["quotas/a", "parent", "zz"]),
+    "cycle": ([quota("a", 1, parent="b"), quota("b", 1, parent="a")], [], ["parent", "below"]),
+    "own-parent": ([quota("a", 1, parent="a")], [], ["parent", "'a'", "below"]),
+    "other-tree": ([quota("a", 1, tree_id="1"), quota("b", 1, tree_id="2", parent="a")], [],
+                   ["quotas/b", "parent", "tree 2"]),
+    "duplicate": ([quota("a", 1), quota("a", 2)], [], ["quotas/a", "metadata.name", "taken"]),
+    "unknown-kind": ([{"kind": "Pod"}], [], ["kind", "Pod", "ElasticQuota"]),
+    "unknown-group": ([_bad(lambda d: d.update(apiVersion="v1"))], [], ["apiVersion", "v1"]),
+    "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "None"]),
+    "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "mapping"]),
+    "too-many-resources": ([_bad(lambda d: d.update(spec={"max": MANY}))], [],
+                           ["resource name", "64"]),
+    "request-unknown": ([quota("a", 1)], ["zz:cpu=1"], ["--request", "zz", "of the manifests"]),
+    "request-parent": ([quota("a", 1, is_parent="true")], ["a:cpu=1"], ["'a'", "children"]),
+    "request-guide": ([guide("a", max=1)], ["koord-guide:cpu=1"], ["koord-guide", "children"]),
+    "request-quantity": ([quota("a", 1)], ["a:cpu=q"], ["--request a", "cpu", "'q'"]),
+    "request-negative": ([quota("a", 1)], ["a:cpu=-1"], ["--request a", "cpu", "-1"]),
+    "request-no-colon": ([quota("a", 1)], ["a"], ["--request", "'a'", "NAME:"]),
+    "request-no-amount": ([quota("a", 1)], ["a:cpu"], ["--request a", "'cpu'", "cpu=500"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path, case: str) -> None:  # type: ignore[no-untyped-def]
+    documents, requests, words = BAD[case]
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    asked = [f"--request={text}" for text in requests]
+    status, out, err = koord(str(path), "--total", "cpu=10", *asked)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert [word for word in words if word not in err] == []
+    if not requests and case != "request-guide":
+        assert "bad.yaml" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ('{"kind": 1}', "kind"), ("\xff", "bad.yaml")],
+)
+def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(text.encode("latin-1"))
+    status, _, err = koord(str(path), "--total", "cpu=10")
+    assert (status, err.count("\n")) == (2, 1)
+    assert word in err
+    status, _, err = koord(str(tmp_path / "missing.yaml"), "--total", "cpu=10")
+    assert (status, err.count("\n")) == (2, 1)
+
+
+words = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
+    st.sampled_from(["a", "b", ROOT, "koord-guide", "1", "2Gi", "true"]),
+)  # fmt: skip
+lists = st.one_of(
+    words, st.dictionaries(st.sampled_from(["cpu", "memory", "\n"]), words, max_size=2)
+)
+manifests = st.fixed_dictionaries(
+    {
+        "apiVersion": st.sampled_from(
+            ["quota.koordinator.sh/v1alpha1", "scheduling.sigs.k8s.io/v1alpha1"]
+        ),
+        "kind": st.just("ElasticQuota"),
+        "metadata": st.fixed_dictionaries(
+            {"name": words},
+            optional={
+                "namespace": words,
+                "labels": st.dictionaries(
+                    st.sampled_from([LABEL + "parent", LABEL + "tree-id", LABEL + "is-root"]), words
+                ),
+            },
+        ),
+        "spec": st.dictionaries(st.sampled_from(["min", "max", "hard", "priority"]), lists),
+    }
+)
+
+
+@given(st.one_of(st.text(max_size=20), st.lists(manifests, max_size=2).map(json.dumps)))
+@example("!!timestamp x")
+@example("!!int ''")
+@example("[" * 5000)
+def test_fuzzed_manifests_are_read_or_refused_in_one_line(text: str) -> None:
+    refusal = ""
+    try:
+        rows = list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows())
+    except KoordError as error:
+        refusal = str(error)
+    assert len(refusal.splitlines()) == 1 if refusal else rows[0].name == ROOT
