@@ -41,8 +41,8 @@ constexpr ResourceSpec blkio(std::string_view key, Kind kind, Support support, R
 constexpr ResourceSpec pagecache(std::string_view key, Range range) {
   return row(key, kInteger, kWritable, Merge::kNone, kNone, v2(key, kFile, range));
 }
-constexpr ResourceSpec system(Base base, std::string_view directory, std::string_view key, Kind kind,
-                              Support support, std::optional<Range> range) {
+constexpr ResourceSpec system(Base base, std::string_view directory, std::string_view key,
+                              Kind kind, Support support, std::optional<Range> range) {
   const FileSpec file{directory, key, support, range, {}};
   return {key, base, kind, kWritable, Merge::kNone, file, file};
 }
@@ -51,25 +51,40 @@ constexpr Range kBool{0, 1};
 constexpr Range kNatural{0, kInt64Max};
 
 constexpr std::array kCatalogue = {
-    row("cpu.shares", kShares, kWritable, Merge::kNone, v1("cpu", "cpu.shares", kAlways, Range{kSharesMin, kSharesMax}), v2("cpu.weight", kAlways, Range{kWeightMin, kWeightMax})),
-    row("cpu.cfs_quota_us", kQuota, kWritable, Merge::kQuotaLarger, v1("cpu", "cpu.cfs_quota_us", kAlways), v2("cpu.max", kAlways)),
-    row("cpu.cfs_period_us", kPeriod, kWritable, Merge::kNone, v1("cpu", "cpu.cfs_period_us", kAlways), v2("cpu.max", kAlways)),
-    row("cpu.cfs_burst_us", kInteger, kWritable, Merge::kSmaller, v1("cpu", "cpu.cfs_burst_us", kFile, Range{0, 100000000}), v2("cpu.max.burst", kKubepods, kNatural)),
+    row("cpu.shares", kShares, kWritable, Merge::kNone,
+        v1("cpu", "cpu.shares", kAlways, Range{kSharesMin, kSharesMax}),
+        v2("cpu.weight", kAlways, Range{kWeightMin, kWeightMax})),
+    row("cpu.cfs_quota_us", kQuota, kWritable, Merge::kQuotaLarger,
+        v1("cpu", "cpu.cfs_quota_us", kAlways), v2("cpu.max", kAlways)),
+    row("cpu.cfs_period_us", kPeriod, kWritable, Merge::kNone,
+        v1("cpu", "cpu.cfs_period_us", kAlways), v2("cpu.max", kAlways)),
+    row("cpu.cfs_burst_us", kInteger, kWritable, Merge::kSmaller,
+        v1("cpu", "cpu.cfs_burst_us", kFile, Range{0, 100000000}),
+        v2("cpu.max.burst", kKubepods, kNatural)),
     same("cpu.bvt_warp_ns", "cpu", kInteger, kFile, kFile, Range{-1, 2}),
     same("cpu.idle", "cpu", kInteger, kKubepods, kKubepods, kBool),
     same("cpu.stat", "cpu", kCpuStat, kAlways, kAlways),
-    row("tasks", kIds, kWritable, Merge::kNone, v1("cpu", "tasks", kAlways), v2("cgroup.threads", kAlways)),
-    row("cgroup.procs", kIds, kWritable, Merge::kNone, v1("cpu", "cgroup.procs", kAlways), v2("cgroup.procs", kAlways)),
-    row("cpuset.cpus", kCpuList, kWritable, Merge::kCpusetLooser, v1("cpuset", "cpuset.cpus", kAlways), v2("cpuset.cpus", kAlways, {}, "cpuset.cpus.effective")),
-    row("cpuset.cpus.effective", kCpuList, kReadOnly, Merge::kNone, kNone, v2("cpuset.cpus.effective", kAlways)),
-    row("cpuacct.stat", kText, kReadOnly, Merge::kNone, v1("cpuacct", "cpuacct.stat", kAlways), v2("cpu.stat", kAlways)),
-    row("cpuacct.usage", kCpuUsage, kReadOnly, Merge::kNone, v1("cpuacct", "cpuacct.usage", kAlways), v2("cpu.stat", kAlways)),
+    row("tasks", kIds, kWritable, Merge::kNone, v1("cpu", "tasks", kAlways),
+        v2("cgroup.threads", kAlways)),
+    row("cgroup.procs", kIds, kWritable, Merge::kNone, v1("cpu", "cgroup.procs", kAlways),
+        v2("cgroup.procs", kAlways)),
+    row("cpuset.cpus", kCpuList, kWritable, Merge::kCpusetLooser,
+        v1("cpuset", "cpuset.cpus", kAlways),
+        v2("cpuset.cpus", kAlways, {}, "cpuset.cpus.effective")),
+    row("cpuset.cpus.effective", kCpuList, kReadOnly, Merge::kNone, kNone,
+        v2("cpuset.cpus.effective", kAlways)),
+    row("cpuacct.stat", kText, kReadOnly, Merge::kNone, v1("cpuacct", "cpuacct.stat", kAlways),
+        v2("cpu.stat", kAlways)),
+    row("cpuacct.usage", kCpuUsage, kReadOnly, Merge::kNone,
+        v1("cpuacct", "cpuacct.usage", kAlways), v2("cpu.stat", kAlways)),
     same("cpu.pressure", "cpuacct", kPressure, kKubepods, kKubepods),
     same("memory.pressure", "cpuacct", kPressure, kKubepods, kKubepods),
     same("io.pressure", "cpuacct", kPressure, kKubepods, kKubepods),
 
-    row("memory.limit_in_bytes", kMemoryLimit, kWritable, Merge::kNone, v1("memory", "memory.limit_in_bytes", kAlways), v2("memory.max", kAlways)),
-    row("memory.usage_in_bytes", kInteger, kReadOnly, Merge::kNone, v1("memory", "memory.usage_in_bytes", kAlways), v2("memory.current", kAlways)),
+    row("memory.limit_in_bytes", kMemoryLimit, kWritable, Merge::kNone,
+        v1("memory", "memory.limit_in_bytes", kAlways), v2("memory.max", kAlways)),
+    row("memory.usage_in_bytes", kInteger, kReadOnly, Merge::kNone,
+        v1("memory", "memory.usage_in_bytes", kAlways), v2("memory.current", kAlways)),
     same("memory.stat", "memory", kMemoryStat, kAlways, kAlways),
     same("memory.numa_stat", "memory", kText, kAlways, kAlways),
     same("memory.min", "memory", kInteger, kKubepods, kAlways, kNatural, Merge::kLarger),
@@ -81,7 +96,8 @@ constexpr std::array kCatalogue = {
     same("memory.priority", "memory", kInteger, kKubepods, kFile, Range{0, 12}),
     same("memory.use_priority_oom", "memory", kInteger, kKubepods, kFile, kBool),
     same("memory.oom.group", "memory", kInteger, kKubepods, kFile, kBool),
-    row("memory.idle_page_stats", kIdlePages, kReadOnly, Merge::kNone, v1("memory", "memory.idle_page_stats", kKubepods), kNone),
+    row("memory.idle_page_stats", kIdlePages, kReadOnly, Merge::kNone,
+        v1("memory", "memory.idle_page_stats", kKubepods), kNone),
     pagecache("memory.pagecache_limit.enable", kBool),
     pagecache("memory.pagecache_limit.sync", kBool),
     pagecache("memory.pagecache_limit.size", kNatural),
@@ -94,7 +110,8 @@ constexpr std::array kCatalogue = {
     blkio("blkio.cost.qos", kBlkioQos, Support::kRoot, kNatural),
     blkio("blkio.cost.model", kBlkioModel, Support::kRoot, Range{1, kInt64Max}),
     // There is no such file in v2, but hosts that mount both keep the v1 hierarchy for it.
-    row("net_cls.classid", kClassId, kWritable, Merge::kNone, v1("net_cls", "net_cls.classid", kKubepods), v1("net_cls", "net_cls.classid", kKubepods)),
+    row("net_cls.classid", kClassId, kWritable, Merge::kNone,
+        v1("net_cls", "net_cls.classid", kKubepods), v1("net_cls", "net_cls.classid", kKubepods)),
 
     system(Base::kProc, "sys/vm", "min_free_kbytes", kInteger, kAlways, Range{10240, 10485760}),
     system(Base::kProc, "sys/vm", "watermark_scale_factor", kInteger, kAlways, Range{10, 400}),

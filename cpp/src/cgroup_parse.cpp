@@ -25,6 +25,7 @@ Result<std::int64_t> parse_memory_limit(std::string_view text) {
 
 KeyValues parse_key_values(std::string_view text) {
   KeyValues found;
+  found.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
   while (!text.empty()) {
     std::string_view line = text::take_until(text, '\n');
     const auto key = text::take_field(line);
@@ -84,7 +85,8 @@ Result<PressureLine> parse_pressure_line(std::string_view line) {
     if (!sane) return invalid("pressure", line, kForm);
   }
   const auto total = text::take_field(rest);
-  const auto value = text::integer<std::int64_t>(total.substr(std::min<std::size_t>(6, total.size())));
+  const auto value =
+      text::integer<std::int64_t>(total.substr(std::min<std::size_t>(6, total.size())));
   const bool ok = total.starts_with("total=") && value && text::trim(rest).empty();
   if (!ok) return invalid("pressure", line, kForm);
   parsed.total_us = *value;

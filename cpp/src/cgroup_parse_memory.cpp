@@ -24,8 +24,8 @@ Result<std::vector<NumaPages>> numa_line(std::string_view line, std::string_view
   for (auto field = text::take_field(rest); !field.empty(); field = text::take_field(rest)) {
     std::string_view value = field;
     const auto label = text::take_until(value, '=');
-    const auto node = label.starts_with('N') ? text::integer<std::int32_t>(label.substr(1))
-                                             : std::nullopt;
+    const auto node =
+        label.starts_with('N') ? text::integer<std::int32_t>(label.substr(1)) : std::nullopt;
     const auto amount = text::integer<std::int64_t>(value);
     if (!node || *node < 0 || !amount || *amount < 0) {
       return invalid("memory.numa_stat", field, "N<node>=<amount>");
@@ -49,7 +49,7 @@ Result<std::vector<NumaPages>> numa_stat_v2(std::string_view text) {
     const NumaPages& of_file = file.value()[i];
     const auto want = static_cast<std::int64_t>(i);
     if (nodes[i].node != want || of_file.node != want) {
-      return invalid("memory.numa_stat", "N" + std::to_string(nodes[i].node), "nodes from 0 in order");
+      return invalid("memory.numa_stat", std::to_string(nodes[i].node), "nodes from 0 in order");
     }
     nodes[i].pages = nodes[i].pages / kPageBytes + of_file.pages / kPageBytes;
   }
@@ -85,7 +85,8 @@ Result<std::vector<std::int64_t>> idle_numbers(const std::vector<std::string_vie
   return values;
 }
 
-std::optional<Error> idle_headers(const std::vector<std::string_view>& lines, IdlePageStats& stats) {
+std::optional<Error> idle_headers(const std::vector<std::string_view>& lines,
+                                  IdlePageStats& stats) {
   std::int64_t hierarchy = 0;
   const std::array<std::pair<std::string_view, std::int64_t*>, 4> scalars = {
       {{"page_scans", &stats.page_scans},

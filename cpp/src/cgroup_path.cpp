@@ -72,7 +72,8 @@ std::string qos_directory(Driver driver, KubeQos qos) {
 
 Result<std::string> pod_directory(Driver driver, KubeQos qos, std::string_view uid) {
   if (!is_component(uid)) return invalid("pod uid", uid, "a uid without '/'");
-  if (driver == Driver::kCgroupfs) return join({qos_directory(driver, qos), "pod" + std::string(uid)});
+  if (driver == Driver::kCgroupfs)
+    return join({qos_directory(driver, qos), "pod" + std::string(uid)});
   std::string name = std::string(systemd_stem(qos)) + "-pod" + std::string(uid);
   std::replace(name.end() - static_cast<std::ptrdiff_t>(uid.size()), name.end(), '-', '_');
   return join({qos_directory(driver, qos), name + std::string(kSlice)});

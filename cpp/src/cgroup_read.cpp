@@ -16,6 +16,8 @@ class Kept {
  public:
   explicit Kept(std::size_t max) : max_(max) {}
 
+  [[nodiscard]] bool keeps_any() const { return max_ > 0; }
+
   // The descriptor, which stays owned here, or -1.
   int find(std::string_view path) {
     const auto found = by_path_.find(path);
@@ -25,7 +27,6 @@ class Kept {
   }
 
   void keep(const std::string& path, Descriptor file) {
-    if (max_ == 0) return;
     if (entries_.size() == max_) drop(entries_.back().path);
     entries_.push_front({path, std::move(file)});
     by_path_.emplace(entries_.front().path, entries_.begin());
@@ -86,9 +87,9 @@ class Directories {
   std::vector<std::pair<std::string_view, Descriptor>> open_;
 };
 
-void fail(Table& table, std::size_t row, const Error& error) {
-  const int bad = error.code == Errc::kSystem ? error.sys_errno : EBADMSG;
-  table.error[row] = bad;
+// `if_invalid` stands for errors that no system call made.
+void fail(Table& table, std::size_t row, const Error& error, int if_invalid) {
+  table.error[row] = error.code == Errc::kSystem ? error.sys_errno : if_invalid;
   table.messages.emplace_back(row, error.message());
 }
 
@@ -109,7 +110,7 @@ struct Reader::State {
   Kept kept;
   std::mutex lock;
   std::string path{};
-  std::string text{};
+  FileBuffer buffer{};
 
   std::optional<Error> read_file(const FileSpec& file, const std::string& directory,
                                  Directories& directories);
@@ -120,9 +121,10 @@ struct Reader::State {
 std::optional<Error> Reader::State::read_file(const FileSpec& file, const std::string& directory,
                                               Directories& directories) {
   const std::string_view name = file.read_file.empty() ? file.file : file.read_file;
+  if (!kept.keeps_any()) return read_fresh(file, name, directories);
   path.assign(file.directory).append("/").append(directory).append("/").append(name);
   if (const int fd = kept.find(path); fd >= 0) {
-    if (read_from_start(fd, text) == 0) return std::nullopt;
+    if (buffer.read(fd) == 0) return std::nullopt;
     // The cgroup behind it is gone; another of the same name may have come since.
     kept.drop(path);
   }
@@ -138,10 +140,10 @@ std::optional<Error> Reader::State::read_fresh(const FileSpec& file, std::string
                                                Directories& directories) {
   auto opened = directories.open(file, name);
   if (!opened) return opened.error();
-  if (const int error = read_from_start(opened.value().get(), text); error != 0) {
-    return system_error("read", path, error);
+  if (const int error = buffer.read(opened.value().get()); error != 0) {
+    return system_error("read", name, error);
   }
-  kept.keep(path, std::move(opened).value());
+  if (kept.keeps_any()) kept.keep(path, std::move(opened).value());
   return std::nullopt;
 }
 
@@ -161,12 +163,14 @@ std::vector<Table> Reader::read(std::span<const std::string> directories,
     for (Table& table : tables) {
       const FileSpec& file = table.resource->in(hierarchy.version());
       if (file.support == Support::kNotRegistered) {
-        fail(table, row, system_error("read", table.resource->key, EOPNOTSUPP));
+        fail(table, row, system_error("read", table.resource->key, EOPNOTSUPP), 0);
         continue;
       }
-      auto error = state_->read_file(file, directories[row], open_directories);
-      if (!error) error = decode(state_->text, hierarchy.version(), row, table);
-      if (error) fail(table, row, *error);
+      if (auto refused = state_->read_file(file, directories[row], open_directories)) {
+        fail(table, row, *refused, EINVAL);
+      } else if (auto bad = decode(state_->buffer.text(), hierarchy.version(), row, table)) {
+        fail(table, row, *bad, EBADMSG);
+      }
     }
   }
   return tables;

@@ -10,8 +10,8 @@ namespace koord::cgroup {
 namespace {
 
 // What follows MAJ:MIN: names that carry a number, and names whose value is fixed.
-constexpr std::array<std::string_view, 6> kQosForm = {"enable=1", "ctrl=user", "rpct=",
-                                                      "rlat=",    "wpct=",     "wlat="};
+constexpr std::array<std::string_view, 6> kQosForm = {
+    "enable=1", "ctrl=user", "rpct=", "rlat=", "wpct=", "wlat="};
 constexpr std::array<std::string_view, 7> kModelForm = {
     "ctrl=user", "rbps=", "rseqiops=", "rrandiops=", "wbps=", "wseqiops=", "wrandiops="};
 constexpr std::array<std::string_view, 1> kValueForm = {""};

@@ -34,6 +34,7 @@ WriteResult failure(const Error& error) {
 // cpu.max takes a lone number as the quota, so a period goes with the quota that stands there.
 std::string text_for_file(const ResourceSpec& resource, Version version, std::string_view text,
                           std::string_view current) {
+  if (text.empty()) return "\n";  // writing nothing would be no write at all
   if (resource.kind != Kind::kPeriod || version == Version::kV1) return std::string(text);
   return std::string(text::take_field(current)) + " " + std::string(text);
 }
@@ -85,7 +86,8 @@ struct Writer::State {
 void Writer::State::finish(Job& job, WriteResult result) {
   job.done = true;
   job.result = std::move(result);
-  if (job.result.outcome == Outcome::kUnchanged && job.wrote) job.result.outcome = Outcome::kWritten;
+  if (job.result.outcome == Outcome::kUnchanged && job.wrote)
+    job.result.outcome = Outcome::kWritten;
 }
 
 bool Writer::State::is_known(const Job& job, double now) const {
@@ -93,7 +95,8 @@ bool Writer::State::is_known(const Job& job, double now) const {
   if (found == known.end()) return false;
   const auto& [text, checked_seconds] = found->second;
   const bool fresh = now - checked_seconds <= options.force_after_seconds;
-  return fresh && (text == job.text || says_same(*job.resource, hierarchy->version(), job.text, text));
+  return fresh &&
+         (text == job.text || says_same(*job.resource, hierarchy->version(), job.text, text));
 }
 
 void Writer::State::remember(const Job& job, double now) {
@@ -144,8 +147,7 @@ Writer::State::Job Writer::State::prepare(const WriteRequest& request, double no
   return job;
 }
 
-std::optional<Error> Writer::State::put(Job& job, std::string_view text,
-                                        std::string_view current) {
+std::optional<Error> Writer::State::put(Job& job, std::string_view text, std::string_view current) {
   const auto whole = text_for_file(*job.resource, hierarchy->version(), text, current);
   auto error = write_file(hierarchy->root(), job.path, whole);
   job.wrote = job.wrote || !error;
@@ -167,7 +169,8 @@ void Writer::State::loosen(Job& job, double now) {
   auto current = hierarchy->root().read(job.path);
   if (!current) return finish(job, failure(current.error()));
   auto step = loosened(*job.resource, hierarchy->version(), job.text, current.value());
-  // What cannot be understood or loosened is left to the second pass, which writes the value itself.
+  // What cannot be understood or loosened is left to the second pass, which writes the value
+  // itself.
   if (!step || !step.value() || put(job, *step.value(), current.value())) return;
   if (says_same(*job.resource, hierarchy->version(), job.text, *step.value())) {
     remember(job, now);

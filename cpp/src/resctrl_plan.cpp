@@ -25,8 +25,7 @@ std::map<std::int32_t, Value> table_of(std::span<const std::int32_t> ids, Value 
 std::optional<Error> add_cache(const Limits& limits, std::span<const std::int32_t> ids,
                                const ClassPolicy& policy, GroupPlan& group) {
   if (!policy.cat_range_start_percent || !policy.cat_range_end_percent) return std::nullopt;
-  auto mask =
-      cache_mask(limits, *policy.cat_range_start_percent, *policy.cat_range_end_percent);
+  auto mask = cache_mask(limits, *policy.cat_range_start_percent, *policy.cat_range_end_percent);
   if (!mask) return mask.error();
   Schemata line;
   line.l3 = table_of(ids, mask.value().bits);

@@ -59,7 +59,8 @@ bool is_within(const std::optional<Table>& wanted, const std::optional<Table>& c
 
 template <class Table>
 bool all_set(const Table& table) {
-  return std::all_of(table.begin(), table.end(), [](const auto& entry) { return entry.second > 0; });
+  return std::all_of(table.begin(), table.end(),
+                     [](const auto& entry) { return entry.second > 0; });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "koord/cpuset.hpp"
 #include "koord/resctrl.hpp"
 #include "text.hpp"
 
@@ -30,6 +31,13 @@ std::string hex(std::uint32_t value) {
 bool all_low_bits(std::uint32_t mask) { return mask != 0 && (mask & (mask + 1)) == 0; }
 
 }  // namespace
+
+Result<std::vector<std::int32_t>> parse_l3_ids(std::string_view text) {
+  auto ids = CpuSet::parse(text);
+  if (!ids || ids.value().empty())
+    return invalid("l3 ids", text, "ids and ranges such as 0-1 or 0,8");
+  return std::vector<std::int32_t>(ids.value().begin(), ids.value().end());
+}
 
 Result<std::uint32_t> parse_cbm_mask(std::string_view text) {
   std::string_view digits = text::trim(text);

@@ -19,6 +19,7 @@ constexpr std::string_view kForm = "a relative path without '..'";
 
 std::optional<Error> refuse(std::string_view relative) {
   const bool bad = relative.empty() || relative.front() == '/' ||
+                   relative.find("//") != std::string_view::npos ||
                    relative.find('\0') != std::string_view::npos;
   if (bad) return invalid("path", relative, kForm);
   // Most paths hold no dots in a row, and then need no cutting.
@@ -60,7 +61,8 @@ int open_with_openat2(int directory, const char* relative, int flags) {
   open_how how{};
   how.flags = static_cast<decltype(how.flags)>(complete(flags));
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  return fd_or_errno(static_cast<int>(::syscall(SYS_openat2, directory, relative, &how, sizeof how)));
+  return fd_or_errno(
+      static_cast<int>(::syscall(SYS_openat2, directory, relative, &how, sizeof how)));
 }
 
 int open_by_walking(int directory, const std::string& relative, int flags) {
@@ -86,24 +88,22 @@ int open_by_walking(int directory, const std::string& relative, int flags) {
   return -ENOENT;
 }
 
-int read_from_start(int fd, std::string& buffer) {
+int FileBuffer::read(int fd) {
   // Files of the kernel come a page at a time and stop earlier only where the next record does not
   // fit; records are short, so a read below half a page was the last. Others need a read that
   // returns nothing.
   constexpr std::size_t kSurelyLast = 2048;
   constexpr std::size_t kChunk = 16384;
-  std::size_t filled = 0;
+  size_ = 0;
   for (;;) {
-    if (filled > kFileBytesMax) return EFBIG;
-    if (buffer.size() < filled + kChunk) buffer.resize(filled + kChunk);
+    if (size_ > kFileBytesMax) return EFBIG;
+    if (room_.size() < size_ + kChunk) room_.resize(2 * (size_ + kChunk));
     const ssize_t got =
-        ::pread(fd, buffer.data() + filled, buffer.size() - filled, static_cast<off_t>(filled));
+        ::pread(fd, room_.data() + size_, room_.size() - size_, static_cast<off_t>(size_));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
-    filled += static_cast<std::size_t>(got);
-    if (static_cast<std::size_t>(got) >= kSurelyLast) continue;
-    buffer.resize(filled);
-    return 0;
+    size_ += static_cast<std::size_t>(got);
+    if (static_cast<std::size_t>(got) < kSurelyLast) return 0;
   }
 }
 
@@ -122,26 +122,24 @@ Result<Descriptor> Root::open_beneath(const std::string& relative, int flags) co
 }
 
 Result<Descriptor> Root::open_in(int directory, const std::string& name, int flags) {
-  return to_result(
-      fd_or_errno(::openat(directory, name.c_str(), complete(flags) | O_NOFOLLOW)), name);
+  return to_result(fd_or_errno(::openat(directory, name.c_str(), complete(flags) | O_NOFOLLOW)),
+                   name);
 }
 
 Result<Descriptor> Root::open_directory(const std::string& relative) const {
   return open_beneath(relative, O_PATH | O_DIRECTORY);
 }
 
-bool Root::exists(const std::string& relative) const {
-  return open_beneath(relative, O_PATH).ok();
-}
+bool Root::exists(const std::string& relative) const { return open_beneath(relative, O_PATH).ok(); }
 
 Result<std::string> Root::read(const std::string& relative) const {
   auto file = open_beneath(relative, O_RDONLY);
   if (!file) return file.error();
-  std::string buffer;
-  if (const int error = read_from_start(file.value().get(), buffer); error != 0) {
+  FileBuffer buffer;
+  if (const int error = buffer.read(file.value().get()); error != 0) {
     return system_error("read", relative, error);
   }
-  return buffer;
+  return std::string(buffer.text());
 }
 
 }  // namespace koord

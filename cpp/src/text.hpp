@@ -56,7 +56,8 @@ inline std::vector<std::string_view> fields(std::string_view text) {
   return found;
 }
 
-/// The whole text as a number that fits, else nothing. A leading plus is taken, as Go's parser does.
+/// The whole text as a number that fits, else nothing. A leading plus is taken, as Go's parser
+/// does.
 template <std::integral Integer>
 std::optional<Integer> integer(std::string_view text, int base = 10) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes many cgroup files at a time. A resource is named by its cgroup v1 file whatever the
-// kernel runs, and its values are in v1 units (shares, quota -1 for none); the catalogue knows where
-// it lies, what is valid, when two texts mean the same and which of two values is looser.
+// Reads and writes many cgroup files at a time. A resource is named by its cgroup v1 file whatever
+// the kernel runs, and its values are in v1 units (shares, quota -1 for none); the catalogue knows
+// where it lies, what is valid, when two texts mean the same and which of two values is looser.
 #pragma once
 
 #include <cstdint>
@@ -95,24 +95,26 @@ KOORD_API Result<const ResourceSpec*> find_resource(std::string_view key);
 KOORD_API std::span<const std::string_view> integer_columns(Kind kind);
 KOORD_API std::span<const std::string_view> real_columns(Kind kind);
 
-/// The text to write for a value in v1 units: validated, and converted for v2 (shares to weight, -1 to
-/// max). kInvalid when the value or the resource cannot be written.
+/// The text to write for a value in v1 units: validated, and converted for v2 (shares to weight, -1
+/// to max). kInvalid when the value or the resource cannot be written.
 KOORD_API Result<std::string> file_text(const ResourceSpec& resource, Version version,
                                         std::string_view value);
 /// Whether a file that holds `current` already says what writing `text` would.
 KOORD_API bool says_same(const ResourceSpec& resource, Version version, std::string_view text,
                          std::string_view current);
-/// The text to write so that nothing gets narrower on the way from `current` to `text`; nothing when
-/// `current` is loose enough. kInvalid when `current` cannot be understood.
+/// The text to write so that nothing gets narrower on the way from `current` to `text`; nothing
+/// when `current` is loose enough. kInvalid when `current` cannot be understood.
 KOORD_API Result<std::optional<std::string>> loosened(const ResourceSpec& resource, Version version,
                                                       std::string_view text,
                                                       std::string_view current);
 
-/// One tree of cgroups, or /proc or /sys for the resources based there. Immutable: threads may share.
+/// One tree of cgroups, or /proc or /sys for the resources based there. Immutable: threads may
+/// share.
 class KOORD_API Hierarchy {
  public:
-  /// Without a version it is v2 iff the file system at `path` is cgroup2. `kubepods` is the directory
-  /// that support checks look at; empty picks kubepods.slice if it is there, else kubepods.
+  /// Without a version it is v2 iff the file system at `path` is cgroup2. `kubepods` is the
+  /// directory that support checks look at; empty picks kubepods.slice if it is there, else
+  /// kubepods.
   static Result<std::shared_ptr<const Hierarchy>> open(const std::string& path,
                                                        std::optional<Version> version = {},
                                                        std::string kubepods = {});
@@ -135,9 +137,10 @@ class KOORD_API Hierarchy {
   std::vector<std::pair<std::string, std::string>> links_;
 };
 
-/// One resource for many directories, row by row. `error` is 0, or the errno of what failed: ENOENT or
-/// ENODEV for a cgroup that is gone, EOPNOTSUPP for one this version lacks, EBADMSG for a text that
-/// cannot be parsed; values of such rows are 0 or empty.
+/// One resource for many directories, row by row. `error` is 0, or the errno of what failed: ENOENT
+/// or ENODEV for a cgroup that is gone, EOPNOTSUPP for one this version lacks, EINVAL for a
+/// directory that leads out of the root, EBADMSG for a text that cannot be parsed; values of such
+/// rows are 0 or empty.
 struct Table {
   const ResourceSpec* resource = nullptr;
   std::vector<std::int32_t> error;
@@ -147,8 +150,8 @@ struct Table {
   std::vector<std::pair<std::size_t, std::string>> messages;  ///< row and why it failed
 };
 
-/// Reads, and may keep the descriptors it opened. A kept descriptor of a removed cgroup answers ENODEV
-/// and is opened anew by path. Calls are serialised by a lock.
+/// Reads, and may keep the descriptors it opened. A kept descriptor of a removed cgroup answers
+/// ENODEV and is opened anew by path. Calls are serialised by a lock.
 class KOORD_API Reader {
  public:
   /// At most `kept_max` descriptors stay open, the most recently used ones; 0 keeps none.
@@ -174,7 +177,7 @@ struct WriteRequest {
 };
 
 enum class Outcome {
-  kUnchanged = 0,    ///< the file, or the cache, already says so
+  kUnchanged = 0,  ///< the file, or the cache, already says so
   kWritten = 1,
   kUnsupported = 2,  ///< this kernel or version has no such file
   kMissing = 3,      ///< the cgroup is gone
@@ -192,8 +195,9 @@ struct WriterOptions {
   double forget_after_seconds = 120;  ///< entries nobody asked for this long are dropped
 };
 
-/// Writes what differs. What it wrote or found equal is cached by path and field, so that a value asked
-/// for again costs no system call until force_after_seconds passed. Calls are serialised by a lock.
+/// Writes what differs. What it wrote or found equal is cached by path and field, so that a value
+/// asked for again costs no system call until force_after_seconds passed. Calls are serialised by a
+/// lock.
 class KOORD_API Writer {
  public:
   Writer(std::shared_ptr<const Hierarchy> hierarchy, WriterOptions options);
@@ -202,7 +206,8 @@ class KOORD_API Writer {
 
   /// In order; one failure stops nothing. `now_seconds` is any clock that does not go back.
   std::vector<WriteResult> write(std::span<const WriteRequest> requests, double now_seconds);
-  /// Level 0 is the topmost. Values that grow reach parents first, those that shrink children first.
+  /// Level 0 is the topmost. Values that grow reach parents first, those that shrink children
+  /// first.
   std::vector<std::vector<WriteResult>> write_leveled(
       std::span<const std::vector<WriteRequest>> levels, double now_seconds);
   /// Drops what is known of a directory and those beneath it, say because a runtime wrote there.
@@ -215,12 +220,12 @@ class KOORD_API Writer {
 
 struct AddedIds {
   int added = 0;
-  int gone = 0;   ///< the thread had ended (ESRCH)
+  int gone = 0;  ///< the thread had ended (ESRCH)
   int failed = 0;
   int first_errno = 0;  ///< of the failed ones
 };
-/// Moves threads or processes into a group by writing its tasks or procs file, ascending, one write an
-/// id as the kernel wants it. Serves resctrl groups too. kSystem when the file cannot be opened.
+/// Moves threads or processes into a group by writing its tasks or procs file, ascending, one write
+/// an id as the kernel wants it. Serves resctrl groups too. kSystem when the file cannot be opened.
 KOORD_API Result<AddedIds> add_ids(const Root& root, const std::string& path,
                                    std::vector<std::int32_t> ids);
 

@@ -101,7 +101,7 @@ struct KOORD_API IdlePageStats {
   std::string version;
   std::int64_t page_scans = 0, slab_scans = 0, scan_period_seconds = 0;
   bool use_hierarchy = false;
-  std::vector<std::int64_t> buckets;                    ///< scan periods where each column begins
+  std::vector<std::int64_t> buckets;                   ///< scan periods where each column begins
   std::array<std::vector<std::int64_t>, kRows> bytes;  ///< per row, one a bucket
   /// File pages that are inactive since `boundary` columns, in bytes; kInvalid on overflow.
   [[nodiscard]] Result<std::int64_t> cold_bytes(int boundary = kDefaultBoundary) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where kubelet and container runtimes put the cgroups of QoS classes, pods and containers. Paths are
-// relative to a hierarchy, without a slash at either end. Pure functions.
+// Where kubelet and container runtimes put the cgroups of QoS classes, pods and containers. Paths
+// are relative to a hierarchy, without a slash at either end. Pure functions.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,8 @@ KOORD_API KubeQos qos_of_path(std::string_view path);
 
 /// cgroupPath of a host application: base, then parent, then relative.
 struct HostPath {
-  std::string base;  ///< CgroupRoot, Kubepods, KubepodsBurstable or KubepodsBesteffort; "" is the first
+  std::string
+      base;  ///< CgroupRoot, Kubepods, KubepodsBurstable or KubepodsBesteffort; "" is the first
   std::string parent;
   std::string relative;
 };

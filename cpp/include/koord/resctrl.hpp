@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cache ways and memory bandwidth as the kernel's resctrl file system takes them: percentages become
-// masks and throttle values, tables become schemata lines. Nothing is written here.
+// Cache ways and memory bandwidth as the kernel's resctrl file system takes them: percentages
+// become masks and throttle values, tables become schemata lines. Nothing is written here.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,17 @@ inline constexpr std::int64_t kAmdFullScale = 160;
 
 /// What the hardware takes, as info/ tells it. 0 means not known.
 struct Limits {
-  std::uint32_t cbm_mask = 0;        ///< all ways, 2^n - 1
-  int min_cbm_bits = 1;              ///< fewest ways of a group
-  std::uint32_t shareable_bits = 0;  ///< ways that devices use too
-  int num_closids = 0;               ///< groups, the root group included
-  std::int64_t bandwidth_gran = 0;   ///< step of MB values; 0: 10 on Intel, 1 on AMD
-  std::int64_t min_bandwidth = 0;    ///< least MB value; 0: 10 on Intel, 1 on AMD
+  std::uint32_t cbm_mask = 0;                   ///< all ways, 2^n - 1
+  int min_cbm_bits = 1;                         ///< fewest ways of a group
+  std::uint32_t shareable_bits = 0;             ///< ways that devices use too
+  int num_closids = 0;                          ///< groups, the root group included
+  std::int64_t bandwidth_gran = 0;              ///< step of MB values; 0: 10 on Intel, 1 on AMD
+  std::int64_t min_bandwidth = 0;               ///< least MB value; 0: 10 on Intel, 1 on AMD
   std::int64_t amd_full_scale = kAmdFullScale;  ///< AMD's value for the whole bandwidth
 };
+
+/// Cache ids, ascending, from a list in the form of cpu lists ("0-1", "0,8").
+KOORD_API Result<std::vector<std::int32_t>> parse_l3_ids(std::string_view text);
 
 /// A hex mask of at most 32 bits whose bits are all the lowest ones.
 KOORD_API Result<std::uint32_t> parse_cbm_mask(std::string_view hex);
@@ -57,14 +60,15 @@ struct Bandwidth {
 /// share of the full scale, rounded down, and kAmdUnlimited for 100.
 KOORD_API Result<Bandwidth> bandwidth(Vendor vendor, const Limits& limits, std::int64_t percent);
 
-/// The tables of a schemata file by cache id. A table that is absent is not the same as an empty one.
+/// The tables of a schemata file by cache id. A table that is absent is not the same as an empty
+/// one.
 struct KOORD_API Schemata {
   std::optional<std::map<std::int32_t, std::uint32_t>> l3;
   std::optional<std::map<std::int32_t, std::int64_t>> mb;
   std::map<std::string, std::string> others;  ///< L2, L3CODE, SMBA...: kept as they stand
 
-  /// One line a table. With `ids_expected` every table must have so many ids, with -1 as many as the
-  /// first one (L3 before MB); pairs that are not `id=value` are skipped.
+  /// One line a table. With `ids_expected` every table must have so many ids, with -1 as many as
+  /// the first one (L3 before MB); pairs that are not `id=value` are skipped.
   static Result<Schemata> parse(std::string_view text, int ids_expected = -1);
   /// "L3:0=fff;8=fff;\n" and "MB:...\n", ids ascending; absent tables and others are left out.
   [[nodiscard]] std::string format() const;
@@ -72,8 +76,8 @@ struct KOORD_API Schemata {
   [[nodiscard]] bool l3_valid(int ids) const;
   /// At least one MB value, none of them 0.
   [[nodiscard]] bool mb_valid() const;
-  /// Whether a group with the tables of `current` already has what these ask for: every table and id
-  /// here has the same value there, by id however sparse.
+  /// Whether a group with the tables of `current` already has what these ask for: every table and
+  /// id here has the same value there, by id however sparse.
   [[nodiscard]] bool holds_in(const Schemata& current) const;
   friend bool operator==(const Schemata&, const Schemata&) = default;
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory that is held open and beneath which every path is opened: no "..", no absolute path and
-// no symbolic link leads out of it, whatever a name that came from elsewhere holds.
+// A directory that is held open and beneath which every path is opened: no "..", no absolute path
+// and no symbolic link leads out of it, whatever a name that came from elsewhere holds.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "koord/error.hpp"
 
@@ -35,9 +36,20 @@ class KOORD_API Descriptor {
 /// A file is never read beyond this size: no file of the kernel comes near it.
 inline constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
 
-/// Reads an open file from its start into `buffer`, which is replaced. Returns 0 or an errno (EFBIG
-/// beyond kFileBytesMax).
-KOORD_API int read_from_start(int fd, std::string& buffer);
+/// Room for one file after the other. It grows and never shrinks, so that reading many small files
+/// neither allocates nor clears memory.
+class KOORD_API FileBuffer {
+ public:
+  /// Reads an open file from its start. Returns 0 or an errno (EFBIG beyond kFileBytesMax).
+  int read(int fd);
+  /// What the last read() gave; valid until the next one.
+  [[nodiscard]] std::string_view text() const& noexcept { return {room_.data(), size_}; }
+  std::string_view text() && = delete;
+
+ private:
+  std::vector<char> room_;
+  std::size_t size_ = 0;
+};
 
 /// A held directory. Immutable after open(): any number of threads may use one.
 class KOORD_API Root {
@@ -47,8 +59,8 @@ class KOORD_API Root {
   static Result<Root> open(const std::string& path);
 
   /// Opens a file beneath with open(2) flags (O_CLOEXEC is added). kInvalid error when the path is
-  /// empty, absolute, or holds ".." or a NUL; kSystem error when a component is a symbolic link
-  /// (ELOOP) or open fails.
+  /// empty, absolute, or holds "..", "//" or a NUL; kSystem error when a component is a symbolic
+  /// link (ELOOP) or open fails.
   [[nodiscard]] Result<Descriptor> open_beneath(const std::string& relative, int flags) const;
   /// The same beneath a directory of this root that is already open, for many files of one
   /// directory. `name` is one component; the caller vouches for it.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The I/O half of the cgroup kernel. Reading and writing release the GIL: they touch no Python object,
-// and Reader and Writer serialise their callers with a lock of their own.
-#include "bindings.hpp"
+// The I/O half of the cgroup kernel. Reading and writing release the GIL: they touch no Python
+// object, and Reader and Writer serialise their callers with a lock of their own.
 #include "core_cgroup.hpp"
+
+#include "bindings.hpp"
 
 namespace koord::python {
 namespace {
@@ -10,9 +11,9 @@ namespace {
 using cgroup::Hierarchy;
 using cgroup::Reader;
 using cgroup::Table;
+using cgroup::Writer;
 using cgroup::WriteRequest;
 using cgroup::WriteResult;
-using cgroup::Writer;
 using HierarchyPointer = std::shared_ptr<Hierarchy>;
 using PythonRequest = std::tuple<std::string, std::string, std::string>;
 
@@ -25,12 +26,12 @@ py::tuple to_python(Table&& table) {
   for (const auto& text : table.texts) texts.append(decoded(text));
   const auto integers = static_cast<py::ssize_t>(integer_names.size());
   const auto reals = static_cast<py::ssize_t>(real_names.size());
-  return py::make_tuple(
-      table.resource->key, to_array(std::move(table.error), {rows}),
-      std::vector(integer_names.begin(), integer_names.end()),
-      to_array(std::move(table.integers), {rows, integers}),
-      std::vector(real_names.begin(), real_names.end()),
-      to_array(std::move(table.reals), {rows, reals}), texts, std::move(table.messages));
+  return py::make_tuple(table.resource->key, to_array(std::move(table.error), {rows}),
+                        std::vector(integer_names.begin(), integer_names.end()),
+                        to_array(std::move(table.integers), {rows, integers}),
+                        std::vector(real_names.begin(), real_names.end()),
+                        to_array(std::move(table.reals), {rows, reals}), texts,
+                        std::move(table.messages));
 }
 
 py::list read(Reader& reader, const std::vector<std::string>& directories,
@@ -113,8 +114,7 @@ py::list catalogue() {
       }
       const auto range = file.range ? py::object(py::make_tuple(file.range->min, file.range->max))
                                     : py::object(py::none());
-      row[name] =
-          py::make_tuple(file.directory, file.file, static_cast<int>(file.support), range);
+      row[name] = py::make_tuple(file.directory, file.file, static_cast<int>(file.support), range);
     }
     rows.append(row);
   }
@@ -131,8 +131,8 @@ void register_files(py::module_& m) {
                  Hierarchy::open(path, known, kubepods).value());
            }),
            py::arg("path"), py::arg("version"), py::arg("kubepods"))
-      .def_property_readonly(
-          "version", [](const Hierarchy& self) { return static_cast<int>(self.version()); })
+      .def_property_readonly("version",
+                             [](const Hierarchy& self) { return static_cast<int>(self.version()); })
       .def_property_readonly("kubepods", &Hierarchy::kubepods)
       .def("path_of",
            [](const Hierarchy& self, const std::string& key, const std::string& directory) {
@@ -173,15 +173,14 @@ void register_cgroup(py::module_& m) {
     return cgroup::file_text(*cgroup::find_resource(key).value(), to_version(version), value)
         .value();
   });
-  m.def("says_same", [](const std::string& key, int version, std::string_view text,
-                        std::string_view current) {
-    return cgroup::says_same(*cgroup::find_resource(key).value(), to_version(version), text,
-                             current);
-  });
+  m.def("says_same",
+        [](const std::string& key, int version, std::string_view text, std::string_view current) {
+          return cgroup::says_same(*cgroup::find_resource(key).value(), to_version(version), text,
+                                   current);
+        });
   m.def("loosened", [](const std::string& key, int version, std::string_view text,
                        std::string_view current) {
-    return cgroup::loosened(*cgroup::find_resource(key).value(), to_version(version), text,
-                            current)
+    return cgroup::loosened(*cgroup::find_resource(key).value(), to_version(version), text, current)
         .value();
   });
 }

@@ -20,8 +20,8 @@ void register_cgroup_paths(py::module_& m);
 
 /// Text from a kernel file, whatever bytes it holds.
 inline py::str decoded(std::string_view text) {
-  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(
-      text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
 
 /// An array over a vector's own memory, which it then owns: nothing is copied.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pure half of the cgroup kernel: parsers and conversions give plain tuples, which the faces name.
+// The pure half of the cgroup kernel: parsers and conversions give plain tuples, which the faces
+// name.
 #include "core_cgroup.hpp"
 #include "koord/cgroup_parse.hpp"
 
@@ -67,7 +68,8 @@ py::list device_values(string_view text) {
 
 py::dict key_values(string_view text) {
   py::dict values;
-  for (const auto& [key, value] : cgroup::parse_key_values(text)) values[decoded(key)] = decoded(value);
+  for (const auto& [key, value] : cgroup::parse_key_values(text))
+    values[decoded(key)] = decoded(value);
   return values;
 }
 

@@ -38,11 +38,10 @@ void register_cgroup_paths(py::module_& m) {
   m.def("container_name", [](string_view driver, string_view container_id) {
     return cgroup::container_name(driver_of(driver), container_id).value();
   });
-  m.def("container_directory",
-        [](string_view driver, string_view qos, string_view uid, string_view container_id) {
-          return cgroup::container_directory(driver_of(driver), qos_of(qos), uid, container_id)
-              .value();
-        });
+  m.def("container_directory", [](string_view driver, string_view qos, string_view uid,
+                                  string_view container_id) {
+    return cgroup::container_directory(driver_of(driver), qos_of(qos), uid, container_id).value();
+  });
   m.def("pod_uid_of", [](string_view driver, string_view name) {
     return cgroup::pod_uid_of(driver_of(driver), name).value();
   });
@@ -50,14 +49,13 @@ void register_cgroup_paths(py::module_& m) {
     return cgroup::container_hash_of(driver_of(driver), name).value();
   });
   m.def("qos_of_path", [](string_view path) { return name_of(cgroup::qos_of_path(path)); });
-  m.def("host_application_directory",
-        [](string_view driver, string_view name, string_view koord_qos,
-           const std::optional<HostPathParts>& path) {
-          std::optional<cgroup::HostPath> parts;
-          if (path) parts = {std::get<0>(*path), std::get<1>(*path), std::get<2>(*path)};
-          return cgroup::host_application_directory(driver_of(driver), name, koord_qos, parts)
-              .value();
-        });
+  m.def("host_application_directory", [](string_view driver, string_view name,
+                                         string_view koord_qos,
+                                         const std::optional<HostPathParts>& path) {
+    std::optional<cgroup::HostPath> parts;
+    if (path) parts = {std::get<0>(*path), std::get<1>(*path), std::get<2>(*path)};
+    return cgroup::host_application_directory(driver_of(driver), name, koord_qos, parts).value();
+  });
 }
 
 }  // namespace koord::python

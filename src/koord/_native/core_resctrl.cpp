@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "koord/resctrl.hpp"
-
 #include "bindings.hpp"
 #include "core_cgroup.hpp"
+#include "koord/resctrl.hpp"
 
 namespace koord::python {
 namespace {
@@ -12,9 +11,10 @@ using resctrl::Schemata;
 using std::string_view;
 using OptionalPercent = std::optional<std::int64_t>;
 using PythonClass = std::tuple<std::string, OptionalPercent, OptionalPercent, OptionalPercent>;
-// cbm_mask, min_cbm_bits, shareable_bits, num_closids, bandwidth_gran, min_bandwidth, amd_full_scale
-using PythonLimits = std::tuple<std::uint32_t, int, std::uint32_t, int, std::int64_t, std::int64_t,
-                                std::int64_t>;
+// cbm_mask, min_cbm_bits, shareable_bits, num_closids, bandwidth_gran, min_bandwidth,
+// amd_full_scale
+using PythonLimits =
+    std::tuple<std::uint32_t, int, std::uint32_t, int, std::int64_t, std::int64_t, std::int64_t>;
 
 Limits to_limits(const PythonLimits& given) {
   return std::apply([](const auto&... fields) { return Limits{fields...}; }, given);
@@ -34,7 +34,8 @@ py::list plan(string_view vendor, const PythonLimits& limits,
   std::vector<resctrl::ClassPolicy> policies;
   for (const auto& [name, start, end, mba] : classes) policies.push_back({name, start, end, mba});
   py::list groups;
-  for (auto& group : resctrl::plan(to_vendor(vendor), to_limits(limits), l3_ids, policies).value()) {
+  for (auto& group :
+       resctrl::plan(to_vendor(vendor), to_limits(limits), l3_ids, policies).value()) {
     groups.append(py::make_tuple(group.name, group.lines, group.notes));
   }
   return groups;
@@ -46,8 +47,7 @@ py::tuple read_info(const std::string& path) {
     auto root = Root::open(path);
     return resctrl::read_info(root.value()).value();
   }();
-  return py::make_tuple(to_python(info.limits), info.has_bandwidth, info.delay_linear,
-                        info.l3_ids);
+  return py::make_tuple(to_python(info.limits), info.has_bandwidth, info.delay_linear, info.l3_ids);
 }
 
 py::tuple parse_schemata(string_view text, int ids_expected) {
@@ -61,6 +61,7 @@ py::tuple parse_schemata(string_view text, int ids_expected) {
 
 void register_resctrl(py::module_& m) {
   m.def("parse_cbm_mask", [](string_view hex) { return resctrl::parse_cbm_mask(hex).value(); });
+  m.def("parse_l3_ids", [](string_view text) { return resctrl::parse_l3_ids(text).value(); });
   m.def("cache_mask", [](const PythonLimits& limits, std::int64_t start, std::int64_t end) {
     const auto mask = resctrl::cache_mask(to_limits(limits), start, end).value();
     return py::make_tuple(mask.bits, mask.widened, mask.shared);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and writes many cgroup files at a time, in the units of cgroup v1 whatever the kernel runs.
 
-A resource is named by its v1 file (``cpu.cfs_quota_us``); :data:`CATALOGUE` knows where it lies in both
-versions, what is valid, when two texts mean the same and which of two values is looser. Every path is
-opened beneath one held directory: ``..``, absolute paths and symbolic links are refused. One bad item
-never fails a batch. Parsers are in :mod:`koord.kernels.cgroup_parse`, directories of pods and
-containers in :mod:`koord.kernels.cgroup_path`.
+A resource is named by its v1 file (``cpu.cfs_quota_us``); :data:`CATALOGUE` knows where it lies in
+both versions, what is valid, when two texts mean the same and which of two values is looser. Every
+path is opened beneath one held directory: ``..``, absolute paths and symbolic links are refused.
+One bad item never fails a batch. Parsers are in :mod:`koord.kernels.cgroup_parse`, directories of
+pods and containers in :mod:`koord.kernels.cgroup_path`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Hierarchy:
         return self._native.path_of(resource, directory)
 
     def read_text(self, path: str) -> bytes:
-        """A whole file beneath the root; ValueError for a path that leads out, OSError otherwise."""
+        """A whole file beneath the root; ValueError for a path that leads out, else OSError."""
         return self._native.read_text(path)
 
     def add_ids(self, path: str, ids: Iterable[int]) -> AddedIds:
@@ -144,8 +144,9 @@ class Table:
 
     Attributes:
         resource: its key.
-        error: int32 a row: 0, or the errno of what failed: ENOENT or ENODEV for a cgroup that is gone,
-            EOPNOTSUPP for a resource this version lacks, EBADMSG for a text that cannot be parsed.
+        error: int32 a row: 0, or the errno of what failed: ENOENT or ENODEV for a cgroup that is
+            gone, EOPNOTSUPP for a resource this version lacks, EBADMSG for a text that cannot be
+            parsed, EINVAL for a directory that leads out of the root.
         columns: arrays by name, ``value`` for single numbers; 0 in rows that failed. Views into one
             native block, not copies.
         texts: a row each for resources that are no numbers, such as ``cpuset.cpus``; else empty.

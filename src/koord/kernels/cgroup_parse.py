@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts of cgroup and ``/proc`` files as numbers, and the numbers of cgroup v1 as those of v2.
 
-Pure functions over ``str`` or ``bytes``: nothing is opened. Each raises ValueError, naming the field,
-when the text is not what the kernel writes.
+Pure functions over ``str`` or ``bytes``: nothing is opened. Each raises ValueError, naming the
+field, when the text is not what the kernel writes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Pressure(NamedTuple):
 
 
 class IdlePageStats(NamedTuple):
-    """``memory.idle_page_stats``: bytes a row and a bucket of idle time, and how they were scanned."""
+    """``memory.idle_page_stats``: bytes a row and a bucket of idle time, and the scan."""
 
     version: str
     page_scans: int

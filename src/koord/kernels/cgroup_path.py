@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where kubelet and container runtimes put cgroups, and back from a directory to what it belongs to.
+"""Where kubelet and container runtimes put cgroups, and back from a directory to its owner.
 
 Paths are relative to a hierarchy. Pure functions; ValueError when a name cannot be one.
 """

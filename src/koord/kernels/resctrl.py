@@ -100,6 +100,11 @@ def _within(wanted: dict[int, int] | None, current: dict[int, int] | None) -> bo
     return wanted is None or (current is not None and wanted.items() <= current.items())
 
 
+def parse_l3_ids(text: str) -> list[int]:
+    """Cache ids from a list such as ``0-1`` or ``0,8``; ValueError when malformed or empty."""
+    return _native.parse_l3_ids(text)
+
+
 def parse_cbm_mask(hex_text: str) -> int:
     """A cache bit mask in hex: 1 to 32 bits, all of them the lowest. ValueError otherwise."""
     return _native.parse_cbm_mask(hex_text)
@@ -117,8 +122,8 @@ def cache_mask(limits: Limits, start_percent: int, end_percent: int) -> CacheMas
 def bandwidth(vendor: Vendor, limits: Limits, percent: int) -> Bandwidth:
     """The MB value of 1 to 100 percent; ValueError outside.
 
-    On Intel the percentage in whole steps, rounded up; on AMD the share of the full scale in eighths
-    of a GB/s, rounded down, and 2048 (no limit) for 100.
+    On Intel the percentage in whole steps, rounded up; on AMD the share of the full scale in
+    eighths of a GB/s, rounded down, and 2048 (no limit) for 100.
     """
     return Bandwidth(*_native.bandwidth(vendor, limits, percent))
 
