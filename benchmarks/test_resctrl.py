@@ -12,7 +12,7 @@ TEXT = Schemata(l3=TABLE).format()
 
 def test_parse(gate: Gate) -> None:
     gate("resctrl: parse 16 L3 masks", lambda: resctrl.parse_schemata(TEXT),
-         lambda: model.parse_table(TEXT, 16), 1.5)  # fmt: skip
+         lambda: model.parse_table(TEXT, 16), 1.0)  # fmt: skip
 
 
 def test_format(gate: Gate) -> None:
