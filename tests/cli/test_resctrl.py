@@ -101,6 +101,8 @@ def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:  # ty
         ("--cbm-mask", "101", "error: --cbm-mask: cbm mask: got '101', expected a hex number"),
         ("--cbm-mask", "fffffffff", "error: --cbm-mask: cbm mask: got 'fffffffff', expected"),
         ("--l3-ids", "1-0", "error: --l3-ids: l3 ids: got '1-0', expected ids and ranges"),
+        # A byte that is no UTF-8, as Python hands it over from the command line.
+        ("--l3-ids", "\udcff", r"error: --l3-ids: l3 ids: got '\\xff', expected ids and ranges"),
         ("--l3-ids", "", "error: --l3-ids: l3 ids: got '', expected ids and ranges"),
         ("--config", "/nowhere", "error: /nowhere: got '/nowhere', expected something readable"),
     ],

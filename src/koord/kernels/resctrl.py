@@ -102,12 +102,12 @@ def _within(wanted: dict[int, int] | None, current: dict[int, int] | None) -> bo
 
 def parse_l3_ids(text: str) -> list[int]:
     """Cache ids from a list such as ``0-1`` or ``0,8``; ValueError when malformed or empty."""
-    return _native.parse_l3_ids(text)
+    return _native.parse_l3_ids(os.fsencode(text))
 
 
 def parse_cbm_mask(hex_text: str) -> int:
     """A cache bit mask in hex: 1 to 32 bits, all of them the lowest. ValueError otherwise."""
-    return _native.parse_cbm_mask(hex_text)
+    return _native.parse_cbm_mask(os.fsencode(hex_text))
 
 
 def cache_mask(limits: Limits, start_percent: int, end_percent: int) -> CacheMask:
