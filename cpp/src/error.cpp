@@ -11,10 +11,10 @@ constexpr std::size_t kShownBytes = 80;
 
 // Control and non-ASCII bytes are escaped so that a message stays one readable line whatever was
 // read.
-std::string shown(std::string_view value) {
+std::string escaped(std::string_view value) {
   static constexpr std::array<char, 17> kHex = {"0123456789abcdef"};
   std::string out;
-  for (const char c : value.substr(0, kShownBytes)) {
+  for (const char c : value) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f) {
       out += c;
@@ -24,14 +24,17 @@ std::string shown(std::string_view value) {
       out += kHex[byte & 0xf];
     }
   }
-  if (value.size() > kShownBytes) out += "...";
   return out;
+}
+
+std::string shown(std::string_view value) {
+  return escaped(value.substr(0, kShownBytes)) + (value.size() > kShownBytes ? "..." : "");
 }
 
 }  // namespace
 
 std::string Error::message() const {
-  if (code == Errc::kSystem) return field + " " + value + ": " + expected;
+  if (code == Errc::kSystem) return field + " " + escaped(value) + ": " + expected;
   return field + ": got '" + value + "', expected " + expected;
 }
 

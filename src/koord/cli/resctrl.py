@@ -3,11 +3,73 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
 import typer
 
+from koord.base.errors import KoordError
+from koord.cli.output import Format, OutputOption, print_json
+from koord.cli.resctrl_config import enabled_classes
+from koord.kernels import resctrl
+
 app = typer.Typer()
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @app.callback()
 def group() -> None:
     """Verbs of this group."""
+
+
+@app.command()
+def plan(
+    vendor: Annotated[str, typer.Option(help="who made the CPU: intel or amd")],
+    cbm_mask: Annotated[str, typer.Option(help="info/L3/cbm_mask of the machine, in hex")],
+    l3_ids: Annotated[str, typer.Option(help="cache ids, such as 0-1 or 0,8")],
+    config: Annotated[
+        str, typer.Option(help="slo-controller-config ConfigMap, or its resource-qos-config JSON")
+    ],
+    min_cbm_bits: Annotated[
+        int, typer.Option(min=1, max=32, help="info/L3/min_cbm_bits of the machine")
+    ] = 1,
+    amd_full_scale: Annotated[
+        int, typer.Option(min=1, max=2048, help="AMD: the whole bandwidth in eighths of a GB/s")
+    ] = resctrl.AMD_FULL_SCALE,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Print the schemata lines of each class that a configuration enables.
+
+    Example: koord resctrl plan --vendor intel --cbm-mask 3ff --l3-ids 0-1 --config cm.yaml
+    """
+    if vendor not in list(resctrl.Vendor):
+        raise KoordError("--vendor", "", vendor, "intel or amd")
+    limits = resctrl.Limits(
+        _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask),
+        min_cbm_bits=min_cbm_bits,
+        amd_full_scale=amd_full_scale,
+    )
+    ids = _checked("--l3-ids", resctrl.parse_l3_ids, l3_ids)
+    classes = enabled_classes(config)
+    groups = _checked(
+        config, lambda asked: resctrl.plan(resctrl.Vendor(vendor), limits, ids, asked), classes
+    )
+    for group in groups:
+        for note in group.notes:
+            print(f"note: {group.name}: {note}", file=sys.stderr)
+    if output is Format.JSON:
+        print_json({group.name: group.lines for group in groups})
+        return
+    for group in groups:
+        for line in group.lines:
+            print(f"{group.name:<4}{line}")
+
+
+def _checked(where: str, function: Callable[[Given], Made], value: Given) -> Made:
+    try:
+        return function(value)
+    except ValueError as error:
+        raise KoordError.wrap(where, "", error) from None

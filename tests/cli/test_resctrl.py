@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koord.base.errors import KoordError
+from koord.cli import main as cli
+from koord.cli.resctrl_config import enabled_classes
+from koord.kernels.resctrl import ClassPolicy, parse_schemata
+
+RELEASE = Path(__file__).resolve().parents[1] / "data/releases/resource-qos-config.yaml"
+INTEL = ["--vendor", "intel", "--cbm-mask", "3ff", "--l3-ids", "0-1"]
+AMD = ["--vendor", "amd", "--cbm-mask", "ffff", "--l3-ids", "0-15"]
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["koord", "resctrl", "plan", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    out, err = capsys.readouterr()
+    code = stopped.value.code
+    return (0 if code is None else int(code)), out, err
+
+
+@pytest.fixture
+def plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    return lambda *arguments: run(capsys, monkeypatch, *map(str, arguments))
+
+
+def table(name: str, value: object, count: int) -> str:
+    return f"{name}:" + "".join(f"{i}={value};" for i in range(count))
+
+
+def test_the_release_example_on_intel(plan) -> None:  # type: ignore[no-untyped-def]
+    status, out, err = plan(*INTEL, "--config", RELEASE, "-o", "json")
+    assert (status, err) == (0, "")
+    assert json.loads(out) == {
+        "LS": ["L3:0=3ff;1=3ff;", "MB:0=100;1=100;"],
+        "BE": ["L3:0=7;1=7;", "MB:0=100;1=100;"],
+    }
+    assert plan(*INTEL, "--config", RELEASE)[1].splitlines() == [
+        "LS  L3:0=3ff;1=3ff;",
+        "LS  MB:0=100;1=100;",
+        "BE  L3:0=7;1=7;",
+        "BE  MB:0=100;1=100;",
+    ]
+
+
+def test_the_release_example_on_amd(plan) -> None:  # type: ignore[no-untyped-def]
+    status, out, _ = plan(*AMD, "--config", RELEASE, "-o", "json")
+    lines = json.loads(out)
+    assert status == 0
+    assert lines["LS"] == [table("L3", "ffff", 16), table("MB", 2048, 16)]
+    assert lines["BE"] == [table("L3", "1f", 16), table("MB", 2048, 16)]
+    # The release notes write the same tables without the last semicolon.
+    assert parse_schemata(lines["LS"][0].rstrip(";")) == parse_schemata(lines["LS"][0])
+
+
+def config(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "config"
+    path.write_text(text)
+    return str(path)
+
+
+def strategy(**classes: object) -> str:
+    return json.dumps(
+        {"clusterStrategy": {f"{k}Class": {"resctrlQOS": v} for k, v in classes.items()}}
+    )
+
+
+def test_bare_json_with_defaults_and_keys_of_any_case(tmp_path: Path) -> None:
+    text = strategy(
+        lsr={"ENABLE": True, "MBAPERCENT": 35}, ls={"enable": False}, be={"enable": True}
+    )
+    assert enabled_classes(config(tmp_path, text)) == [
+        ClassPolicy("LSR", 0, 100, 35),
+        ClassPolicy("BE", 0, 30, 100),
+    ]
+
+
+def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    text = strategy(be={"enable": True, "catRangeStartPercent": 11, "catRangeEndPercent": 15})
+    status, out, err = plan(
+        *INTEL, "--min-cbm-bits", 2, "--config", config(tmp_path, text), "-o", "json"
+    )
+    assert (status, json.loads(out)["BE"][0]) == (0, "L3:0=c;1=c;")
+    assert err == "note: BE: L3: range widened to 2 ways, the fewest the hardware takes\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--vendor", "arm", "error: --vendor: got 'arm', expected intel or amd"),
+        ("--cbm-mask", "101", "error: --cbm-mask: cbm mask: got '101', expected a hex number"),
+        ("--cbm-mask", "fffffffff", "error: --cbm-mask: cbm mask: got 'fffffffff', expected"),
+        ("--l3-ids", "1-0", "error: --l3-ids: l3 ids: got '1-0', expected ids and ranges"),
+        # A byte that is no UTF-8, as Python hands it over from the command line.
+        ("--l3-ids", "\udcff", r"error: --l3-ids: l3 ids: got '\\xff', expected ids and ranges"),
+        ("--l3-ids", "", "error: --l3-ids: l3 ids: got '', expected ids and ranges"),
+        ("--config", "/nowhere", "error: /nowhere: got '/nowhere', expected something readable"),
+    ],
+)
+def test_a_bad_option_is_one_line(plan, option: str, value: str, expected: str) -> None:  # type: ignore[no-untyped-def]
+    arguments = dict(zip(INTEL[::2], INTEL[1::2], strict=True)) | {"--config": str(RELEASE)}
+    arguments[option] = value
+    status, out, err = plan(*[part for pair in arguments.items() for part in pair])
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(expected)
+
+
+BE = "clusterStrategy.beClass.resctrlQOS"
+WHOLE = "a whole percentage from 0 to 100"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            strategy(be={"enable": True, "mbaPercent": 101}),
+            f"{BE}.mbaPercent: got 101, expected {WHOLE}",
+        ),
+        (
+            strategy(be={"enable": True, "mbaPercent": "x"}),
+            f"{BE}.mbaPercent: got 'x', expected {WHOLE}",
+        ),
+        (
+            strategy(be={"enable": True, "mbaPercent": True}),
+            f"{BE}.mbaPercent: got True, expected {WHOLE}",
+        ),
+        (strategy(be={"enable": 1}), f"{BE}.enable: got 1, expected true or false"),
+        (
+            strategy(be={"enable": True, "catRangeStartPercent": 30}),
+            f"{BE}.catRangeStartPercent: got 30, expected less than catRangeEndPercent, 30",
+        ),
+        (strategy(be=[]), f"{BE}: got [], expected an object"),
+        ("{}", "got {}, expected an object with clusterStrategy"),
+        ("", "got None, expected an object with clusterStrategy"),
+        ("a: [", "expected YAML or JSON"),
+        ("data: {}", "data.resource-qos-config: got None, expected the JSON text of this section"),
+        ("data: {resource-qos-config: '{'}", "data.resource-qos-config: got "),
+    ],
+)
+def test_a_bad_config_is_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    path = config(tmp_path, text)
+    with pytest.raises(KoordError) as raised:
+        enabled_classes(path)
+    assert expected in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith(path)
+
+
+@given(
+    st.binary(max_size=60) | st.text(alphabet='{}[]":, \n-&*!abc019', max_size=60).map(str.encode)
+)
+def test_any_bytes_give_classes_or_one_line(tmp_path_factory, content: bytes) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path_factory.getbasetemp() / "fuzzed"
+    path.write_bytes(content)
+    try:
+        message = str(enabled_classes(str(path)))
+    except KoordError as error:
+        message = str(error)
+    assert "\n" not in message
