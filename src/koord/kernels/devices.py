@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices of one type on many nodes, and the fragmentation measure.
 
-A device is known by its minor, 0..63. Amounts are integers in the unit that the table's resource names
-stand for; the node table's GPUs count compute in milli, 1000 a whole GPU.
+A device is known by its minor, 0..63. Amounts are integers in the unit that the resource's name stands
+for; the node table's GPUs count compute in milli, 1000 a whole GPU.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class DeviceTable:
     ) -> list[int] | None:
         """Minors as Koordinator's default device allocator picks them, or None if too few qualify.
 
-        Preferred minors come first, then the higher score, then the lower minor. With preferred PCIe
-        roots at least one device of each is taken where they suffice.
+        Preferred minors come first, then the higher score, then the lower minor. With preferred
+        PCIe roots at least one device of each is taken where they suffice.
         """
         request = _native.Request(amounts(each, self._resources), count)
         wanted = (constraints or Constraints()).native()
@@ -260,7 +260,9 @@ class Fragmentation:
     def __repr__(self) -> str:
         return f"Fragmentation({len(self.typical.frequencies)} typical pods)"
 
-    def classes(self, cpu_milli: int, gpu_milli: Sequence[int], model: str = "") -> dict[str, float]:
+    def classes(
+        self, cpu_milli: int, gpu_milli: Sequence[int], model: str = ""
+    ) -> dict[str, float]:
         """Free GPU milli of a node by what typical pods could do with them; they add up to all.
 
         Args:

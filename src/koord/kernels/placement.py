@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node table, and the policies that choose a node for a pod.
 
-A table has one row a node and one column a resource. Pods that ask for the same are one *shape*; what
-is worked out for a shape is cached and kept current as nodes change::
+A table has one row a node and one column a resource. Pods that ask for the same are one *shape*;
+what is worked out for a shape is cached and kept current as nodes change::
 
     table = NodeTable(["cpu", "memory"])
     table.add_node("n0", {"cpu": 64000, "memory": 256}, gpus=8, model="T4")
@@ -248,8 +248,8 @@ class ReplayRows:
 class Replay:
     """Places arrivals one by one and records a row for each.
 
-    The table belongs to the replay until it is finished. :meth:`run` releases the GIL, so replays on
-    tables of their own run side by side in threads.
+    The table belongs to the replay until it is finished. :meth:`run` releases the GIL, so replays
+    on tables of their own run side by side in threads.
     """
 
     def __init__(self, placer: Placer, fragmentation: Fragmentation) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from koord.kernels.devices import Fragmentation, TypicalPods
+from koord.kernels.devices import Fragmentation, PodShape, TypicalPods
 from koord.kernels.placement import GPU_MILLI, NodeTable, Placer, Replay, ReplayRows
 from koord.simulator.openb import tables
 from koord.simulator.openb.trace import TraceNode, TracePod
@@ -19,6 +19,7 @@ from koord.simulator.openb.workload import Workload
 
 PODS_A_NODE = 1001
 CHUNK = 1024
+WEIGHTS = {"cpu": 1, "memory": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,22 @@ class RunResult:
         """See :func:`koord.simulator.openb.tables.fragmentation_ratio`."""
         return tables.fragmentation_ratio(self.rows, self.gpus)
 
+    def as_json(self) -> dict[str, object]:
+        """The run as the command line prints it."""
+        workload = self.workload
+        origin = {"order": workload.order} if workload.order else {"seed": workload.seed}
+        return {
+            "policy": self.policy,
+            **origin,
+            "pods_submitted": self.pods_submitted,
+            "pods_failed": self.pods_failed,
+            "gpu_allocated_percent": _text_keys(self.gpu_allocated_percent),
+            "fragmented_percent": _text_keys(self.fragmented_percent),
+            "fragmentation_ratio": _text_keys(self.fragmentation_ratio),
+            "cpu_allocated_percent": self.cpu_allocated_percent,
+            "seconds": round(self.seconds, 6),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
@@ -102,11 +119,10 @@ class Experiment:
         """
         table = node_table(self.nodes)
         table.set_ranks(workload.ranks)
-        shapes = np.array([shape_of(table, pod) for pod in self.pods], np.uint32)
-        arrivals = shapes[workload.arrivals]
+        arrivals = _shapes(table, self.pods)[workload.arrivals]
         seed = workload.seed or 0
         start = time.perf_counter()
-        placer = Placer(table, policy, seed=seed, fragmentation=self.fragmentation)
+        placer = Placer(table, policy, seed=seed, fragmentation=self.fragmentation, weights=WEIGHTS)
         replay = Replay(placer, self.fragmentation)
         for first in range(0, len(arrivals), CHUNK):
             chunk = arrivals[first : first + CHUNK]
@@ -127,8 +143,16 @@ def node_table(nodes: Sequence[TraceNode]) -> NodeTable:
     return table
 
 
-def shape_of(table: NodeTable, pod: TracePod) -> int:
-    """The table's id for what the pod asks for."""
+def _shapes(table: NodeTable, pods: Sequence[TracePod]) -> NDArray[np.uint32]:
+    """The table's shape of each pod; pods of one shape are looked up once."""
+    ids: dict[tuple[PodShape, int], int] = {}
+    for pod in pods:
+        if (pod.shape, pod.memory_mib) not in ids:
+            ids[pod.shape, pod.memory_mib] = _shape(table, pod)
+    return np.array([ids[pod.shape, pod.memory_mib] for pod in pods], np.uint32)
+
+
+def _shape(table: NodeTable, pod: TracePod) -> int:
     shape = pod.shape
     return table.shape(
         {"cpu": shape.cpu_milli, "memory": pod.memory_mib, "pods": 1},
@@ -146,3 +170,7 @@ def _state(table: NodeTable) -> NodeState:
         gpu_milli=table.native.gpus_total_sums(),
         gpu_free_milli=table.native.gpus_free_sums(),
     )
+
+
+def _text_keys(table: tables.Table) -> dict[str, float | None]:
+    return {str(cell): value for cell, value in table.items()}

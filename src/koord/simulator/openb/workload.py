@@ -15,6 +15,8 @@ from koord.base.errors import Code, KoordError
 from koord.kernels.placement import GPU_MILLI
 from koord.simulator.openb.trace import TraceNode, TracePod
 
+STREAM = "openb"
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -49,9 +51,9 @@ def sample(
     """
     by_name = sorted(range(len(pods)), key=lambda index: pods[index].name)
     arrivals = by_name.copy()
-    rng.stream(seed, "openb", "shuffle").shuffle(arrivals)
+    rng.stream(seed, STREAM, "shuffle").shuffle(arrivals)
     target = load * GPU_MILLI * sum(node.gpus for node in nodes)
-    draws = rng.stream(seed, "openb", "tuning")
+    draws = rng.stream(seed, STREAM, "tuning")
     requested = sum(pod.gpu_total_milli for pod in pods)
     if requested < target:
         _add_copies(arrivals, by_name, pods, target, requested, draws)
@@ -59,7 +61,7 @@ def sample(
         _drop(arrivals, pods, target, requested, draws)
     ranks = [0] * len(nodes)
     order = sorted(range(len(nodes)), key=lambda index: nodes[index].name)
-    rng.stream(seed, "openb", "ranks").shuffle(order)
+    rng.stream(seed, STREAM, "ranks").shuffle(order)
     for rank, index in enumerate(order):
         ranks[index] = rank
     return Workload(arrivals, ranks, seed=seed)
