@@ -48,6 +48,9 @@ std::uint32_t DeviceTable::add_row(std::span<const Device> devices) {
   check_devices(devices);
   const auto row = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back({.offset = topology_.size()});
+  for (auto* column : {&free_sums_, &total_sums_, &largest_}) column->push_back(0);
+  present_.push_back(0);
+  idle_.push_back(0);
   update_row(row, devices);
   return row;
 }
@@ -97,28 +100,34 @@ void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
 }
 
 void DeviceTable::summarise(std::uint32_t row) {
-  Node& node = nodes_[row];
-  node.free_sum = node.total_sum = node.largest = 0;
-  node.present = node.idle = 0;
-  for (std::int32_t minor = 0; minor < node.width; ++minor) {
-    const std::size_t slot = node.offset + static_cast<std::size_t>(minor);
-    node.free_sum += free_[0][slot];
-    node.total_sum += total_[0][slot];
-    node.largest = std::max(node.largest, free_[0][slot]);
+  std::int64_t free_sum = 0;
+  std::int64_t total_sum = 0;
+  std::int64_t largest = 0;
+  MinorMask present = 0;
+  MinorMask idle = 0;
+  for (std::int32_t minor = 0; minor < width(row); ++minor) {
+    const std::size_t slot = nodes_[row].offset + static_cast<std::size_t>(minor);
+    free_sum += free_[0][slot];
+    total_sum += total_[0][slot];
+    largest = std::max(largest, free_[0][slot]);
     bool exists = false;
     bool untouched = true;
     for (std::size_t r = 0; r < resources_.size(); ++r) {
       exists |= total_[r][slot] > 0;
       untouched &= used_[r][slot] == 0;
     }
-    if (!exists) continue;
-    node.present |= MinorMask{1} << minor;
-    if (untouched) node.idle |= MinorMask{1} << minor;
+    present |= MinorMask{exists} << minor;
+    idle |= MinorMask{exists && untouched} << minor;
   }
+  free_sums_[row] = free_sum;
+  total_sums_[row] = total_sum;
+  largest_[row] = largest;
+  present_[row] = present;
+  idle_[row] = idle;
 }
 
 MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> each) const {
-  MinorMask fit = nodes_[row].present;
+  MinorMask fit = present_[row];
   for (std::size_t r = 0; r < each.size(); ++r) {
     if (each[r] == 0) continue;
     const auto amounts = free(row, r);
@@ -133,30 +142,32 @@ MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> 
 
 MinorMask DeviceTable::choose(std::uint32_t row, const Request& request, Choice choice,
                               SplitMix64* random) const {
-  const MinorMask fit = fitting(row, request.each);
-  if (std::popcount(fit) < request.count) return 0;
-  const auto left = free(row, 0);
+  MinorMask rest = fitting(row, request.each);
+  if (std::popcount(rest) < request.count) return 0;
   MinorMask chosen = 0;
   for (std::int32_t i = 0; i < request.count; ++i) {
-    const MinorMask rest = fit & ~chosen;
-    MinorMask pick = rest & (~rest + 1);
-    const bool whole = (rest & ~nodes_[row].idle) == 0;
-    if (choice == Choice::kRandom && !whole) {
-      auto skip = random->below(static_cast<std::uint64_t>(std::popcount(rest)));
-      MinorMask others = rest;
-      while (skip-- > 0) others &= others - 1;
-      pick = others & (~others + 1);
-    } else if (choice == Choice::kBest || choice == Choice::kWorst) {
-      std::size_t at = static_cast<std::size_t>(std::countr_zero(rest));
-      for_each_minor(rest, [&](int minor) {
-        const auto m = static_cast<std::size_t>(minor);
-        if (choice == Choice::kBest ? left[m] < left[at] : left[m] > left[at]) at = m;
-      });
-      pick = MinorMask{1} << at;
-    }
-    chosen |= pick;
+    const bool whole = (rest & ~idle_[row]) == 0;
+    const int minor = pick(row, rest, whole ? Choice::kFirst : choice, random);
+    chosen |= MinorMask{1} << minor;
+    rest &= ~chosen;
   }
   return chosen;
+}
+
+int DeviceTable::pick(std::uint32_t row, MinorMask rest, Choice choice, SplitMix64* random) const {
+  if (choice == Choice::kRandom) {
+    auto skip = random->below(static_cast<std::uint64_t>(std::popcount(rest)));
+    while (skip-- > 0) rest &= rest - 1;
+  }
+  int picked = std::countr_zero(rest);
+  if (choice == Choice::kFirst || choice == Choice::kRandom) return picked;
+  const auto left = free(row, 0);
+  for_each_minor(rest, [&](int minor) {
+    const std::int64_t gain =
+        left[static_cast<std::size_t>(minor)] - left[static_cast<std::size_t>(picked)];
+    if (choice == Choice::kBest ? gain < 0 : gain > 0) picked = minor;
+  });
+  return picked;
 }
 
 std::size_t DeviceTable::checked_resource(std::size_t resource) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Koordinator's default device allocator: who qualifies, in which order, and how much a row is worth.
+// Koordinator's default device allocator: who qualifies, in which order, and how much a row is
+// worth.
 #include <algorithm>
 
 #include "koord/devices.hpp"
@@ -49,8 +50,8 @@ std::int64_t DeviceTable::score(std::uint32_t row, const Request& request,
     for (const std::int64_t amount : total(row, r)) totals += amount;
     for (const std::int64_t amount : free(row, r)) left += amount;
     if (totals == 0 || scoring.weights[r] == 0) continue;
-    sum += scoring.weights[r] *
-           usage_score(scoring.strategy, totals, totals - left + request.each[r]);
+    sum +=
+        scoring.weights[r] * usage_score(scoring.strategy, totals, totals - left + request.each[r]);
     weights += scoring.weights[r];
   }
   return weights == 0 ? 0 : sum / weights;
@@ -63,8 +64,9 @@ MinorMask DeviceTable::candidates(std::uint32_t row, const Request& request,
   for (MinorMask rest = kept; rest != 0; rest &= rest - 1) {
     const int minor = std::countr_zero(rest);
     const Topology& place = topology_[nodes_[row].offset + static_cast<std::size_t>(minor)];
-    const bool near = !constraints.numa_nodes || place.numa_node < 0 ||
-                      (place.numa_node < 64 && (*constraints.numa_nodes >> place.numa_node & 1) != 0);
+    const bool near =
+        !constraints.numa_nodes || place.numa_node < 0 ||
+        (place.numa_node < 64 && (*constraints.numa_nodes >> place.numa_node & 1) != 0);
     const bool labelled = std::ranges::all_of(constraints.labels, [&](const std::string& label) {
       return std::ranges::find(place.labels, label) != place.labels.end();
     });
@@ -90,8 +92,9 @@ MinorMask DeviceTable::allocate(std::uint32_t row, const Request& request,
   std::vector<std::pair<std::int32_t, Ranked>> ordered;
   for (const Ranked& device : ranked) {
     std::int32_t turn = std::numeric_limits<std::int32_t>::max();
-    const auto at = std::ranges::find(constraints.preferred_pcies,
-                                      topology_[offset + static_cast<std::size_t>(device.minor)].pcie);
+    const auto at =
+        std::ranges::find(constraints.preferred_pcies,
+                          topology_[offset + static_cast<std::size_t>(device.minor)].pcie);
     if (at != constraints.preferred_pcies.end()) {
       turn = ++turns[static_cast<std::size_t>(at - constraints.preferred_pcies.begin())];
     }
@@ -99,8 +102,8 @@ MinorMask DeviceTable::allocate(std::uint32_t row, const Request& request,
     ordered.emplace_back(turn, device);
   }
   std::ranges::stable_sort(ordered, {}, &std::pair<std::int32_t, Ranked>::first);
-  const std::size_t wanted = std::max(static_cast<std::size_t>(request.count),
-                                      constraints.preferred_pcies.size());
+  const std::size_t wanted =
+      std::max(static_cast<std::size_t>(request.count), constraints.preferred_pcies.size());
   MinorMask chosen = 0;
   for (std::size_t i = 0; i < std::min(wanted, ordered.size()); ++i) {
     chosen |= MinorMask{1} << ordered[i].second.minor;

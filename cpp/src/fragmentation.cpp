@@ -9,14 +9,15 @@ namespace {
 constexpr std::int64_t kMaxMilli = std::int64_t{1} << 30;
 
 // Classes in the order in which an amount adds them up.
-constexpr std::array kFragments = {
-    FragmentClass::kLackBoth,     FragmentClass::kLackGpu,    FragmentClass::kLackCpu,
-    FragmentClass::kCpuSatisfied, FragmentClass::kCpuLackCpu, FragmentClass::kNoAccess};
+constexpr std::array kFragments = {FragmentClass::kLackBoth,   FragmentClass::kLackGpu,
+                                   FragmentClass::kLackCpu,    FragmentClass::kCpuSatisfied,
+                                   FragmentClass::kCpuLackCpu, FragmentClass::kNoAccess};
 
 constexpr std::size_t at(FragmentClass fragment) { return static_cast<std::size_t>(fragment); }
 
 void check(const PodShape& shape) {
-  for (const std::int64_t amount : {shape.cpu_milli, shape.gpu_milli, std::int64_t{shape.gpu_count}}) {
+  for (const std::int64_t amount :
+       {shape.cpu_milli, shape.gpu_milli, std::int64_t{shape.gpu_count}}) {
     if (amount >= 0 && amount <= kMaxMilli) continue;
     throw Exception(invalid("typical pod", std::to_string(amount), "amounts of 0 to 2^30"));
   }
@@ -130,7 +131,8 @@ FragmentSums FragmentationMeasure::sums(std::int64_t free_cpu_milli, const GpuPr
     const Entry& pod = entries_[i];
     const bool cpu = free_cpu_milli >= pod.cpu_milli;
     if (pod.size < 0) {
-      sums[at(cpu ? FragmentClass::kCpuSatisfied : FragmentClass::kCpuLackCpu)] += pod.frequency * idle;
+      sums[at(cpu ? FragmentClass::kCpuSatisfied : FragmentClass::kCpuLackCpu)] +=
+          pod.frequency * idle;
       continue;
     }
     if (accepted[i] == 0) {

@@ -95,6 +95,7 @@ Row NodeTable::add_node(const Node& node) {
 
 void NodeTable::close_node(Row row) {
   open_.at(row) = 0;
+  row_of_.erase(names_[row]);  // a node of that name may come back, as a new row
   for (Interned& entry : shapes_) entry.admitted[row] = 0;
   ++layout_;
 }
@@ -206,9 +207,17 @@ void NodeTable::filter(ShapeId id, std::span<std::uint8_t> mask) const {
       mask[row] = static_cast<std::uint8_t>(mask[row] & (column[row] >= request));
     }
   }
-  if (entry.shape.gpus.count == 0) return;
+  const devices::Request& gpus = entry.shape.gpus;
+  if (gpus.count == 0) return;
+  if (devices::DeviceTable::is_simple(gpus)) {
+    const std::int64_t* largest = gpus_.largest_free().data();
+    for (std::size_t row = 0; row < mask.size(); ++row) {
+      mask[row] = static_cast<std::uint8_t>(mask[row] & (largest[row] >= gpus.each[0]));
+    }
+    return;
+  }
   for (Row row = 0; row < mask.size(); ++row) {
-    if (mask[row] != 0) mask[row] = gpus_.fits(row, entry.shape.gpus);
+    if (mask[row] != 0) mask[row] = gpus_.fits(row, gpus);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragmentation gradient descent: the node and the GPU on which a pod leaves the least free capacity
-// useless to the pods that are typical.
+// Fragmentation gradient descent: the node and the GPU on which a pod leaves the least free
+// capacity useless to the pods that are typical.
 #include "placement_policies.hpp"
 
 namespace koord::placement {
@@ -57,7 +57,8 @@ class FragmentationGradient final : public RowPolicy<FragmentationGradient> {
   Step descend(const NodeTable& table, ShapeId id, Row row) {
     const Shape& shape = table.shape(id);
     const Before& node = before(table, row);
-    if (shape.gpus.count == 1 && shape.gpu_each() < kGpuMilli) return share(table, shape, row, node);
+    if (shape.gpus.count == 1 && shape.gpu_each() < kGpuMilli)
+      return share(table, shape, row, node);
     const MinorMask gpus =
         shape.gpus.count == 0 ? 0 : table.gpus().choose(row, shape.gpus, devices::Choice::kFirst);
     const auto free = table.gpus().free(row, 0);
@@ -91,7 +92,8 @@ class FragmentationGradient final : public RowPolicy<FragmentationGradient> {
 
   std::int32_t score(const NodeTable& table, const Shape& shape, Row row, const Before& node) {
     const std::int64_t cpu = table.free(kCpu)[row] - shape.request[kCpu];
-    return devices::gradient_score(node.amount, measure_->amount(cpu, after_, accepted(table, row)));
+    return devices::gradient_score(node.amount,
+                                   measure_->amount(cpu, after_, accepted(table, row)));
   }
 
   std::shared_ptr<const FragmentationMeasure> measure_;

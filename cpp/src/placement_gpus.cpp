@@ -39,7 +39,7 @@ class Clustering final : public RowPolicy<Clustering> {
     if (table.shape(id).gpus.count == 0) return {0};
     // The published experiment's constant of eight GPUs, so smaller nodes come first in a group.
     constexpr std::int64_t kMostGpuMilli = 8 * kGpuMilli;
-    const std::int64_t used = kMostGpuMilli - table.gpus().free_sum(row);
+    const std::int64_t used = kMostGpuMilli - table.gpus().free_sums()[row];
     const std::int64_t kin = table.gpu_pods(row, table.kind(id));
     const std::int64_t all = table.gpu_pods(row);
     std::int64_t group = 0;

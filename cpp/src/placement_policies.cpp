@@ -15,9 +15,15 @@ struct Entry {
 
 // A policy of your own: one line here, see placement_policy.hpp.
 constexpr std::array kPolicies = {
-    Entry{"random", make_random},   Entry{"dotprod", make_dotprod}, Entry{"clustering", make_clustering},
-    Entry{"packing", make_packing}, Entry{"bestfit", make_bestfit}, Entry{"fgd", make_fgd},
-    Entry{"fit", make_fit},         Entry{"least", make_least},     Entry{"most", make_most},
+    Entry{"random", make_random},
+    Entry{"dotprod", make_dotprod},
+    Entry{"clustering", make_clustering},
+    Entry{"packing", make_packing},
+    Entry{"bestfit", make_bestfit},
+    Entry{"fgd", make_fgd},
+    Entry{"fit", make_fit},
+    Entry{"least", make_least},
+    Entry{"most", make_most},
     Entry{"balanced", make_balanced},
 };
 
@@ -36,7 +42,8 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const NodeTable& tabl
   const auto found = std::ranges::find(kPolicies, name, &Entry::name);
   if (found != kPolicies.end()) return found->make(table, options);
   std::string known;
-  for (const Entry& entry : kPolicies) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const Entry& entry : kPolicies)
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
   throw Exception(not_found("policy", name, "one of " + known));
 }
 

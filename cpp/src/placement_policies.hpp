@@ -8,10 +8,10 @@ namespace koord::placement {
 
 using PolicyMaker = std::unique_ptr<Policy>(const NodeTable&, const PolicyOptions&);
 
-PolicyMaker make_random, make_fit;                             // placement_simple.cpp
-PolicyMaker make_least, make_most, make_balanced;              // placement_kubernetes.cpp
-PolicyMaker make_dotprod, make_bestfit;                        // placement_vectors.cpp
-PolicyMaker make_packing, make_clustering;                     // placement_gpus.cpp
-PolicyMaker make_fgd;                                          // placement_fgd.cpp
+PolicyMaker make_random, make_fit;                 // placement_simple.cpp
+PolicyMaker make_least, make_most, make_balanced;  // placement_kubernetes.cpp
+PolicyMaker make_dotprod, make_bestfit;            // placement_vectors.cpp
+PolicyMaker make_packing, make_clustering;         // placement_gpus.cpp
+PolicyMaker make_fgd;                              // placement_fgd.cpp
 
 }  // namespace koord::placement

@@ -12,8 +12,8 @@ Replay::Replay(NodeTable& table, Placer& placer,
   for (Row row = 0; row < table_.rows(); ++row) {
     nodes_.push_back(node_sums(row));
     for (std::size_t i = 0; i < cluster_.size(); ++i) cluster_[i] += nodes_[row][i];
-    free_milli_ += table_.gpus().free_sum(row);
-    used_milli_ += table_.gpus().total_sum(row) - table_.gpus().free_sum(row);
+    free_milli_ += table_.gpus().free_sums()[row];
+    used_milli_ += table_.gpus().total_sums()[row] - table_.gpus().free_sums()[row];
   }
 }
 

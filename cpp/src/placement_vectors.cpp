@@ -17,7 +17,7 @@ struct View {
 
   View(const NodeTable& table, ShapeId id, Row row)
       : cpu_free(static_cast<double>(table.free(kCpu)[row])),
-        gpu_free(static_cast<double>(table.gpus().free_sum(row))),
+        gpu_free(static_cast<double>(table.gpus().free_sums()[row])),
         cpu(static_cast<double>(table.shape(id).request[kCpu])),
         gpu(static_cast<double>(table.shape(id).gpu_total())) {}
 };
@@ -40,8 +40,8 @@ class BestFit final : public RowPolicy<BestFit> {
   [[nodiscard]] std::string_view name() const noexcept override { return "bestfit"; }
   Rating rate(const NodeTable& table, ShapeId id, Row row) override {
     const View view(table, id, row);
-    const double left = (view.cpu_free - view.cpu) / kCpuScale * 0.5 +
-                        (view.gpu_free - view.gpu) / kGpuScale * 0.5;
+    const double left =
+        (view.cpu_free - view.cpu) / kCpuScale * 0.5 + (view.gpu_free - view.gpu) / kGpuScale * 0.5;
     return {static_cast<std::int32_t>((1 - left) * 100)};
   }
 

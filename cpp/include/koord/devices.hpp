@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices of one type (GPUs, RDMA NICs, FPGAs) on many nodes: what each minor has and has free, which
-// minors a request gets, and the exact inverse of every change.
+// Devices of one type (GPUs, RDMA NICs, FPGAs) on many nodes: what each minor has and has free,
+// which minors a request gets, and the exact inverse of every change.
 //
 //   DeviceTable gpus({"gpu-core", "gpu-memory-ratio"});
-//   const auto row = gpus.add_row({{.minor = 0, .total = {100, 100}}, {.minor = 1, .total = {100, 100}}});
-//   const MinorMask chosen = gpus.choose(row, {.each = {50, 50}, .count = 1}, Choice::kBest);
-//   gpus.take(row, chosen, {50, 50});
+//   const auto row = gpus.add_row({{.minor = 0, .total = {100, 100}}, {.minor = 1, .total = {100,
+//   100}}}); const MinorMask chosen = gpus.choose(row, {.each = {50, 50}, .count = 1},
+//   Choice::kBest); gpus.take(row, chosen, {50, 50});
 //
 // A set of minors is one machine word, so minors are 0..63.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -35,16 +36,16 @@ using MinorMask = std::uint64_t;
 /// One device as its node reports it.
 struct Device {
   std::int32_t minor = 0;
-  std::vector<std::int64_t> total;   ///< one amount a resource of the table
-  std::int32_t numa_node = -1;       ///< -1: on every NUMA node
-  std::int32_t pcie = -1;            ///< id of its PCIe root, -1 if unknown
-  std::vector<std::string> labels;   ///< "key=value"
-  bool healthy = true;               ///< an unhealthy device has a total of zero
+  std::vector<std::int64_t> total = {};  ///< one amount a resource of the table
+  std::int32_t numa_node = -1;           ///< -1: on every NUMA node
+  std::int32_t pcie = -1;                ///< id of its PCIe root, -1 if unknown
+  std::vector<std::string> labels = {};  ///< "key=value"
+  bool healthy = true;                   ///< an unhealthy device has a total of zero
 };
 
 /// What a pod asks of one device type: `count` devices with `each` on every one of them.
 struct Request {
-  std::vector<std::int64_t> each;  ///< one amount a resource; 0 asks for none of it
+  std::vector<std::int64_t> each = {};  ///< one amount a resource; 0 asks for none of it
   std::int32_t count = 0;
 
   bool operator==(const Request&) const = default;
@@ -58,17 +59,17 @@ enum class Strategy { kNone, kLeastAllocated, kMostAllocated };
 
 /// Narrows the candidates of DeviceTable::allocate and says which come first.
 struct Constraints {
-  std::optional<std::uint64_t> numa_nodes;  ///< bit per NUMA node
-  std::optional<MinorMask> required;        ///< no other minor is considered
-  MinorMask preferred = 0;                  ///< taken before all others
-  std::vector<std::int32_t> preferred_pcies;  ///< taken in turn, best of each first
-  std::vector<std::string> labels;          ///< a device must carry all of them
+  std::optional<std::uint64_t> numa_nodes = {};    ///< bit per NUMA node
+  std::optional<MinorMask> required = {};          ///< no other minor is considered
+  MinorMask preferred = 0;                         ///< taken before all others
+  std::vector<std::int32_t> preferred_pcies = {};  ///< taken in turn, best of each first
+  std::vector<std::string> labels = {};            ///< a device must carry all of them
 };
 
 /// Scoring of devices and nodes: LeastAllocated or MostAllocated over weighted resources.
 struct Scoring {
   Strategy strategy = Strategy::kNone;
-  std::vector<std::int64_t> weights;  ///< one a resource, 0 leaves it out
+  std::vector<std::int64_t> weights = {};  ///< one a resource, 0 leaves it out
 };
 
 /// (total - used) * 100 / total, or used * 100 / total; truncated, within 0..100.
@@ -85,8 +86,8 @@ class KOORD_API DeviceTable {
 
   /// Appends a node and returns its row. Throws kInvalid for a bad minor, amount or arity.
   std::uint32_t add_row(std::span<const Device> devices);
-  /// Replaces what a node has and keeps what is used: free is max(0, total - used), and a minor that
-  /// went keeps its use with a total of zero.
+  /// Replaces what a node has and keeps what is used: free is max(0, total - used), and a minor
+  /// that went keeps its use with a total of zero.
   void update_row(std::uint32_t row, std::span<const Device> devices);
 
   /// One past the highest minor of the row.
@@ -104,14 +105,15 @@ class KOORD_API DeviceTable {
     return {used_[resource].data() + nodes_[row].offset, static_cast<std::size_t>(width(row))};
   }
 
-  // Summaries of a row over its minors, for the first resource.
-  [[nodiscard]] std::int64_t free_sum(std::uint32_t row) const { return nodes_[row].free_sum; }
-  [[nodiscard]] std::int64_t total_sum(std::uint32_t row) const { return nodes_[row].total_sum; }
-  [[nodiscard]] std::int64_t largest_free(std::uint32_t row) const { return nodes_[row].largest; }
+  // Summaries by row, kept current: over its minors, amounts of the first resource.
+
+  [[nodiscard]] std::span<const std::int64_t> free_sums() const noexcept { return free_sums_; }
+  [[nodiscard]] std::span<const std::int64_t> total_sums() const noexcept { return total_sums_; }
+  [[nodiscard]] std::span<const std::int64_t> largest_free() const noexcept { return largest_; }
   /// Minors that exist (any total above zero).
-  [[nodiscard]] MinorMask present(std::uint32_t row) const { return nodes_[row].present; }
+  [[nodiscard]] MinorMask present(std::uint32_t row) const { return present_[row]; }
   /// Minors that exist and of which nothing is used.
-  [[nodiscard]] MinorMask idle(std::uint32_t row) const { return nodes_[row].idle; }
+  [[nodiscard]] MinorMask idle(std::uint32_t row) const { return idle_[row]; }
 
   // Checks for callers that do not know the table; each gives its argument back or throws kInvalid.
 
@@ -125,17 +127,23 @@ class KOORD_API DeviceTable {
   /// True if the request fits the row as it is now.
   [[nodiscard]] bool fits(std::uint32_t row, const Request& request) const {
     if (request.count == 0) return true;
-    if (largest_free(row) < request.each[0]) return false;
-    return std::popcount(fitting(row, request.each)) >= request.count;
+    if (largest_[row] < request.each[0]) return false;
+    return is_simple(request) || std::popcount(fitting(row, request.each)) >= request.count;
+  }
+  /// True if the request is for one device and its first resource alone: largest_free() decides it.
+  [[nodiscard]] static bool is_simple(const Request& request) {
+    return request.count == 1 && request.each[0] > 0 &&
+           std::all_of(request.each.begin() + 1, request.each.end(),
+                       [](std::int64_t amount) { return amount == 0; });
   }
 
-  /// Picks minors by how much is left of the first resource. A request that wants whole devices gets
-  /// the lowest fitting minors, whatever the choice; `random` is used by kRandom only.
-  /// Returns 0 when the request does not fit.
+  /// Picks minors by how much is left of the first resource. A request that wants whole devices
+  /// gets the lowest fitting minors, whatever the choice; `random` is used by kRandom only. Returns
+  /// 0 when the request does not fit.
   [[nodiscard]] MinorMask choose(std::uint32_t row, const Request& request, Choice choice,
                                  SplitMix64* random = nullptr) const;
-  /// Picks minors as Koordinator's default device allocator does: preferred minors, then score, then
-  /// minor; devices on preferred PCIe roots are taken in turn, at least one a root where they
+  /// Picks minors as Koordinator's default device allocator does: preferred minors, then score,
+  /// then minor; devices on preferred PCIe roots are taken in turn, at least one a root where they
   /// suffice. Returns 0 when fewer than `request.count` qualify.
   [[nodiscard]] MinorMask allocate(std::uint32_t row, const Request& request,
                                    const Constraints& constraints, const Scoring& scoring) const;
@@ -157,17 +165,14 @@ class KOORD_API DeviceTable {
   struct Node {
     std::size_t offset = 0;
     std::int32_t width = 0;
-    std::int64_t free_sum = 0;
-    std::int64_t total_sum = 0;
-    std::int64_t largest = 0;
-    MinorMask present = 0;
-    MinorMask idle = 0;
   };
 
   void check_devices(std::span<const Device> devices) const;
   void check_minors(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each) const;
   void widen(std::uint32_t row, std::int32_t width);
   void summarise(std::uint32_t row);
+  [[nodiscard]] int pick(std::uint32_t row, MinorMask rest, Choice choice,
+                         SplitMix64* random) const;
   [[nodiscard]] MinorMask candidates(std::uint32_t row, const Request& request,
                                      const Constraints& constraints) const;
   [[nodiscard]] std::int64_t device_score(std::size_t slot, const Request& request,
@@ -175,6 +180,8 @@ class KOORD_API DeviceTable {
 
   std::vector<std::string> resources_;
   std::vector<Node> nodes_;
+  std::vector<std::int64_t> free_sums_, total_sums_, largest_;
+  std::vector<MinorMask> present_, idle_;
   // Indexed by resource, then by Node::offset + minor.
   std::vector<std::vector<std::int64_t>> total_, used_, free_;
   std::vector<Topology> topology_;

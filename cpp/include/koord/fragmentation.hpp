@@ -20,9 +20,9 @@ namespace koord::devices {
 /// What a pod asks for, as far as fragmentation sees it. Memory is not seen.
 struct PodShape {
   std::int64_t cpu_milli = 0;
-  std::int64_t gpu_milli = 0;   ///< per GPU
+  std::int64_t gpu_milli = 0;  ///< per GPU
   std::int32_t gpu_count = 0;
-  std::string gpu_spec;         ///< allowed models separated by '|', empty for any
+  std::string gpu_spec;  ///< allowed models separated by '|', empty for any
 
   auto operator<=>(const PodShape&) const = default;
 };
@@ -43,9 +43,11 @@ struct ShapeCount {
 };
 
 /// Takes shapes by count (ties: the larger shape) until `coverage_percent` of all pods are covered.
-/// Frequencies are (count / total) / (covered / total), the outer division left out when nothing was
-/// dropped. Throws kInvalid for a negative count or amount, a shape twice, or a coverage out of 1..100.
-KOORD_API TypicalPods typical_pods(std::vector<ShapeCount> counts, std::int64_t coverage_percent = 95);
+/// Frequencies are (count / total) / (covered / total), the outer division left out when nothing
+/// was dropped. Throws kInvalid for a negative count or amount, a shape twice, or a coverage out
+/// of 1..100.
+KOORD_API TypicalPods typical_pods(std::vector<ShapeCount> counts,
+                                   std::int64_t coverage_percent = 95);
 
 /// True if `model` is one of the alternatives of `gpu_spec`, or there are none.
 KOORD_API bool accepts_model(std::string_view gpu_spec, std::string_view model);
@@ -90,7 +92,8 @@ class KOORD_API FragmentationMeasure {
   [[nodiscard]] std::vector<std::uint8_t> accepted(std::string_view model) const;
 
   [[nodiscard]] GpuProfile profile(std::span<const std::int64_t> free_milli) const;
-  /// Writes `from` with one GPU changed from `before` to `after` into `out`; both may be one object.
+  /// Writes `from` with one GPU changed from `before` to `after` into `out`; both may be one
+  /// object.
   void move(const GpuProfile& from, std::int64_t before, std::int64_t after, GpuProfile& out) const;
 
   /// Class sums of one node; `accepted` comes from accepted(model).

@@ -36,20 +36,20 @@ inline constexpr std::int64_t kGpuMilli = 1000;
 
 /// A node as it is added: amounts in the order of the table's resources.
 struct Node {
-  std::string name;
-  std::vector<std::int64_t> capacity;
-  std::string model;                 ///< of its GPUs, empty for none
-  std::vector<std::string> labels;   ///< "key=value"
-  std::vector<devices::Device> gpus;
+  std::string name = {};
+  std::vector<std::int64_t> capacity = {};
+  std::string model = {};                ///< of its GPUs, empty for none
+  std::vector<std::string> labels = {};  ///< "key=value"
+  std::vector<devices::Device> gpus = {};
 };
 
 /// What a pod asks for. Pods that ask for the same share everything that is cached.
 struct Shape {
-  std::vector<std::int64_t> request;  ///< one amount a resource
-  std::vector<std::int64_t> scored;   ///< what scores count instead; empty: the request
-  devices::Request gpus;
-  std::vector<std::string> models;    ///< the node's model must be one of them; empty: any
-  std::vector<std::string> labels;    ///< the node must carry all of them
+  std::vector<std::int64_t> request = {};  ///< one amount a resource
+  std::vector<std::int64_t> scored = {};   ///< what scores count instead; empty: the request
+  devices::Request gpus = {};
+  std::vector<std::string> models = {};  ///< the node's model must be one of them; empty: any
+  std::vector<std::string> labels = {};  ///< the node must carry all of them
 
   bool operator==(const Shape&) const = default;
 
@@ -87,8 +87,8 @@ class KOORD_API Column {
 /// See the head of this file.
 class KOORD_API NodeTable {
  public:
-  /// `resources` names the columns, CPU milli first; `gpu_resources` what every GPU has, compute milli
-  /// first. Throws kInvalid for no or too many names.
+  /// `resources` names the columns, CPU milli first; `gpu_resources` what every GPU has, compute
+  /// milli first. Throws kInvalid for no or too many names.
   NodeTable(std::vector<std::string> resources, std::vector<std::string> gpu_resources);
 
   [[nodiscard]] const std::vector<std::string>& resources() const noexcept { return resources_; }
@@ -124,7 +124,9 @@ class KOORD_API NodeTable {
   [[nodiscard]] const devices::DeviceTable& gpus() const noexcept { return gpus_; }
   /// Pods on a node that hold GPUs, and those among them of one kind.
   [[nodiscard]] std::int64_t gpu_pods(Row row) const { return gpu_pods_[row]; }
-  [[nodiscard]] std::int64_t gpu_pods(Row row, std::uint32_t kind) const { return gpu_pods_of_[kind][row]; }
+  [[nodiscard]] std::int64_t gpu_pods(Row row, std::uint32_t kind) const {
+    return gpu_pods_of_[kind][row];
+  }
 
   // Shapes.
 

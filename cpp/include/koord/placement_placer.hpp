@@ -36,13 +36,13 @@ class KOORD_API Tournament {
     return ratings_[right] > ratings_[left] ? right : left;
   }
 
-  std::size_t leaves_ = 0;             // a power of two
-  std::vector<Rating> ratings_;        // by rank, padded with kOut
+  std::size_t leaves_ = 0;              // a power of two
+  std::vector<Rating> ratings_;         // by rank, padded with kOut
   std::vector<std::uint32_t> winners_;  // a heap: node i has the children 2i and 2i + 1
 };
 
-/// See the head of this file. Uses the table it was made for and may share it with other placers and
-/// with changes made directly. Not thread-safe.
+/// See the head of this file. Uses the table it was made for and may share it with other placers
+/// and with changes made directly. Not thread-safe.
 class KOORD_API Placer {
  public:
   /// The table must outlive the placer.

@@ -38,8 +38,8 @@ class KOORD_API Policy {
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
-  /// The rating of one more pod of the shape on a row that it fits. A rating is cached until the row
-  /// changes, so it may depend on the row, the shape and epoch() only.
+  /// The rating of one more pod of the shape on a row that it fits. A rating is cached until the
+  /// row changes, so it may depend on the row, the shape and epoch() only.
   virtual Rating rate(const NodeTable& table, ShapeId shape, Row row) = 0;
 
   /// rate() for all rows whose mask is not 0; the others are left as they are.
@@ -72,20 +72,22 @@ class RowPolicy : public Policy {
   void rate_all(const NodeTable& table, ShapeId shape, std::span<const std::uint8_t> mask,
                 std::span<Rating> ratings) override {
     for (Row row = 0; row < mask.size(); ++row) {
-      if (mask[row] != 0) ratings[row] = static_cast<Derived*>(this)->Derived::rate(table, shape, row);
+      if (mask[row] != 0)
+        ratings[row] = static_cast<Derived*>(this)->Derived::rate(table, shape, row);
     }
   }
 };
 
 /// What policies can be told; each takes what it needs.
 struct PolicyOptions {
-  std::uint64_t seed = 0;                      ///< of a policy that draws lots
-  std::shared_ptr<const devices::FragmentationMeasure> fragmentation;  ///< for fgd, which needs it
-  std::vector<std::int64_t> weights;           ///< of resources, for least, most and balanced
+  std::uint64_t seed = 0;  ///< of a policy that draws lots
+  std::shared_ptr<const devices::FragmentationMeasure> fragmentation =
+      {};                                  ///< for fgd, which needs it
+  std::vector<std::int64_t> weights = {};  ///< of resources, for least, most and balanced
 };
 
-/// Makes the policy of that name. Throws kNotFound for an unknown name and kInvalid for options that
-/// it lacks. The table must outlive the policy.
+/// Makes the policy of that name. Throws kNotFound for an unknown name and kInvalid for options
+/// that it lacks. The table must outlive the policy.
 KOORD_API std::unique_ptr<Policy> make_policy(std::string_view name, const NodeTable& table,
                                               const PolicyOptions& options);
 

@@ -17,11 +17,11 @@ namespace koord::placement {
 struct ReplayRows {
   static constexpr std::int32_t kNowhere = -1;
 
-  std::vector<std::int64_t> used_milli;      ///< GPU milli held after the arrival
-  std::vector<std::int64_t> arrived_milli;   ///< GPU milli asked for so far
-  std::vector<double> fragment_milli;        ///< fragmentation amount of the cluster
-  std::vector<double> fragment_percent;      ///< of what is free
-  std::vector<std::int32_t> node;            ///< row that got the pod, or kNowhere
+  std::vector<std::int64_t> used_milli;     ///< GPU milli held after the arrival
+  std::vector<std::int64_t> arrived_milli;  ///< GPU milli asked for so far
+  std::vector<double> fragment_milli;       ///< fragmentation amount of the cluster
+  std::vector<double> fragment_percent;     ///< of what is free
+  std::vector<std::int32_t> node;           ///< row that got the pod, or kNowhere
 };
 
 /// A replay can be run in chunks; each continues where the last one ended.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "koord/devices.hpp"
-
 #include <pybind11/stl.h>
 
 #include "bindings.hpp"
 #include "columns.hpp"
+#include "koord/devices.hpp"
 #include "koord/fragmentation.hpp"
 
 namespace py = pybind11;
@@ -39,7 +38,8 @@ void add_values(py::module_& m) {
            py::arg("minor"), py::arg("total"), py::arg("numa_node"), py::arg("pcie"),
            py::arg("labels"), py::arg("healthy"));
   py::class_<Request>(m, "Request")
-      .def(py::init([](Amounts each, std::int32_t count) { return Request{std::move(each), count}; }),
+      .def(py::init(
+               [](Amounts each, std::int32_t count) { return Request{std::move(each), count}; }),
            py::arg("each"), py::arg("count"))
       .def_readonly("each", &Request::each)
       .def_readonly("count", &Request::count);
@@ -65,41 +65,46 @@ void add_table(py::module_& m) {
       .def_property_readonly("resources", &DeviceTable::resources)
       .def("__len__", &DeviceTable::rows)
       .def("add_row", [](DeviceTable& t, const std::vector<Device>& d) { return t.add_row(d); })
-      .def("update_row", [](DeviceTable& t, std::uint32_t row, const std::vector<Device>& d) {
-        t.update_row(checked(t, row), d);
-      })
-      .def("free", [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
-        const auto free = t.free(checked(t, row), t.checked_resource(resource));
-        return Amounts(free.begin(), free.end());
-      })
-      .def("total", [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
-        const auto total = t.total(checked(t, row), t.checked_resource(resource));
-        return Amounts(total.begin(), total.end());
-      })
-      .def("used", [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
-        const auto used = t.used(checked(t, row), t.checked_resource(resource));
-        return Amounts(used.begin(), used.end());
-      })
-      .def("fitting", [](const DeviceTable& t, std::uint32_t row, const Amounts& each) {
-        return t.fitting(checked(t, row), t.checked_amounts(each));
-      })
+      .def("update_row", [](DeviceTable& t, std::uint32_t row,
+                            const std::vector<Device>& d) { t.update_row(checked(t, row), d); })
+      .def("free",
+           [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
+             const auto free = t.free(checked(t, row), t.checked_resource(resource));
+             return Amounts(free.begin(), free.end());
+           })
+      .def("total",
+           [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
+             const auto total = t.total(checked(t, row), t.checked_resource(resource));
+             return Amounts(total.begin(), total.end());
+           })
+      .def("used",
+           [](const DeviceTable& t, std::uint32_t row, std::size_t resource) {
+             const auto used = t.used(checked(t, row), t.checked_resource(resource));
+             return Amounts(used.begin(), used.end());
+           })
+      .def("fitting",
+           [](const DeviceTable& t, std::uint32_t row, const Amounts& each) {
+             return t.fitting(checked(t, row), t.checked_amounts(each));
+           })
       .def("idle", [](const DeviceTable& t, std::uint32_t row) { return t.idle(checked(t, row)); })
-      .def("choose", [](const DeviceTable& t, std::uint32_t row, const Request& request,
-                        Choice choice, std::uint64_t seed) {
-        SplitMix64 lots(seed);
-        return t.choose(checked(t, row), t.checked_request(request), choice, &lots);
-      })
-      .def("allocate", [](const DeviceTable& t, std::uint32_t row, const Request& request,
-                          const Constraints& constraints, const Scoring& scoring) {
-        return t.allocate(checked(t, row), t.checked_request(request), constraints, scoring);
-      })
-      .def("score", [](const DeviceTable& t, std::uint32_t row, const Request& request,
-                       const Scoring& scoring) {
-        return t.score(checked(t, row), t.checked_request(request), scoring);
-      })
-      .def("take", [](DeviceTable& t, std::uint32_t row, MinorMask minors, const Amounts& each) {
-        t.take(checked(t, row), minors, each);
-      })
+      .def("choose",
+           [](const DeviceTable& t, std::uint32_t row, const Request& request, Choice choice,
+              std::uint64_t seed) {
+             SplitMix64 lots(seed);
+             return t.choose(checked(t, row), t.checked_request(request), choice, &lots);
+           })
+      .def("allocate",
+           [](const DeviceTable& t, std::uint32_t row, const Request& request,
+              const Constraints& constraints, const Scoring& scoring) {
+             return t.allocate(checked(t, row), t.checked_request(request), constraints, scoring);
+           })
+      .def("score",
+           [](const DeviceTable& t, std::uint32_t row, const Request& request,
+              const Scoring& scoring) {
+             return t.score(checked(t, row), t.checked_request(request), scoring);
+           })
+      .def("take", [](DeviceTable& t, std::uint32_t row, MinorMask minors,
+                      const Amounts& each) { t.take(checked(t, row), minors, each); })
       .def("give_back", [](DeviceTable& t, std::uint32_t row, MinorMask minors,
                            const Amounts& each) { t.give_back(checked(t, row), minors, each); });
 }

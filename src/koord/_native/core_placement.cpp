@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "koord/placement.hpp"
-
 #include <pybind11/stl.h>
 
 #include "bindings.hpp"
 #include "columns.hpp"
+#include "koord/placement.hpp"
 #include "koord/placement_placer.hpp"
 #include "koord/placement_policy.hpp"
 #include "koord/placement_replay.hpp"
@@ -45,6 +44,11 @@ py::array_t<std::int64_t> view(const NodeTable& table, std::size_t resource,
   return shared_view<std::int64_t>(found.block(), found.size());
 }
 
+// These columns move when a node is added, so Python gets its own.
+py::array_t<std::int64_t> copied(std::span<const std::int64_t> column) {
+  return moved_array(std::vector<std::int64_t>(column.begin(), column.end()));
+}
+
 Mask filtered(const NodeTable& table, ShapeId shape) {
   Mask mask(static_cast<py::ssize_t>(table.rows()));
   table.filter(checked_shape(table, shape), {mask.mutable_data(), table.rows()});
@@ -74,15 +78,17 @@ void add_values(py::module_& m) {
   py::class_<Shape>(m, "Shape")
       .def(py::init([](Amounts request, Amounts scored, Amounts gpu_each, std::int32_t gpu_count,
                        std::vector<std::string> models, std::vector<std::string> labels) {
-             return Shape{std::move(request), std::move(scored), {std::move(gpu_each), gpu_count},
-                          std::move(models), std::move(labels)};
+             return Shape{std::move(request),
+                          std::move(scored),
+                          {std::move(gpu_each), gpu_count},
+                          std::move(models),
+                          std::move(labels)};
            }),
            py::arg("request"), py::arg("scored"), py::arg("gpu_each"), py::arg("gpu_count"),
            py::arg("models"), py::arg("labels"));
   py::class_<Placement>(m, "Placement")
-      .def(py::init([](Row row, ShapeId shape, MinorMask gpus) {
-             return Placement{row, shape, gpus};
-           }),
+      .def(py::init(
+               [](Row row, ShapeId shape, MinorMask gpus) { return Placement{row, shape, gpus}; }),
            py::arg("row"), py::arg("shape"), py::arg("gpus"))
       .def_readonly("row", &Placement::row)
       .def_readonly("shape", &Placement::shape)
@@ -100,34 +106,29 @@ void add_table(py::module_& m) {
       .def_property_readonly("version", [](const NodeTable& t) { return t.version(); })
       .def("add_node", &NodeTable::add_node)
       .def("close_node", [](NodeTable& t, Row row) { t.close_node(checked_row(t, row)); })
-      .def("set_capacity", [](NodeTable& t, Row row, const Amounts& capacity) {
-        t.set_capacity(checked_row(t, row), capacity);
-      })
+      .def("set_capacity",
+           [](NodeTable& t, Row row, const Amounts& capacity) {
+             t.set_capacity(checked_row(t, row), capacity);
+           })
       .def("row", &NodeTable::row)
       .def("name", [](const NodeTable& t, Row row) { return t.name(checked_row(t, row)); })
-      .def("model", [](const NodeTable& t, Row row) {
-        return t.model_names()[t.model(checked_row(t, row))];
-      })
-      .def("set_ranks", [](NodeTable& t, const std::vector<std::uint32_t>& ranks) {
-        t.set_ranks(ranks);
-      })
-      .def("capacity", [](const NodeTable& t, std::size_t r) { return view(t, r, &NodeTable::capacity); })
+      .def("model", [](const NodeTable& t,
+                       Row row) { return t.model_names()[t.model(checked_row(t, row))]; })
+      .def("set_ranks",
+           [](NodeTable& t, const std::vector<std::uint32_t>& ranks) { t.set_ranks(ranks); })
+      .def("capacity",
+           [](const NodeTable& t, std::size_t r) { return view(t, r, &NodeTable::capacity); })
       .def("free", [](const NodeTable& t, std::size_t r) { return view(t, r, &NodeTable::free); })
-      .def("scored", [](const NodeTable& t, std::size_t r) { return view(t, r, &NodeTable::scored); })
-      .def("gpus_free", [](const NodeTable& t, Row row, std::size_t resource) {
-        const auto free = t.gpus().free(checked_row(t, row), t.gpus().checked_resource(resource));
-        return Amounts(free.begin(), free.end());
-      })
-      .def("gpus_free_sums", [](const NodeTable& t) {
-        std::vector<std::int64_t> sums;
-        for (Row row = 0; row < t.rows(); ++row) sums.push_back(t.gpus().free_sum(row));
-        return moved_array(std::move(sums));
-      })
-      .def("gpus_total_sums", [](const NodeTable& t) {
-        std::vector<std::int64_t> sums;
-        for (Row row = 0; row < t.rows(); ++row) sums.push_back(t.gpus().total_sum(row));
-        return moved_array(std::move(sums));
-      })
+      .def("scored",
+           [](const NodeTable& t, std::size_t r) { return view(t, r, &NodeTable::scored); })
+      .def("gpus_free",
+           [](const NodeTable& t, Row row, std::size_t resource) {
+             const auto free =
+                 t.gpus().free(checked_row(t, row), t.gpus().checked_resource(resource));
+             return Amounts(free.begin(), free.end());
+           })
+      .def("gpus_free_sums", [](const NodeTable& t) { return copied(t.gpus().free_sums()); })
+      .def("gpus_total_sums", [](const NodeTable& t) { return copied(t.gpus().total_sums()); })
       .def("intern", &NodeTable::intern)
       .def("filter", &filtered)
       .def("commit", [](NodeTable& t, const Placement& p) { t.commit(checked(t, p)); })
@@ -150,9 +151,8 @@ void add_placer(py::module_& m) {
       .def_property_readonly("policy", [](const Placer& p) { return p.policy().name(); })
       .def("pick", &Placer::pick)
       .def("place", &Placer::place)
-      .def("place_batch", [](Placer& p, const std::vector<ShapeId>& shapes, bool all_or_none) {
-        return p.place_batch(shapes, all_or_none);
-      })
+      .def("place_batch", [](Placer& p, const std::vector<ShapeId>& shapes,
+                             bool all_or_none) { return p.place_batch(shapes, all_or_none); })
       .def("score", [](Placer& p, ShapeId shape) {
         const Mask mask = filtered(p.table(), shape);
         return py::make_tuple(mask, scored(p.table(), p.policy(), shape, mask));
@@ -164,19 +164,19 @@ void add_replay(py::module_& m) {
       .def(py::init<NodeTable&, Placer&, std::shared_ptr<FragmentationMeasure>>(), py::arg("table"),
            py::arg("placer"), py::arg("fragmentation"), py::keep_alive<1, 2>(),
            py::keep_alive<1, 3>())
-      .def("run", [](Replay& replay, const py::array_t<ShapeId, py::array::c_style>& arrivals) {
-        const auto shapes = span_of(arrivals);
-        // Nothing of Python's is touched below; table and placer belong to this replay alone.
-        const py::gil_scoped_release unlocked;
-        replay.run(shapes);
-      })
+      .def("run",
+           [](Replay& replay, const py::array_t<ShapeId, py::array::c_style>& arrivals) {
+             const auto shapes = span_of(arrivals);
+             // Nothing of Python's is touched below; table and placer belong to this replay alone.
+             const py::gil_scoped_release unlocked;
+             replay.run(shapes);
+           })
       .def("finish", [](Replay& replay) {
         ReplayRows rows = replay.finish();
-        return py::make_tuple(moved_array(std::move(rows.used_milli)),
-                              moved_array(std::move(rows.arrived_milli)),
-                              moved_array(std::move(rows.fragment_milli)),
-                              moved_array(std::move(rows.fragment_percent)),
-                              moved_array(std::move(rows.node)));
+        return py::make_tuple(
+            moved_array(std::move(rows.used_milli)), moved_array(std::move(rows.arrived_milli)),
+            moved_array(std::move(rows.fragment_milli)),
+            moved_array(std::move(rows.fragment_percent)), moved_array(std::move(rows.node)));
       });
 }
 

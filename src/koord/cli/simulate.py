@@ -141,8 +141,8 @@ def run_all(
 ) -> list[RunResult]:
     """Every policy under every workload, policy by policy.
 
-    Runs share nothing that changes and release the GIL, so they use all cores; the results are those
-    of running them one after another.
+    Runs share nothing that changes and release the GIL, so they use all cores; the results are
+    those of running them one after another.
     """
     total = len(policies) * sum(len(workload.arrivals) for workload in workloads)
     with progress("placing pods", total) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:

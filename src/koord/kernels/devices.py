@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices of one type on many nodes, and the fragmentation measure.
 
-A device is known by its minor, 0..63. Amounts are integers in the unit that the resource's name stands
-for; the node table's GPUs count compute in milli, 1000 a whole GPU.
+A device is known by its minor, 0..63. Amounts are integers in the unit that the resource's name
+stands for; the node table's GPUs count compute in milli, 1000 a whole GPU.
 """
 
 from __future__ import annotations
