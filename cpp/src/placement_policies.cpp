@@ -21,6 +21,7 @@ constexpr std::array kPolicies = {
     Entry{"packing", make_packing},
     Entry{"bestfit", make_bestfit},
     Entry{"fgd", make_fgd},
+    Entry{"koord", make_koord},
     Entry{"fit", make_fit},
     Entry{"least", make_least},
     Entry{"most", make_most},
@@ -36,6 +37,22 @@ MinorMask Policy::choose_gpus(const NodeTable& table, ShapeId shape, Row row) {
 std::int64_t Policy::draw(std::int64_t) { return -1; }
 
 void Policy::normalise(std::span<const std::uint8_t>, std::span<Rating>) const {}
+
+void spread_scores(std::span<const std::uint8_t> mask, std::span<Rating> ratings) {
+  std::int32_t low = INT32_MAX;
+  std::int32_t high = INT32_MIN;
+  for (std::size_t row = 0; row < mask.size(); ++row) {
+    if (mask[row] == 0) continue;
+    low = std::min(low, ratings[row].score);
+    high = std::max(high, ratings[row].score);
+  }
+  for (std::size_t row = 0; row < mask.size(); ++row) {
+    if (mask[row] == 0) continue;
+    const std::int64_t above = std::int64_t{ratings[row].score} - low;
+    ratings[row].score =
+        high == low ? 0 : static_cast<std::int32_t>(above * 100 / (std::int64_t{high} - low));
+  }
+}
 
 std::unique_ptr<Policy> make_policy(std::string_view name, const NodeTable& table,
                                     const PolicyOptions& options) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Policies over the vector (free CPU, free GPU). The scales are constants of the published
 // experiment, not maxima of the cluster: the largest node had 128 cores and 8 GPUs.
-#include <algorithm>
-
 #include "placement_policies.hpp"
 
 namespace koord::placement {
@@ -45,21 +43,8 @@ class BestFit final : public RowPolicy<BestFit> {
     return {static_cast<std::int32_t>((1 - left) * 100)};
   }
 
-  // Min-max over the feasible nodes, all 0 where they are equal.
   void normalise(std::span<const std::uint8_t> mask, std::span<Rating> ratings) const override {
-    std::int32_t low = INT32_MAX;
-    std::int32_t high = INT32_MIN;
-    for (std::size_t row = 0; row < mask.size(); ++row) {
-      if (mask[row] == 0) continue;
-      low = std::min(low, ratings[row].score);
-      high = std::max(high, ratings[row].score);
-    }
-    for (std::size_t row = 0; row < mask.size(); ++row) {
-      if (mask[row] == 0) continue;
-      const std::int64_t above = std::int64_t{ratings[row].score} - low;
-      ratings[row].score =
-          high == low ? 0 : static_cast<std::int32_t>(above * 100 / (std::int64_t{high} - low));
-    }
+    spread_scores(mask, ratings);
   }
 };
 
