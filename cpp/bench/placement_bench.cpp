@@ -93,9 +93,13 @@ const koord::bench::Register kPacking("placement/filter and score 5000 nodes, pa
                                       [] { score_all("packing", cluster().share); });
 const koord::bench::Register kFgd("placement/filter and score 5000 nodes, fgd, nothing cached",
                                   [] { score_all("fgd", cluster().share); });
+const koord::bench::Register kKoord("placement/filter and score 5000 nodes, koord",
+                                    [] { score_all("koord", cluster().share); });
 const koord::bench::Register kWarmLeast("placement/place and remove among 5000 nodes, least",
                                         [] { place_and_remove("least", cluster().cpu_only); });
 const koord::bench::Register kWarmFgd("placement/place and remove among 5000 nodes, fgd",
                                       [] { place_and_remove("fgd", cluster().share); });
+const koord::bench::Register kWarmKoord("placement/place and remove among 5000 nodes, koord",
+                                        [] { place_and_remove("koord", cluster().share); });
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a pod where it costs the least GPU capacity: capacity that becomes too small a piece, that
-// loses the CPU or memory it needs, or that pods bound to a model will miss. See docs/policy-koord.md.
+// Puts a pod where it costs the least GPU capacity: capacity left in pieces too small, stranded
+// without CPU or memory, or of a model that other pods will miss. See docs/policy-koord.md.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,10 +23,9 @@ class LeastCost final : public RowPolicy<LeastCost> {
   /// Minus the cost in GPU milli, rounded down.
   Rating rate(const NodeTable& table, ShapeId id, Row row) override {
     const Shape& shape = table.shape(id);
-    const double cost =
-        static_cast<double>(cheapest_gpus(table, shape, row).leftover) +
-        (stranded(table, row, &shape) - stranded(table, row, nullptr)) +
-        static_cast<double>(shape.gpu_total()) * mix_.scarcity(table.model(row));
+    const double cost = static_cast<double>(cheapest_gpus(table, shape, row).leftover) +
+                        (stranded(table, row, &shape) - stranded(table, row, nullptr)) +
+                        static_cast<double>(shape.gpu_total()) * mix_.scarcity(table.model(row));
     constexpr double kMost = std::numeric_limits<std::int32_t>::max();
     return {static_cast<std::int32_t>(std::clamp(std::floor(-cost), -kMost, kMost))};
   }
@@ -68,8 +67,8 @@ class LeastCost final : public RowPolicy<LeastCost> {
     return chosen;
   }
 
-  // Free GPU milli of a row beyond what its scarcest other resource carries; as the row is, or as it
-  // would be with a pod of the shape.
+  // Free GPU milli of a row beyond what its scarcest other resource carries; as the row is, or as
+  // it would be with a pod of the shape.
   [[nodiscard]] double stranded(const NodeTable& table, Row row, const Shape* placed) const {
     const std::int64_t taken = placed != nullptr ? placed->gpu_total() : 0;
     const auto idle = static_cast<double>(table.gpus().free_sums()[row] - taken);

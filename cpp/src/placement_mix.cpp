@@ -118,7 +118,8 @@ void ArrivalMix::estimate_scarcity(const NodeTable& table) {
     choosy += demand / gpu_milli_;
     add_pressure(shape.models, models, demand / gpu_milli_, free, all_free);
   }
-  const auto left = static_cast<double>(std::ranges::count_if(free, [](double f) { return f > 0; }));
+  const auto left =
+      static_cast<double>(std::ranges::count_if(free, [](double f) { return f > 0; }));
   for (const std::string& model : models) {
     add_pressure({model}, models, kUnseen * choosy / left, free, all_free);
   }

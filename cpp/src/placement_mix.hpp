@@ -16,8 +16,8 @@ namespace koord::placement {
 /// Counts arrivals by shape and now and then turns the counts into an estimate. Not thread-safe.
 class ArrivalMix {
  public:
-  /// Counts one pod and renews the estimate if it is due. What is due depends on how many pods came,
-  /// never on time, so equal arrivals give equal estimates.
+  /// Counts one pod and renews the estimate if it is due. What is due depends on how many pods
+  /// came, never on time, so equal arrivals give equal estimates.
   void arrived(const NodeTable& table, ShapeId shape);
 
   /// Changes with every new estimate.

@@ -15,16 +15,11 @@ struct Entry {
 
 // A policy of your own: one line here, see placement_policy.hpp.
 constexpr std::array kPolicies = {
-    Entry{"random", make_random},
-    Entry{"dotprod", make_dotprod},
-    Entry{"clustering", make_clustering},
-    Entry{"packing", make_packing},
-    Entry{"bestfit", make_bestfit},
-    Entry{"fgd", make_fgd},
-    Entry{"koord", make_koord},
-    Entry{"fit", make_fit},
-    Entry{"least", make_least},
-    Entry{"most", make_most},
+    Entry{"random", make_random},         Entry{"dotprod", make_dotprod},
+    Entry{"clustering", make_clustering}, Entry{"packing", make_packing},
+    Entry{"bestfit", make_bestfit},       Entry{"fgd", make_fgd},
+    Entry{"koord", make_koord},           Entry{"fit", make_fit},
+    Entry{"least", make_least},           Entry{"most", make_most},
     Entry{"balanced", make_balanced},
 };
 

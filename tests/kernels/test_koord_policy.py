@@ -36,7 +36,9 @@ def shape_of(table: NodeTable, pod: Pod) -> int:
     return table.shape(request, gpus=pod.gpus, gpu_milli=pod.gpu_milli, models=pod.models)
 
 
-def place_all(nodes: Sequence[Node], shapes: Sequence[Pod], arrivals: Sequence[Pod]) -> list[Choice]:
+def place_all(
+    nodes: Sequence[Node], shapes: Sequence[Pod], arrivals: Sequence[Pod]
+) -> list[Choice]:
     """What the kernel chooses for each arrival."""
     table = table_of(nodes)
     placer = Placer(table, "koord")
@@ -154,7 +156,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Pod]]:
 @given(st.data())
 def test_chooses_as_the_model_does(data: st.DataObject) -> None:
     nodes, shapes = data.draw(clusters())
-    arrivals = data.draw(st.lists(st.sampled_from(shapes), max_size=25))
+    arrivals = data.draw(st.lists(st.sampled_from(shapes), max_size=20))
     assert place_all(nodes, shapes, arrivals) == place_all_plainly(nodes, shapes, arrivals)
 
 

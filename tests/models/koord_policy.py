@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 COMMON_PERCENT = (1, 3)
 MOST_UNTIL_DUE = 1000
@@ -129,22 +130,25 @@ def estimate(counts: dict[Pod, int], nodes: list[Node]) -> Estimate:
 
 
 def leftovers(gpu_pods: dict[Pod, int]) -> list[int]:
-    filled = [0] * (WHOLE + 1)
+    fillings = []
     for percent in COMMON_PERCENT:
-        sizes = {
-            pod.gpu_milli
-            for pod in gpu_pods
-            if 100 * sum(c for p, c in gpu_pods.items() if p.gpu_milli == pod.gpu_milli)
-            >= percent * sum(gpu_pods.values())
-        }
-        # A capacity can be filled exactly or not at all; the best filling is the largest exact one.
-        exact = [True] + [False] * WHOLE
-        best = 0
-        for capacity in range(WHOLE + 1):
-            exact[capacity] |= any(size <= capacity and exact[capacity - size] for size in sizes)
-            best = capacity if exact[capacity] else best
-            filled[capacity] += best
-    return [free - both // 2 for free, both in enumerate(filled)]
+        pods_of: dict[int, int] = {}
+        for pod, count in gpu_pods.items():
+            pods_of[pod.gpu_milli] = pods_of.get(pod.gpu_milli, 0) + count
+        least = percent * sum(gpu_pods.values())
+        fillings.append(best_fillings(frozenset(s for s, n in pods_of.items() if 100 * n >= least)))
+    return [free - sum(filled) // 2 for free, filled in enumerate(zip(*fillings, strict=True))]
+
+
+@cache
+def best_fillings(sizes: frozenset[int]) -> list[int]:
+    # A capacity can be filled exactly or not at all; the best filling is the largest exact one.
+    exact = [True] + [False] * WHOLE
+    best = [0] * (WHOLE + 1)
+    for capacity in range(1, WHOLE + 1):
+        exact[capacity] = any(size <= capacity and exact[capacity - size] for size in sizes)
+        best[capacity] = capacity if exact[capacity] else best[capacity - 1]
+    return best
 
 
 def scarcities(gpu_pods: dict[Pod, int], nodes: list[Node]) -> dict[str, float]:
@@ -157,8 +161,7 @@ def scarcities(gpu_pods: dict[Pod, int], nodes: list[Node]) -> dict[str, float]:
     ]
     choosy = sum(share for _, share in wishes)
     left = sum(amount > 0 for amount in free.values())
-    for model in free:
-        wishes.append(((model,), UNSEEN * choosy / left if left else 0.0))
+    wishes += [((model,), UNSEEN * choosy / left if left else 0.0) for model in free]
     found = dict.fromkeys(free, 0.0)
     for models, share in wishes:
         accepted = sum(free[model] for model in free if model in models)
