@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -214,6 +214,7 @@ class TakeAndGiveBack(RuleBasedStateMachine):
 
 
 TestTakeAndGiveBack = TakeAndGiveBack.TestCase
+TestTakeAndGiveBack.settings = settings(stateful_step_count=15)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def allocate(
     if len(able) < count:
         return None
     able.sort(key=lambda minor: (-device_score(devices[minor], each, strategy, weights), minor))
-    turns = {pcie: 0 for pcie in preferred_pcies}
+    turns = dict.fromkeys(preferred_pcies, 0)
     rounds: dict[int, float] = {}
     for minor in able:
         pcie = devices[minor].pcie

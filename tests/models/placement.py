@@ -119,9 +119,7 @@ def fgd(node: Node, pod: Pod, typical: Typical) -> tuple[int, list[int]]:
     before = fragment_amount(node.cpu_free, node.gpus, node.model, typical)
 
     def after(gpus: list[int]) -> int:
-        left = [
-            free - pod.milli if index in gpus else free for index, free in enumerate(node.gpus)
-        ]
+        left = [free - pod.milli if index in gpus else free for index, free in enumerate(node.gpus)]
         cpu = node.cpu_free - pod.cpu
         return gradient_score(before, fragment_amount(cpu, left, node.model, typical))
 
