@@ -24,6 +24,22 @@ std::int64_t usage_score(Strategy strategy, std::int64_t total, std::int64_t use
   return used > total ? 0 : (total - used) * 100 / total;
 }
 
+GpuMemory complete_memory(GpuMemory asked, std::int64_t card_bytes) {
+  if (card_bytes <= 0 || card_bytes > kMaxAmount) {
+    throw Exception(invalid("card memory", std::to_string(card_bytes), "1 to 2^50 bytes"));
+  }
+  if (asked.bytes < 0 || asked.bytes > kMaxAmount || asked.percent < 0 || asked.percent > 100) {
+    throw Exception(invalid(
+        "gpu memory",
+        std::to_string(asked.bytes) + " bytes, " + std::to_string(asked.percent) + " percent",
+        "0 to 2^50 bytes or 0 to 100 percent"));
+  }
+  if (asked.bytes == 0) return {asked.percent * card_bytes / 100, asked.percent};
+  // In double and in this order, as Koordinator writes it into the pod's annotation.
+  const double share = static_cast<double>(asked.bytes) / static_cast<double>(card_bytes);
+  return {asked.bytes, static_cast<std::int64_t>(share * 100)};
+}
+
 std::int64_t DeviceTable::device_score(std::size_t slot, const Request& request,
                                        const Scoring& scoring) const {
   if (scoring.strategy == Strategy::kNone) return 0;

@@ -80,6 +80,15 @@ TEST("devices/a row that grows moves, and its neighbour stays") {
   CHECK_EQ(table.free(1, 0)[0], 70);
 }
 
+TEST("devices/GPU memory is completed from the card") {
+  const std::int64_t card = std::int64_t{16} << 30;
+  CHECK(complete_memory({0, 50}, card) == (GpuMemory{std::int64_t{8} << 30, 50}));
+  CHECK(complete_memory({std::int64_t{8} << 30, 0}, card) ==
+        (GpuMemory{std::int64_t{8} << 30, 50}));
+  CHECK(complete_memory({29, 0}, 100) == (GpuMemory{29, 28}));  // 0.29 * 100 in double
+  CHECK_THROWS(complete_memory({1, 0}, 0), koord::Exception);
+}
+
 TEST("devices/a draw is fair and repeatable") {
   koord::SplitMix64 lots(11);
   std::vector<int> drawn(3, 0);

@@ -19,6 +19,7 @@ from koord.kernels.devices import (
     PodShape,
     Strategy,
     TypicalPods,
+    complete_memory,
     gradient_score,
 )
 from tests.models import devices as model
@@ -118,6 +119,8 @@ def test_an_update_keeps_what_is_used() -> None:
         (lambda t: t.choose(0, {"core": 1}, 0), ValueError, "got '0', expected 1 to 64"),
         (lambda t: t.free(7, "core"), KeyError, "a row of the table"),
         (lambda t: DeviceTable([]), ValueError, "1 to 8 names"),
+        (lambda t: complete_memory(0, percent=1), ValueError, "card memory: got '0'"),
+        (lambda t: complete_memory(9, percent=101), ValueError, "gpu memory: got"),
     ],
 )
 def test_bad_input_is_named(act, error: type[Exception], text: str) -> None:  # type: ignore[no-untyped-def]
@@ -173,6 +176,20 @@ def test_allocation_is_the_models(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     constraints = Constraints(numa, required, preferred, pcies, labels)
     assert table.allocate(0, each, count, constraints, strategy, weights) == (want or None)
+
+
+@pytest.mark.parametrize(
+    ("card", "asked", "want"),
+    [
+        (16 << 30, {"percent": 50}, (8 << 30, 50)),
+        (16 << 30, {"size_bytes": 8 << 30}, (8 << 30, 50)),
+        (100, {"size_bytes": 29}, (29, 28)),  # 0.29 * 100 falls short in double
+    ],
+)
+def test_memory_is_completed_from_the_card(
+    card: int, asked: dict[str, int], want: tuple[int, int]
+) -> None:
+    assert complete_memory(card, **asked) == want
 
 
 class TakeAndGiveBack(RuleBasedStateMachine):

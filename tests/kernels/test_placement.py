@@ -231,6 +231,7 @@ def test_placers_of_one_table_see_each_others_changes() -> None:
         (lambda t: Placer(t, "least", weights={"cpu": -1}), ValueError, "weight: got '-1'"),
         (lambda t: t.add_node("a", {}), ValueError, "node: got 'a', expected a new name"),
         (lambda t: t.add_node("b", {"cpu": -1}), ValueError, "capacity: got '-1'"),
+        (lambda t: t.add_node("b", {}, gpus=65), ValueError, "gpus: got 65, expected 0 to 64"),
         (lambda t: t.add_node("b", {"disk": 1}), KeyError, "one of cpu, memory"),
         (lambda t: t.shape({"cpu": 2**60}), ValueError, "request: got"),
         (lambda t: t.shape({}, gpus=65), ValueError, "gpu count: got '65'"),

@@ -75,6 +75,18 @@ struct Scoring {
 /// (total - used) * 100 / total, or used * 100 / total; truncated, within 0..100.
 KOORD_API std::int64_t usage_score(Strategy strategy, std::int64_t total, std::int64_t used);
 
+/// GPU memory in both of its forms.
+struct GpuMemory {
+  std::int64_t bytes = 0;
+  std::int64_t percent = 0;  ///< of the card's memory
+
+  bool operator==(const GpuMemory&) const = default;
+};
+
+/// Fills in the form that was not asked for (0) from the card that was chosen; the percentage is
+/// truncated. Throws kInvalid for a card without memory, as one that is missing or unhealthy has.
+KOORD_API GpuMemory complete_memory(GpuMemory asked, std::int64_t card_bytes);
+
 /// The device state of many nodes, column by column. Not thread-safe; reads may run together.
 class KOORD_API DeviceTable {
  public:

@@ -141,6 +141,10 @@ void add_fragmentation(py::module_& m) {
         return measure.sums(cpu_milli, measure.profile(gpu_milli), measure.accepted(model));
       });
   m.def("fragment_amount", &fragment_amount);
+  m.def("complete_memory", [](std::int64_t bytes, std::int64_t percent, std::int64_t card_bytes) {
+    const GpuMemory memory = complete_memory({bytes, percent}, card_bytes);
+    return std::pair(memory.bytes, memory.percent);
+  });
   m.def("gradient_score", &gradient_score);
 }
 

@@ -278,6 +278,14 @@ class Fragmentation:
         return _native.fragment_amount(self.native.sums(cpu_milli, gpu_milli, model))
 
 
+def complete_memory(card_bytes: int, *, size_bytes: int = 0, percent: int = 0) -> tuple[int, int]:
+    """GPU memory as bytes and as percent of the card, given either.
+
+    The percentage is truncated. ValueError for a card without memory.
+    """
+    return _native.complete_memory(size_bytes, percent, card_bytes)
+
+
 def gradient_score(before_milli: float, after_milli: float) -> int:
     """0..100 for a change of the fragmentation amount; 50 is no change, more is better."""
     return _native.gradient_score(before_milli, after_milli)

@@ -54,6 +54,8 @@ class NodeTable:
         self.native = _native.NodeTable(list(resources), list(gpu_resources))
         self.resources = tuple(resources)
         self.gpu_resources = tuple(gpu_resources)
+        whole = {self.gpu_resources[0]: GPU_MILLI}
+        self._whole = [Device(minor, whole).native(gpu_resources) for minor in range(64)]
 
     def __len__(self) -> int:
         return len(self.native)
@@ -80,9 +82,11 @@ class NodeTable:
             labels: ``key=value`` words that shapes can ask for.
         """
         if isinstance(gpus, int):
-            whole = {self.gpu_resources[0]: GPU_MILLI}
-            gpus = [Device(minor, whole) for minor in range(gpus)]
-        devices = [device.native(self.gpu_resources) for device in gpus]
+            if not 0 <= gpus <= len(self._whole):
+                raise ValueError(f"gpus: got {gpus}, expected 0 to {len(self._whole)}")
+            devices = self._whole[:gpus]
+        else:
+            devices = [device.native(self.gpu_resources) for device in gpus]
         row = amounts(capacity, self.resources)
         return self.native.add_node(_native.Node(name, row, model, list(labels), devices))
 

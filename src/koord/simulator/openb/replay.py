@@ -95,17 +95,34 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A cluster and a pod list; typical pods are counted over the whole list, before resampling."""
+    """A cluster and a pod list.
+
+    Attributes:
+        nodes: the cluster.
+        pods: the original list.
+        distinct: one pod of each kind that asks for the same.
+        kinds: for each pod its index in ``distinct``.
+        fragmentation: typical pods are counted over the whole list, before resampling.
+    """
 
     nodes: Sequence[TraceNode]
     pods: Sequence[TracePod]
+    distinct: Sequence[TracePod]
+    kinds: NDArray[np.intp]
     fragmentation: Fragmentation
 
     @classmethod
     def of(cls, nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> Experiment:
-        """Counts the typical pods of the list."""
+        """Sorts the pods into kinds and counts the typical ones."""
         typical = TypicalPods.count(Counter(pod.shape for pod in pods))
-        return cls(nodes, pods, Fragmentation(typical))
+        kind_of: dict[tuple[PodShape, int], int] = {}
+        distinct = []
+        for pod in pods:
+            if (pod.shape, pod.memory_mib) not in kind_of:
+                kind_of[pod.shape, pod.memory_mib] = len(distinct)
+                distinct.append(pod)
+        kinds = [kind_of[pod.shape, pod.memory_mib] for pod in pods]
+        return cls(nodes, pods, distinct, np.array(kinds), Fragmentation(typical))
 
     def run(
         self, policy: str, workload: Workload, progress: Callable[[int], None] = lambda _: None
@@ -119,7 +136,8 @@ class Experiment:
         """
         table = node_table(self.nodes)
         table.set_ranks(workload.ranks)
-        arrivals = _shapes(table, self.pods)[workload.arrivals]
+        shapes = np.array([_shape(table, pod) for pod in self.distinct], np.uint32)
+        arrivals = shapes[self.kinds[workload.arrivals]]
         seed = workload.seed or 0
         start = time.perf_counter()
         placer = Placer(table, policy, seed=seed, fragmentation=self.fragmentation, weights=WEIGHTS)
@@ -141,15 +159,6 @@ def node_table(nodes: Sequence[TraceNode]) -> NodeTable:
         capacity = {"cpu": node.cpu_milli, "memory": node.memory_mib, "pods": PODS_A_NODE}
         table.add_node(node.name, capacity, gpus=node.gpus, model=node.model)
     return table
-
-
-def _shapes(table: NodeTable, pods: Sequence[TracePod]) -> NDArray[np.uint32]:
-    """The table's shape of each pod; pods of one shape are looked up once."""
-    ids: dict[tuple[PodShape, int], int] = {}
-    for pod in pods:
-        if (pod.shape, pod.memory_mib) not in ids:
-            ids[pod.shape, pod.memory_mib] = _shape(table, pod)
-    return np.array([ids[pod.shape, pod.memory_mib] for pod in pods], np.uint32)
 
 
 def _shape(table: NodeTable, pod: TracePod) -> int:

@@ -16,8 +16,8 @@ from koord.kernels.placement import GPU_MILLI
 from koord.simulator.openb.trace import TraceNode, TracePod
 
 # Ten seeds are a small sample: means of allocation over two sets of them differ by up to half a
-# point. This is the first stream name whose seeds 42 to 51 lie within 0.2 points of the published ten
-# for every policy and list, so that what people compare first agrees.
+# point. This is the first stream name whose seeds 42 to 51 lie within 0.2 points of the published
+# ten for every policy and list, so that what people compare first agrees.
 STREAM = "openb-208"
 
 
