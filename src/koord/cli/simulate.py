@@ -3,11 +3,188 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from koord.base.errors import Code, KoordError, nearest
+from koord.cli.output import Format, OutputOption, print_json, print_table, progress, stdout
+
+if TYPE_CHECKING:
+    from koord.simulator.openb.replay import Experiment, RunResult
+    from koord.simulator.openb.workload import Workload
+
 app = typer.Typer()
+
+MOST_SEEDS = 10_000
+MOST_LOAD = 100
+SHOWN_BINS = (100, 130)
+
+NodesOption = Annotated[Path, typer.Option("--nodes", metavar="CSV", help="node list")]
+PodsOption = Annotated[Path, typer.Option("--pods", metavar="CSV", help="pod list")]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="P[,P...]",
+        help="random, dotprod, clustering, packing, bestfit, fgd or koord; "
+        "also fit, least, most, balanced",
+    ),
+]
+LoadOption = Annotated[
+    str, typer.Option("--load", help="arrived GPU requests over all GPUs, with --seeds")
+]
+SeedsOption = Annotated[
+    str | None, typer.Option("--seeds", metavar="LIST", help="as 42-51 or 42,44  [default: 42-51]")
+]
+OrderOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--order", metavar="FILE...", help="arrival order and node ranks, instead of seeds"
+    ),
+]
+MoreOrders = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="DIR", help="write an HTML report there")
+]
 
 
 @app.callback()
 def group() -> None:
     """Verbs of this group."""
+
+
+@app.command()
+def openb(
+    nodes: NodesOption,
+    pods: PodsOption,
+    policy: PolicyOption,
+    load: LoadOption = "1.3",
+    seeds: SeedsOption = None,
+    order: OrderOption = None,
+    more_orders: MoreOrders = None,
+    report: ReportOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Replay the openb GPU trace: pods arrive one by one, each is placed or dropped for good."""
+    from koord.simulator.openb.replay import Experiment
+    from koord.simulator.openb.trace import read_nodes, read_pods
+    from koord.simulator.openb.workload import read_order, sample
+
+    policies = parse_policies(policy)
+    target = parse_load(load)
+    orders = [*(order or []), *(more_orders or [])]
+    if orders and (seeds is not None or not order):
+        expected = "--order FILE... or --seeds LIST, not both"
+        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
+    numbers = [] if orders else parse_seeds(seeds or "42-51")
+    experiment = Experiment.of(read_nodes(nodes), read_pods(pods))
+    workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
+        sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
+    ]
+    runs = run_all(experiment, policies, workloads)
+    if output is Format.JSON:
+        print_json({"runs": [run.as_json() for run in runs]})
+    else:
+        print_summary(runs)
+    if report is not None:
+        _write_report(runs, report, quiet=output is Format.JSON)
+
+
+def parse_policies(text: str) -> list[str]:
+    """The names in a comma-separated list, each once. KoordError for an unknown one."""
+    from koord.kernels.placement import policy_names
+
+    known = policy_names()
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f" (did you mean {near}?)" if near else ""
+            expected = f"one of {', '.join(known)}{hint}"
+            raise KoordError("--policy", "", name, expected, Code.NOT_FOUND)
+    return names
+
+
+def parse_load(text: str) -> float:
+    """A load above 0. KoordError for anything else."""
+    try:
+        load = float(text)
+    except ValueError:
+        load = math.nan
+    if not 0 < load <= MOST_LOAD:
+        raise KoordError("--load", "", text, f"a number above 0, at most {MOST_LOAD}")
+    return load
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds of a list such as ``42-51`` or ``42,44``, each once. KoordError for anything else."""
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < first + MOST_SEEDS:
+            expected = f"seeds such as 42-51 or 42,44, at most {MOST_SEEDS} of them"
+            raise KoordError("--seeds", "", text, expected)
+        seeds.update(dict.fromkeys(range(first, last + 1)))
+    return list(seeds)
+
+
+def run_all(
+    experiment: Experiment, policies: Sequence[str], workloads: Sequence[Workload]
+) -> list[RunResult]:
+    """Every policy under every workload, policy by policy.
+
+    Runs share nothing that changes and release the GIL, so they use all cores; the results are
+    those of running them one after another.
+    """
+    total = len(policies) * sum(len(workload.arrivals) for workload in workloads)
+    with progress("placing pods", total) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def run(job: tuple[str, Workload]) -> RunResult:
+            return experiment.run(job[0], job[1], advance)
+
+        jobs = [(policy, workload) for policy in policies for workload in workloads]
+        return list(pool.map(run, jobs))
+
+
+def print_summary(runs: Sequence[RunResult]) -> None:
+    """One row a policy, means over its runs."""
+    columns = ["policy", "runs"]
+    columns += [f"allocated % @{cell}" for cell in SHOWN_BINS]
+    columns += [f"fragmented % @{cell}" for cell in SHOWN_BINS]
+    columns += ["cpu %", "failed", "seconds a run"]
+    by_policy: dict[str, list[RunResult]] = {}
+    for run in runs:
+        by_policy.setdefault(run.policy, []).append(run)
+    print_table(columns, [[policy, *_summary(group)] for policy, group in by_policy.items()])
+
+
+def _summary(runs: Sequence[RunResult]) -> list[str]:
+    tables = [run.gpu_allocated_percent for run in runs], [run.fragmented_percent for run in runs]
+    cells = [_mean([table[cell] for table in group]) for group in tables for cell in SHOWN_BINS]
+    cpu = _mean([run.cpu_allocated_percent for run in runs])
+    failed = _mean([run.pods_failed for run in runs], digits=1)
+    return [str(len(runs)), *cells, cpu, failed, _mean([run.seconds for run in runs], digits=3)]
+
+
+def _mean(values: Sequence[float | None], digits: int = 2) -> str:
+    found = [value for value in values if value is not None]
+    return f"{sum(found) / len(found):.{digits}f}" if found else "-"
+
+
+def _write_report(runs: Sequence[RunResult], directory: Path, quiet: bool) -> None:
+    from koord.simulator.openb.report import write_report
+
+    try:
+        path = write_report(runs, directory)
+    except OSError as error:
+        raise KoordError.wrap("--report", "", error) from error
+    if not quiet:
+        stdout().print(f"report: {path}", soft_wrap=True)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from koord.base.errors import KoordError
+from koord.cli.main import main
+from koord.cli.simulate import parse_load, parse_policies, parse_seeds
+
+OPENB = Path(__file__).resolve().parents[2] / "examples" / "openb"
+NODES = OPENB / "openb_node_list_gpu_node.csv"
+PODS = OPENB / "openb_pod_list_default.csv"
+ORDER = OPENB / "orders" / "default.42.txt.gz"
+
+
+def koord(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["koord", "simulate", "openb", *map(str, words)])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "fgd", "--order", ORDER, "-o", "json"]
+    assert koord(monkeypatch, *words) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert list(run) == [
+        "policy", "order", "pods_submitted", "pods_failed", "gpu_allocated_percent",
+        "fragmented_percent", "fragmentation_ratio", "cpu_allocated_percent", "seconds",
+    ]  # fmt: skip
+    assert (run["policy"], run["order"]) == ("fgd", "default.42.txt.gz")
+    assert (run["pods_submitted"], run["pods_failed"]) == (10866, 2532)
+    assert list(run["gpu_allocated_percent"]) == [str(cell) for cell in range(131)]
+    assert run["gpu_allocated_percent"]["130"] == 95.29
+
+
+def test_text_has_a_row_a_policy_and_a_report(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "bestfit,packing", "--seeds", "1,2"]
+    assert koord(monkeypatch, *words, "--report", tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["policy", "bestfit", "packing"]
+    report = Path(lines[3].removeprefix("report: "))
+    assert report.parent == tmp_path
+    assert report.is_file()
+
+
+def test_several_orders_after_one_option(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "fit", "-o", "json", "--order"]
+    orders = sorted((OPENB / "orders").glob("default.4[23]*"))
+    assert koord(monkeypatch, *words, *orders) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["order"] for run in runs] == [path.name for path in orders]
+
+
+def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "random,fgd", "--seeds", "7", "-o"]
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert koord(monkeypatch, *words, "json") == 0
+        runs = json.loads(capsys.readouterr().out)["runs"]
+        found.append([{k: v for k, v in run.items() if k != "seconds"} for run in runs])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--policy", "fdg"], "--policy: got 'fdg', expected one of random, "),
+        (["--policy", "fgd", "--seeds", "x"], "--seeds: got 'x', expected seeds such as 42-51"),
+        (["--policy", "fgd", "--load", "0"], "--load: got '0', expected a number above 0"),
+        (["--policy", "fgd", "--order", "no.txt"], "no.txt: got 'no.txt', expected something"),
+        (["--policy", "fgd", "--order", ORDER, "--seeds", "1"], "or --seeds LIST, not both"),
+        (["--policy", "fgd", ORDER], "or --seeds LIST, not both"),
+        (["--policy", "fgd", "--order", NODES], "an empty line after the nodes"),
+        (["--policy", "fit", "--seeds", "1", "--report", "/dev/null/x"], "--report: got"),
+    ],
+)
+def test_bad_words_end_in_one_line(monkeypatch, capsys, words: list[object], message: str) -> None:  # type: ignore[no-untyped-def]
+    assert koord(monkeypatch, "--nodes", NODES, "--pods", PODS, *words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("42-44", [42, 43, 44]), ("3,1,3", [3, 1]), ("7", [7]), ("1-2,5", [1, 2, 5])]
+)
+def test_seeds(text: str, want: list[int]) -> None:
+    assert parse_seeds(text) == want
+
+
+@pytest.mark.parametrize("text", ["", "4-", "-4", "5-4", "1,,2", "a", "0-99999999", "1 2", "٣"])
+def test_bad_seeds(text: str) -> None:
+    with pytest.raises(KoordError, match="--seeds"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "x", "", "1e9"])
+def test_bad_loads(text: str) -> None:
+    with pytest.raises(KoordError, match="--load"):
+        parse_load(text)
+
+
+def test_policies_name_the_nearest() -> None:
+    assert parse_policies("fgd,fit,fgd") == ["fgd", "fit"]
+    with pytest.raises(KoordError, match=r"did you mean packing\?"):
+        parse_policies("paking")
