@@ -73,7 +73,7 @@ def test_a_broken_published_table_is_one_line(tmp_path: Path, text: str) -> None
     (tmp_path / "published").mkdir()
     for name in ("alloc", "frag_amount", "frag_ratio"):
         (tmp_path / "published" / f"{name}.csv").write_text(text)
-    with pytest.raises(KoordError, match="published/alloc.csv: got .*expected a published table"):
+    with pytest.raises(KoordError, match=r"published/alloc.csv: got .*expected a published table"):
         read_published(tmp_path / "x.csv")
 
 
