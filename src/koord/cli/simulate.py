@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +19,7 @@ from koord.base.errors import Code, KoordError, nearest
 from koord.cli.output import Format, OutputOption, print_json, print_table, progress, stdout
 
 if TYPE_CHECKING:
+    from koord.simulator.openb.published import Published
     from koord.simulator.openb.replay import Experiment, RunResult
     from koord.simulator.openb.workload import Workload
 
@@ -73,6 +76,7 @@ def openb(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Replay the openb GPU trace: pods arrive one by one, each is placed or dropped for good."""
+    from koord.simulator.openb.published import read_published
     from koord.simulator.openb.replay import Experiment
     from koord.simulator.openb.trace import read_nodes, read_pods
     from koord.simulator.openb.workload import read_order, sample
@@ -89,12 +93,15 @@ def openb(
         sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
     ]
     runs = run_all(experiment, policies, workloads)
+    published = read_published(pods)
     if output is Format.JSON:
         print_json({"runs": [run.as_json() for run in runs]})
     else:
-        print_summary(runs)
+        print_summary(runs, published)
     if report is not None:
-        _write_report(runs, report, quiet=output is Format.JSON)
+        path = _write_report(runs, report, published)
+        if output is Format.TEXT:
+            stdout().print(f"report: {path}", soft_wrap=True)
 
 
 def parse_policies(text: str) -> list[str]:
@@ -154,37 +161,45 @@ def run_all(
         return list(pool.map(run, jobs))
 
 
-def print_summary(runs: Sequence[RunResult]) -> None:
-    """One row a policy, means over its runs."""
+def print_summary(runs: Sequence[RunResult], published: Published | None) -> None:
+    """One row a policy, means over its runs, with the published means beside them."""
     columns = ["policy", "runs"]
-    columns += [f"allocated % @{cell}" for cell in SHOWN_BINS]
+    for cell in SHOWN_BINS:
+        columns += [f"allocated % @{cell}", "published"] if published else [f"allocated % @{cell}"]
     columns += [f"fragmented % @{cell}" for cell in SHOWN_BINS]
     columns += ["cpu %", "failed", "seconds a run"]
     by_policy: dict[str, list[RunResult]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
-    print_table(columns, [[policy, *_summary(group)] for policy, group in by_policy.items()])
+    rows = [[policy, *_summary(policy, group, published)] for policy, group in by_policy.items()]
+    print_table(columns, rows)
 
 
-def _summary(runs: Sequence[RunResult]) -> list[str]:
-    tables = [run.gpu_allocated_percent for run in runs], [run.fragmented_percent for run in runs]
-    cells = [_mean([table[cell] for table in group]) for group in tables for cell in SHOWN_BINS]
+def _summary(policy: str, runs: Sequence[RunResult], published: Published | None) -> list[str]:
+    cells = [str(len(runs))]
+    allocated = [run.gpu_allocated_percent for run in runs]
+    for cell in SHOWN_BINS:
+        cells.append(_mean([table[cell] for table in allocated]))
+        if published:
+            theirs = published.allocated.get(policy)
+            cells.append("-" if theirs is None else _mean(theirs[:, cell].tolist()))
+    fragmented = [run.fragmented_percent for run in runs]
+    cells += [_mean([table[cell] for table in fragmented]) for cell in SHOWN_BINS]
     cpu = _mean([run.cpu_allocated_percent for run in runs])
     failed = _mean([run.pods_failed for run in runs], digits=1)
-    return [str(len(runs)), *cells, cpu, failed, _mean([run.seconds for run in runs], digits=3)]
+    return [*cells, cpu, failed, _mean([run.seconds for run in runs], digits=3)]
 
 
 def _mean(values: Sequence[float | None], digits: int = 2) -> str:
-    found = [value for value in values if value is not None]
+    found = [value for value in values if value is not None and not math.isnan(value)]
     return f"{sum(found) / len(found):.{digits}f}" if found else "-"
 
 
-def _write_report(runs: Sequence[RunResult], directory: Path, quiet: bool) -> None:
+def _write_report(runs: Sequence[RunResult], directory: Path, published: Published | None) -> Path:
     from koord.simulator.openb.report import write_report
 
+    command = shlex.join(["koord", *sys.argv[1:]])
     try:
-        path = write_report(runs, directory)
+        return write_report(runs, directory, published, command)
     except OSError as error:
         raise KoordError.wrap("--report", "", error) from error
-    if not quiet:
-        stdout().print(f"report: {path}", soft_wrap=True)

@@ -27,6 +27,7 @@ class NodeState:
     """Every node at the end of a run, in the order of the node list."""
 
     names: list[str]
+    models: list[str]
     cpu_milli: NDArray[np.int64]
     cpu_free_milli: NDArray[np.int64]
     gpu_milli: NDArray[np.int64]
@@ -149,7 +150,7 @@ class Experiment:
         rows = replay.finish()
         seconds = time.perf_counter() - start
         gpus = sum(node.gpus for node in self.nodes)
-        return RunResult(policy, workload, rows, _state(table), gpus, seconds)
+        return RunResult(policy, workload, rows, _state(table, self.nodes), gpus, seconds)
 
 
 def node_table(nodes: Sequence[TraceNode]) -> NodeTable:
@@ -171,9 +172,10 @@ def _shape(table: NodeTable, pod: TracePod) -> int:
     )
 
 
-def _state(table: NodeTable) -> NodeState:
+def _state(table: NodeTable, nodes: Sequence[TraceNode]) -> NodeState:
     return NodeState(
-        names=[table.name(row) for row in range(len(table))],
+        names=[node.name for node in nodes],
+        models=[node.model for node in nodes],
         cpu_milli=table.capacity("cpu"),
         cpu_free_milli=table.free("cpu"),
         gpu_milli=table.native.gpus_total_sums(),

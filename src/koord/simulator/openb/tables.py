@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +31,12 @@ def fragmentation(rows: ReplayRows, gpus: int) -> Table:
 def fragmentation_ratio(rows: ReplayRows, gpus: int) -> Table:
     """Fragmentation amount in percent of what is free, by arrived percent."""
     return _table(_bins(rows, gpus), np.round(rows.fragment_percent, 2), decimals=None)
+
+
+def curves(tables: Sequence[Table]) -> NDArray[np.float64]:
+    """Tables as an array of shape (tables, bins), NaN for an empty bin."""
+    rows = [[np.nan if value is None else value for value in table.values()] for table in tables]
+    return np.array(rows, np.float64)
 
 
 def _bins(rows: ReplayRows, gpus: int) -> NDArray[np.int64]:
