@@ -6,7 +6,8 @@ find_package(pybind11 CONFIG REQUIRED)
 set(NATIVE ${CMAKE_CURRENT_SOURCE_DIR}/src/koord/_native)
 
 file(GLOB CORE_SOURCES CONFIGURE_DEPENDS ${NATIVE}/core*.cpp)
-pybind11_add_module(core MODULE ${CORE_SOURCES})
+# NO_EXTRAS: link-time optimisation of thin bindings costs a minute and gains nothing.
+pybind11_add_module(core MODULE NO_EXTRAS ${CORE_SOURCES})
 target_link_libraries(core PRIVATE koord)
 koord_target_flags(core)
 
