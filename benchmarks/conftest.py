@@ -19,7 +19,7 @@ Gate = Callable[[str, Callable[[], object], Callable[[], object], float], Ratio]
 
 
 @pytest.fixture
-def gate(benchmark) -> Gate:  # type: ignore[no-untyped-def]
+def gate(benchmark) -> Gate:
     def check(
         name: str, ours: Callable[[], object], reference: Callable[[], object], at_least: float
     ) -> Ratio:
@@ -38,7 +38,7 @@ def gate(benchmark) -> Gate:  # type: ignore[no-untyped-def]
     return check
 
 
-def pytest_terminal_summary(terminalreporter) -> None:  # type: ignore[no-untyped-def]
+def pytest_terminal_summary(terminalreporter) -> None:
     if not _ROWS:
         return
     terminalreporter.section("ratios (reference / ours, same run)")

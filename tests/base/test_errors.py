@@ -20,7 +20,7 @@ def test_a_message_is_one_line_however_long_the_value() -> None:
 
 def test_wrap_keeps_what_the_kernel_knew() -> None:
     inner = ValueError("cpu list: got 'x', expected ids")
-    inner.koord_field, inner.koord_value, inner.koord_expected = "cpu list", "x", "ids"  # type: ignore[attr-defined]
+    inner.koord_field, inner.koord_value, inner.koord_expected = "cpu list", "x", "ids"
     wrapped = KoordError.wrap("--taken", "", inner)
     assert str(wrapped) == "--taken: cpu list: got 'x', expected ids"
     assert wrapped.code is Code.INVALID

@@ -49,7 +49,7 @@ def quota(name: str, most: int, least: int = 0, annotations: dict[str, str] | No
 
 
 @pytest.fixture
-def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs the command in this process; returns exit status, output and error output."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -65,7 +65,7 @@ def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]): 
 
 
 @pytest.fixture
-def runtimes(koord: Callable[..., tuple[int, str, str]], tmp_path: Path):  # type: ignore[no-untyped-def]
+def runtimes(koord: Callable[..., tuple[int, str, str]], tmp_path: Path):
     """Works out documents and returns the groups by name."""
 
     def run(documents: list[dict[str, object]], *arguments: str) -> Groups:
@@ -86,7 +86,7 @@ WORKED = [
 
 
 @pytest.mark.parametrize(("total", "cases"), WORKED)
-def test_the_guides_worked_cases(runtimes, total, cases) -> None:  # type: ignore[no-untyped-def]
+def test_the_guides_worked_cases(runtimes, total, cases) -> None:
     documents = [
         guide(name, min=100, max=300, hard=200, priority=priority)
         for name, (priority, _, _) in cases.items()
@@ -109,7 +109,7 @@ def test_the_guides_worked_cases(runtimes, total, cases) -> None:  # type: ignor
     assert groups[ROOT]["runtime"] == {"cpu": total}
 
 
-def test_the_guides_manifest(koord, reference_data: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_guides_manifest(koord, reference_data: Path) -> None:
     path = reference_data / "examples" / "guide" / "elasticquotas.yaml"
     status, out, _ = koord(
         str(path), "--total", "cpu=600,memory=600Gi", "--request", "team-a-quota:cpu=90,pods=70",
@@ -128,7 +128,7 @@ def test_the_guides_manifest(koord, reference_data: Path) -> None:  # type: igno
     assert groups["team-a-quota"]["runtime"]["pods"] == "50"
 
 
-def test_canonical_quotas_with_parents_weights_and_repeated_requests(runtimes) -> None:  # type: ignore[no-untyped-def]
+def test_canonical_quotas_with_parents_weights_and_repeated_requests(runtimes) -> None:
     documents = [
         quota("leaf-1", 100, 20, parent="parent", allow_lent_resource="false"),
         quota("leaf-2", 100, 20, parent="parent", allow_lent_resource="false"),
@@ -147,7 +147,7 @@ def test_canonical_quotas_with_parents_weights_and_repeated_requests(runtimes) -
     assert list(groups) == [ROOT, "heavy", "light", "parent", "leaf-1", "leaf-2"]
 
 
-def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) -> None:  # type: ignore[no-untyped-def]
+def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) -> None:
     own = {"total-resource": '{"cpu": "30"}'}
     documents = [
         quota("pool", 1000, 30, own, tree_id="42", is_root="true", is_parent="true"),
@@ -159,12 +159,12 @@ def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) ->
     assert groups["inside"]["tree"] == "42"
     assert groups["inside"]["runtime"] == {"cpu": "30"}
     assert groups["outside"]["runtime"] == {"cpu": "70"}
-    documents[0]["metadata"]["labels"][LABEL + "ignore-default-tree"] = "true"  # type: ignore[index]
+    documents[0]["metadata"]["labels"][LABEL + "ignore-default-tree"] = "true"
     groups = runtimes(documents, "--total=cpu=100", *requests)
     assert groups["outside"]["runtime"] == {"cpu": "99"}
 
 
-def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path: Path) -> None:
     everything = 2**63 // 5
     items = [quota(name, everything) for name in ("koordinator-default-quota", ROOT, "a")]
     path = tmp_path / "list.json"
@@ -215,7 +215,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path, case: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path, case: str) -> None:
     documents, requests, words = BAD[case]
     path = tmp_path / "bad.yaml"
     path.write_text(yaml.safe_dump_all(documents))
@@ -231,7 +231,7 @@ def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path,
     ("text", "word"),
     [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ('{"kind": 1}', "kind"), ("\xff", "bad.yaml")],
 )
-def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:  # type: ignore[no-untyped-def]
+def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(text.encode("latin-1"))
     status, _, err = koord(str(path), "--total", "cpu=10")

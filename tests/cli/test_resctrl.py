@@ -30,7 +30,7 @@ def run(
 
 
 @pytest.fixture
-def plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     return lambda *arguments: run(capsys, monkeypatch, *map(str, arguments))
 
 
@@ -38,7 +38,7 @@ def table(name: str, value: object, count: int) -> str:
     return f"{name}:" + "".join(f"{i}={value};" for i in range(count))
 
 
-def test_the_release_example_on_intel(plan) -> None:  # type: ignore[no-untyped-def]
+def test_the_release_example_on_intel(plan) -> None:
     status, out, err = plan(*INTEL, "--config", RELEASE, "-o", "json")
     assert (status, err) == (0, "")
     assert json.loads(out) == {
@@ -53,7 +53,7 @@ def test_the_release_example_on_intel(plan) -> None:  # type: ignore[no-untyped-
     ]
 
 
-def test_the_release_example_on_amd(plan) -> None:  # type: ignore[no-untyped-def]
+def test_the_release_example_on_amd(plan) -> None:
     status, out, _ = plan(*AMD, "--config", RELEASE, "-o", "json")
     lines = json.loads(out)
     assert status == 0
@@ -85,7 +85,7 @@ def test_bare_json_with_defaults_and_keys_of_any_case(tmp_path: Path) -> None:
     ]
 
 
-def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:
     text = strategy(be={"enable": True, "catRangeStartPercent": 11, "catRangeEndPercent": 15})
     status, out, err = plan(
         *INTEL, "--min-cbm-bits", 2, "--config", config(tmp_path, text), "-o", "json"
@@ -107,7 +107,7 @@ def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:  # ty
         ("--config", "/nowhere", "error: /nowhere: got '/nowhere', expected something readable"),
     ],
 )
-def test_a_bad_option_is_one_line(plan, option: str, value: str, expected: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_bad_option_is_one_line(plan, option: str, value: str, expected: str) -> None:
     arguments = dict(zip(INTEL[::2], INTEL[1::2], strict=True)) | {"--config": str(RELEASE)}
     arguments[option] = value
     status, out, err = plan(*[part for pair in arguments.items() for part in pair])
@@ -159,7 +159,7 @@ def test_a_bad_config_is_one_line(tmp_path: Path, text: str, expected: str) -> N
 @given(
     st.binary(max_size=60) | st.text(alphabet='{}[]":, \n-&*!abc019', max_size=60).map(str.encode)
 )
-def test_any_bytes_give_classes_or_one_line(tmp_path_factory, content: bytes) -> None:  # type: ignore[no-untyped-def]
+def test_any_bytes_give_classes_or_one_line(tmp_path_factory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed"
     path.write_bytes(content)
     try:

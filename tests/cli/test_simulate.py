@@ -26,7 +26,7 @@ def koord(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     return 0
 
 
-def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "fgd", "--order", ORDER, "-o", "json"]
     assert koord(monkeypatch, *words) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
@@ -40,7 +40,7 @@ def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:  # type:
     assert run["gpu_allocated_percent"]["130"] == 95.29
 
 
-def test_text_has_a_row_a_policy_and_a_report(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_text_has_a_row_a_policy_and_a_report(monkeypatch, capsys, tmp_path: Path) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "bestfit,packing", "--seeds", "1,2"]
     assert koord(monkeypatch, *words, "--report", tmp_path) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -50,7 +50,7 @@ def test_text_has_a_row_a_policy_and_a_report(monkeypatch, capsys, tmp_path: Pat
     assert report.is_file()
 
 
-def test_several_orders_after_one_option(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_several_orders_after_one_option(monkeypatch, capsys) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "fit", "-o", "json", "--order"]
     orders = sorted((OPENB / "orders").glob("default.4[23]*"))
     assert koord(monkeypatch, *words, *orders) == 0
@@ -58,7 +58,7 @@ def test_several_orders_after_one_option(monkeypatch, capsys) -> None:  # type: 
     assert [run["order"] for run in runs] == [path.name for path in orders]
 
 
-def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "random,fgd", "--seeds", "7", "-o"]
     found = []
     for cores in (1, 4):
@@ -82,7 +82,7 @@ def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:  # type:
         (["--policy", "fit", "--seeds", "1", "--report", "/dev/null/x"], "--report: got"),
     ],
 )
-def test_bad_words_end_in_one_line(monkeypatch, capsys, words: list[object], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_words_end_in_one_line(monkeypatch, capsys, words: list[object], message: str) -> None:
     assert koord(monkeypatch, "--nodes", NODES, "--pods", PODS, *words) == 2
     captured = capsys.readouterr()
     assert message in captured.err

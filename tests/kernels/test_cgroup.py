@@ -387,7 +387,7 @@ limits = st.one_of(st.just(-1), st.integers(1, 5))
 
 
 @given(st.tuples(limits, limits), st.tuples(limits, limits), st.sampled_from([V1, V2]))
-def test_a_leveled_chain_as_the_model(tmp_path_factory, old, new, version) -> None:  # type: ignore[no-untyped-def]
+def test_a_leveled_chain_as_the_model(tmp_path_factory, old, new, version) -> None:
     root = tmp_path_factory.getbasetemp() / f"chain{version}"
     names, resource = ["p", "p/c"], "cpu.cfs_quota_us"
     shown = ["max 100000" if version is V2 and value == -1 else f"{value}" for value in old]
@@ -418,7 +418,7 @@ def test_ids_are_added_one_write_each(tmp_path: Path) -> None:
 @given(st.binary(max_size=30), st.sampled_from(sorted(CATALOGUE)), st.text(max_size=12))
 def test_hostile_files_end_as_outcomes(
     tmp_path_factory, content: bytes, resource: str, value: str
-) -> None:  # type: ignore[no-untyped-def]
+) -> None:
     root = tmp_path_factory.getbasetemp() / "hostile"
     version = V1 if CATALOGUE[resource].v1 else V2
     tree = hierarchy(root, version, {("p", resource): ""})

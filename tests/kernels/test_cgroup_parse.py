@@ -246,7 +246,7 @@ SEEDS = [SOME + FULL, idle_text(), "anon N0=1\nfile N0=1\n", "7 (a) S 1 5", "1:2
 @given(
     st.binary(max_size=40), st.sampled_from(SEEDS), st.integers(0, 400), st.sampled_from(PARSERS)
 )
-def test_hostile_bytes_parse_or_give_one_line(junk: bytes, seed: str, cut: int, parser) -> None:  # type: ignore[no-untyped-def]
+def test_hostile_bytes_parse_or_give_one_line(junk: bytes, seed: str, cut: int, parser) -> None:
     for content in (junk, seed.encode()[:cut] + junk):
         try:
             message = repr(parser(content)).replace("\n", "")

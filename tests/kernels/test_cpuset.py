@@ -21,7 +21,7 @@ items = st.one_of(
 lists = st.lists(items, max_size=4).map(",".join)
 
 
-def outcome(parse, text):  # type: ignore[no-untyped-def]
+def outcome(parse, text):
     try:
         return set(parse(text))
     except ValueError as error:
@@ -115,4 +115,4 @@ def test_repr_and_foreign_operands() -> None:
     assert cpus != {0, 1, 2, 3}
     assert "0" not in cpus
     with pytest.raises(TypeError):
-        cpus | {4}  # type: ignore[operator]
+        cpus | {4}

@@ -123,7 +123,7 @@ def test_an_update_keeps_what_is_used() -> None:
         (lambda t: complete_memory(9, percent=101), ValueError, "gpu memory: got"),
     ],
 )
-def test_bad_input_is_named(act, error: type[Exception], text: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_named(act, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         act(table_of(IDLE))
 
@@ -166,7 +166,7 @@ def native_table(devices: dict[int, model.DeviceState]) -> DeviceTable:
     st.sampled_from(list(Strategy)),
     st.fixed_dictionaries({"core": st.integers(0, 3), "memory": st.integers(0, 3)}),
 )
-def test_allocation_is_the_models(  # type: ignore[no-untyped-def]
+def test_allocation_is_the_models(
     devices, each, count, numa, required, preferred, pcies, labels, strategy, weights
 ) -> None:
     table = native_table(devices)

@@ -62,9 +62,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(
     ("cpu", "gpus", "pod", "fgd", "dotprod", "packing", "bestfit", "chosen"), EXAMPLES
 )
-def test_worked_examples(  # type: ignore[no-untyped-def]
-    cpu, gpus, pod, fgd, dotprod, packing, bestfit, chosen
-) -> None:
+def test_worked_examples(cpu, gpus, pod, fgd, dotprod, packing, bestfit, chosen) -> None:
     table = NodeTable()
     row = table.add_node("n0", {"cpu": 16000}, gpus=2, model="T4")
     table.commit(Placement(row, table.shape({"cpu": 16000 - cpu})))
@@ -248,7 +246,7 @@ def test_placers_of_one_table_see_each_others_changes() -> None:
         (lambda t: t.free("disk"), KeyError, "one of cpu, memory"),
     ],
 )
-def test_bad_input_is_named(act, error: type[Exception], text: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_named(act, error: type[Exception], text: str) -> None:
     table = NodeTable()
     table.add_node("a", {"cpu": 1000}, gpus=1)
     with pytest.raises(error, match=text):

@@ -71,7 +71,7 @@ def test_kubernetes_own_examples(text: str, canonical: str, form: Format) -> Non
 def test_what_is_no_quantity(text: str) -> None:
     with pytest.raises(ValueError, match=r"^quantity: got '.*', expected [^\n]*$") as caught:
         Quantity.parse(text)
-    assert caught.value.koord_field == "quantity"  # type: ignore[attr-defined]
+    assert caught.value.koord_field == "quantity"
 
 
 @given(texts)

@@ -329,7 +329,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "error", "text"), REFUSED)
-def test_a_refused_change_names_what_is_right(change, error, text) -> None:  # type: ignore[no-untyped-def]
+def test_a_refused_change_names_what_is_right(change, error, text) -> None:
     tree = QuotaTree({"cpu": 10})
     tree.add("a", max={"cpu": 10})
     tree.add("a/b", parent="a", max={"cpu": 5})
@@ -362,7 +362,7 @@ def crowded_trees(draw: st.DrawFn) -> tuple[dict[str, int], list[tuple[str, Spec
 
 
 @given(crowded_trees(), st.booleans())
-def test_crowded_trees_agree_with_the_model(crowd, guarantee_usage: bool) -> None:  # type: ignore[no-untyped-def]
+def test_crowded_trees_agree_with_the_model(crowd, guarantee_usage: bool) -> None:
     total, groups = crowd
     tree = QuotaTree(total, options=Options(guarantee_usage=guarantee_usage))
     model = ModelTree(guarantee_usage=guarantee_usage)
@@ -380,7 +380,7 @@ def test_crowded_trees_agree_with_the_model(crowd, guarantee_usage: bool) -> Non
 
 
 @given(crowded_trees(), st.randoms(use_true_random=False))
-def test_the_order_of_changes_and_reads_does_not_matter(crowd, random) -> None:  # type: ignore[no-untyped-def]
+def test_the_order_of_changes_and_reads_does_not_matter(crowd, random) -> None:
     total, groups = crowd
     runtimes = []
     for _ in range(2):

@@ -71,8 +71,8 @@ class Histories(RuleBasedStateMachine):
             with pytest.raises(ValueError, match="expected"):
                 self.tree.add(name, parent=parent, **spec)
             return
-        self.tree.add(name, GroupSpec(parent=parent, **spec))  # type: ignore[arg-type]
-        self.model.add(name, Spec(parent=parent, **spec))  # type: ignore[arg-type]
+        self.tree.add(name, GroupSpec(parent=parent, **spec))
+        self.model.add(name, Spec(parent=parent, **spec))
 
     @rule(name=names, spec=specs)
     def update(self, name: str, spec: dict[str, object]) -> None:

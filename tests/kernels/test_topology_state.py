@@ -88,7 +88,7 @@ def test_cpus_that_the_machine_lacks_count_nowhere() -> None:
 def test_bad_cpu_ids_are_errors_of_one_line(cpus: list[object]) -> None:
     message = f"cpu id: got '{cpus[0]!r}', expected an integer from 0 to 8191"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        state_of_eight().add("a", cpus)  # type: ignore[arg-type]
+        state_of_eight().add("a", cpus)
 
 
 def test_sets_may_be_given_in_any_form() -> None:

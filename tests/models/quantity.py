@@ -17,7 +17,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 def parse(text: str) -> tuple[Fraction, str]:
     """The exact value and the format's name; ValueError for what is no quantity."""
-    sign, whole, fraction, suffix = _TEXT.fullmatch(text).groups()  # type: ignore[union-attr]
+    sign, whole, fraction, suffix = _TEXT.fullmatch(text).groups()
     if not whole and not fraction:
         raise ValueError(text)
     number = Fraction(int(whole + (fraction or "")), 10 ** len(fraction or ""))

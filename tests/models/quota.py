@@ -80,7 +80,7 @@ class ModelTree:
         self.charges[name] = {kind: {} for kind in KINDS}
 
     def update(self, name: str, **fields: object) -> None:
-        self.specs[name] = replace(self.specs[name], **fields)  # type: ignore[arg-type]
+        self.specs[name] = replace(self.specs[name], **fields)
 
     def remove(self, name: str) -> None:
         del self.specs[name], self.charges[name]

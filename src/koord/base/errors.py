@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 
 SHOWN_CHARACTERS = 80
@@ -61,8 +63,9 @@ class KoordError(Exception):
         """
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            return cls(object_name, field, error.filename or object_name,
-                       f"something readable ({reason})", Code.UNREADABLE)  # fmt: skip
+            path = Path(error.filename or object_name)
+            readable = f"something readable ({reason})"
+            return cls(object_name, field, path, readable, Code.UNREADABLE)
         code = Code.NOT_FOUND if isinstance(error, KeyError) else Code.INVALID
         value: object = getattr(error, "koord_value", None)
         expected: str | None = getattr(error, "koord_expected", None)
@@ -86,7 +89,12 @@ class MissingExtraError(KoordError):
 
 
 def shown(value: object) -> str:
-    """A value as it appears in a message: quoted if text, one line, at most 80 characters."""
+    """A value as it appears in a message: one line, quoted if text, at most 80 characters.
+
+    Paths stay whole, since their end is what tells them apart.
+    """
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
     text = repr(value)

@@ -149,7 +149,7 @@ class Histogram:
 def _invalid(field: str, value: object, expected: str) -> ValueError:
     # The attributes are those that the native kernels attach.
     error = ValueError(f"{field}: got {ascii(value)[:80]}, expected {expected}")
-    error.koord_field, error.koord_value, error.koord_expected = field, value, expected  # type: ignore[attr-defined]
+    vars(error).update(koord_field=field, koord_value=value, koord_expected=expected)
     return error
 
 
