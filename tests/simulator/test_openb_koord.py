@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +55,6 @@ def test_nothing_of_the_trace_is_known_in_advance() -> None:
     trace = experiment("gpuspec33")
     whole = sample(trace.nodes, trace.pods, 1.3, 42)
     half = Workload(whole.arrivals[:4000], whole.ranks, seed=42)
-    blind = Experiment(trace.nodes, trace.pods, Fragmentation(TypicalPods.count({})))
+    blind = replace(trace, fragmentation=Fragmentation(TypicalPods.count({})))
     expected = trace.run("koord", whole).rows.node[:4000]
     assert np.array_equal(blind.run("koord", half).rows.node, expected)
