@@ -116,7 +116,7 @@ class Experiment:
         """Sorts the pods into kinds and counts the typical ones."""
         typical = TypicalPods.count(Counter(pod.shape for pod in pods))
         kind_of: dict[tuple[PodShape, int], int] = {}
-        distinct = []
+        distinct: list[TracePod] = []
         for pod in pods:
             if (pod.shape, pod.memory_mib) not in kind_of:
                 kind_of[pod.shape, pod.memory_mib] = len(distinct)
