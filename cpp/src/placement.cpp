@@ -109,6 +109,11 @@ void NodeTable::set_capacity(Row row, std::span<const std::int64_t> capacity) {
   touch(row);
 }
 
+void NodeTable::set_gpus(Row row, std::span<const devices::Device> gpus) {
+  gpus_.update_row(row, gpus);
+  touch(row);
+}
+
 Row NodeTable::row(std::string_view name) const {
   const auto found = row_of_.find(std::string(name));
   if (found == row_of_.end()) throw Exception(not_found("node", name, "a node of the table"));

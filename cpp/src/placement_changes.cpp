@@ -67,10 +67,10 @@ void NodeTable::undo(std::size_t mark) {
     apply(change.placement, change.committed ? -1 : 1);
     journal_.pop_back();
   }
-  forget(mark);
+  forget();
 }
 
-void NodeTable::forget(std::size_t) {
+void NodeTable::forget() {
   if (marks_ == 0) throw Exception(invalid("mark", "none", "an open mark"));
   if (--marks_ == 0) journal_.clear();
 }

@@ -12,7 +12,7 @@ namespace {
 // after a fixed number, because every estimate drops all cached ratings.
 constexpr std::int64_t kMostUntilDue = 1000;
 // Counts are halved here, so the estimate follows a mix that changes.
-constexpr std::int64_t kMemory = 1 << 14;
+constexpr std::int64_t kMemory = 16384;
 // A size is common if so many in a hundred GPU pods have it. Rare sizes cannot be relied on to fill
 // what another pod leaves; between the two limits they count half.
 constexpr std::array<std::int64_t, 2> kCommonPercent = {1, 3};

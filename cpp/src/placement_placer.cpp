@@ -116,6 +116,7 @@ std::optional<Placement> Placer::place(ShapeId shape) {
 
 std::vector<std::optional<Placement>> Placer::place_batch(std::span<const ShapeId> shapes,
                                                           bool all_or_none) {
+  for (const ShapeId shape : shapes) check(shape);
   const std::size_t mark = table_.mark();
   std::vector<std::optional<Placement>> placements;
   for (const ShapeId shape : shapes) {
@@ -125,7 +126,7 @@ std::vector<std::optional<Placement>> Placer::place_batch(std::span<const ShapeI
       return {};
     }
   }
-  table_.forget(mark);
+  table_.forget();
   return placements;
 }
 

@@ -161,7 +161,7 @@ TEST("placement/marks nest, and undo goes back to its own") {
   table.undo(outer);
   CHECK_EQ(table.free(kCpu)[0], 16000);
   CHECK_EQ(table.gpu_pods(0), 0);
-  CHECK_THROWS(table.forget(outer), Exception);
+  CHECK_THROWS(table.forget(), Exception);
 }
 
 TEST("placement/a stale cache catches up however much has changed") {

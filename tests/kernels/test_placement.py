@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -192,6 +193,22 @@ def test_capacity_may_fall_below_what_is_requested() -> None:
     assert table.filter(table.shape({})).tolist() == [True]
     table.remove(held)
     assert table.free("cpu").tolist() == [500]
+
+
+def test_an_unhealthy_gpu_takes_no_more_pods() -> None:
+    table = NodeTable()
+    table.add_node("a", {}, gpus=2)
+    shape = table.shape({}, gpus=1, gpu_milli=400)
+    placer = Placer(table, "packing")
+    held = placer.place(shape)
+    assert held
+    healthy = [Device(minor, {"gpu": 1000}) for minor in range(2)]
+    table.set_gpus(0, [replace(healthy[0], healthy=False), healthy[1]])
+    assert placer.pick(shape) == Placement(0, shape, (1,))
+    table.remove(held)
+    assert table.gpus_free(0) == [0, 1000]
+    table.set_gpus(0, healthy)
+    assert table.gpus_free(0) == [1000, 1000]
 
 
 def test_a_batch_is_placed_whole_or_not_at_all() -> None:

@@ -10,7 +10,7 @@ from functools import cache
 
 COMMON_PERCENT = (1, 3)
 MOST_UNTIL_DUE = 1000
-MEMORY = 2**14
+MEMORY = 16384
 UNSEEN = 0.1
 WHOLE = 1000
 

@@ -102,6 +102,8 @@ class KOORD_API NodeTable {
   void close_node(Row row);
   /// Sets the capacity; what is requested stays, so free amounts may fall below zero.
   void set_capacity(Row row, std::span<const std::int64_t> capacity);
+  /// Sets what GPUs a node has; what is used stays used.
+  void set_gpus(Row row, std::span<const devices::Device> gpus);
   /// Throws kNotFound.
   [[nodiscard]] Row row(std::string_view name) const;
   [[nodiscard]] const std::string& name(Row row) const { return names_.at(row); }
@@ -156,8 +158,8 @@ class KOORD_API NodeTable {
   [[nodiscard]] std::size_t mark();
   /// Takes back every commit and remove since the mark, newest first.
   void undo(std::size_t mark);
-  /// Keeps what was done since the mark; marks nest.
-  void forget(std::size_t mark);
+  /// Keeps what was done since the newest mark; marks nest.
+  void forget();
 
   // Versions.
 

@@ -110,6 +110,10 @@ void add_table(py::module_& m) {
            [](NodeTable& t, Row row, const Amounts& capacity) {
              t.set_capacity(checked_row(t, row), capacity);
            })
+      .def("set_gpus",
+           [](NodeTable& t, Row row, const std::vector<devices::Device>& gpus) {
+             t.set_gpus(checked_row(t, row), gpus);
+           })
       .def("row", &NodeTable::row)
       .def("name", [](const NodeTable& t, Row row) { return t.name(checked_row(t, row)); })
       .def("model", [](const NodeTable& t,

@@ -98,6 +98,10 @@ class NodeTable:
         """Sets what a node has; what is requested stays, so free amounts may fall below zero."""
         self.native.set_capacity(row, amounts(capacity, self.resources))
 
+    def set_gpus(self, row: int, gpus: Iterable[Device]) -> None:
+        """Sets what GPUs a node has; what is used stays used."""
+        self.native.set_gpus(row, [device.native(self.gpu_resources) for device in gpus])
+
     def set_ranks(self, ranks: Sequence[int]) -> None:
         """Sets the order among equally good nodes: a permutation by row, the lowest rank first."""
         self.native.set_ranks(ranks)
