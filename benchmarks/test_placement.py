@@ -90,7 +90,7 @@ def test_a_warm_pick_beats_a_full_rescan(gate: Gate, table: NodeTable) -> None:
          score_all_and_take_the_best, 4)  # fmt: skip
 
 
-@pytest.mark.parametrize(("policy", "arrivals", "at_least"), [("bestfit", 40, 2), ("fgd", 2, 4)])
+@pytest.mark.parametrize(("policy", "arrivals", "at_least"), [("bestfit", 40, 2), ("fgd", 2, 3)])
 def test_replay(
     gate: Gate, experiment: Experiment, policy: str, arrivals: int, at_least: float
 ) -> None:

@@ -188,9 +188,9 @@ std::span<const std::int64_t> DeviceTable::checked_amounts(
   return each;
 }
 
-const Request& DeviceTable::checked_request(const Request& request) const {
+void DeviceTable::check_request(const Request& request) const {
   (void)checked_amounts(request.each);
-  if (request.count >= 1 && request.count <= kMaxMinors) return request;
+  if (request.count >= 1 && request.count <= kMaxMinors) return;
   throw Exception(invalid("device count", std::to_string(request.count), "1 to 64"));
 }
 

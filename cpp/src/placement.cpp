@@ -38,7 +38,7 @@ void Column::push_back(std::int64_t value) {
     std::copy_n(block_.get(), size_, grown.get());
     block_ = std::move(grown);
   }
-  block_[size_++] = value;
+  block_.get()[size_++] = value;
 }
 
 NodeTable::NodeTable(std::vector<std::string> resources, std::vector<std::string> gpu_resources)

@@ -42,8 +42,6 @@ struct Counted {
 template <class Derived>
 class Weighted : public Policy {
  public:
-  explicit Weighted(std::vector<std::int64_t> weights) : weights_(std::move(weights)) {}
-
   Rating rate(const NodeTable& table, ShapeId shape, Row row) override {
     count(table, shape);
     return Derived::rate_row(counted_, row);
@@ -58,6 +56,9 @@ class Weighted : public Policy {
   }
 
  private:
+  friend Derived;
+  explicit Weighted(std::vector<std::int64_t> weights) : weights_(std::move(weights)) {}
+
   void count(const NodeTable& table, ShapeId id) {
     counted_.clear();
     for (std::size_t r = 0; r < weights_.size(); ++r) {
@@ -77,7 +78,8 @@ using ColumnOf = std::pair<const std::int64_t*, std::int64_t>;
 template <bool kMost>
 class Allocated final : public Weighted<Allocated<kMost>> {
  public:
-  using Weighted<Allocated>::Weighted;
+  explicit Allocated(std::vector<std::int64_t> weights) : Weighted<Allocated>(std::move(weights)) {}
+
   [[nodiscard]] std::string_view name() const noexcept override { return kMost ? "most" : "least"; }
 
   static ColumnOf counted(const NodeTable& table, const Shape& shape, std::size_t r) {
@@ -104,7 +106,8 @@ class Allocated final : public Weighted<Allocated<kMost>> {
 // not.
 class Balanced final : public Weighted<Balanced> {
  public:
-  using Weighted::Weighted;
+  explicit Balanced(std::vector<std::int64_t> weights) : Weighted(std::move(weights)) {}
+
   [[nodiscard]] std::string_view name() const noexcept override { return "balanced"; }
 
   static ColumnOf counted(const NodeTable& table, const Shape& shape, std::size_t r) {

@@ -61,6 +61,7 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const NodeTable& tabl
 
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
+  names.reserve(kPolicies.size());
   for (const Entry& entry : kPolicies) names.push_back(entry.name);
   return names;
 }

@@ -127,12 +127,12 @@ class KOORD_API DeviceTable {
   /// Minors that exist and of which nothing is used.
   [[nodiscard]] MinorMask idle(std::uint32_t row) const { return idle_[row]; }
 
-  // Checks for callers that do not know the table; each gives its argument back or throws kInvalid.
+  // Checks for callers that do not know the table; they throw kInvalid, or give the argument back.
 
   [[nodiscard]] std::size_t checked_resource(std::size_t resource) const;
   [[nodiscard]] std::span<const std::int64_t> checked_amounts(
       std::span<const std::int64_t> each) const;
-  [[nodiscard]] const Request& checked_request(const Request& request) const;
+  void check_request(const Request& request) const;
 
   /// Minors on which one instance of the request fits.
   [[nodiscard]] MinorMask fitting(std::uint32_t row, std::span<const std::int64_t> each) const;

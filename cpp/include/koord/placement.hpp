@@ -74,8 +74,8 @@ class KOORD_API Column {
   [[nodiscard]] const std::int64_t* data() const noexcept { return block_.get(); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] std::shared_ptr<const std::int64_t[]> block() const noexcept { return block_; }
-  std::int64_t operator[](std::size_t i) const noexcept { return block_[i]; }
-  std::int64_t& operator[](std::size_t i) noexcept { return block_[i]; }
+  std::int64_t operator[](std::size_t i) const noexcept { return block_.get()[i]; }
+  std::int64_t& operator[](std::size_t i) noexcept { return block_.get()[i]; }
   void push_back(std::int64_t value);
 
  private:

@@ -76,6 +76,10 @@ class RowPolicy : public Policy {
         ratings[row] = static_cast<Derived*>(this)->Derived::rate(table, shape, row);
     }
   }
+
+ private:
+  RowPolicy() = default;
+  friend Derived;
 };
 
 /// What policies can be told; each takes what it needs.

@@ -20,6 +20,11 @@ std::uint32_t checked(const DeviceTable& table, std::uint32_t row) {
   throw Exception(not_found("row", std::to_string(row), "a row of the table"));
 }
 
+const Request& checked(const DeviceTable& table, const Request& request) {
+  table.check_request(request);
+  return request;
+}
+
 void add_values(py::module_& m) {
   py::enum_<Choice>(m, "Choice")
       .value("FIRST", Choice::kFirst)
@@ -91,17 +96,17 @@ void add_table(py::module_& m) {
            [](const DeviceTable& t, std::uint32_t row, const Request& request, Choice choice,
               std::uint64_t seed) {
              SplitMix64 lots(seed);
-             return t.choose(checked(t, row), t.checked_request(request), choice, &lots);
+             return t.choose(checked(t, row), checked(t, request), choice, &lots);
            })
       .def("allocate",
            [](const DeviceTable& t, std::uint32_t row, const Request& request,
               const Constraints& constraints, const Scoring& scoring) {
-             return t.allocate(checked(t, row), t.checked_request(request), constraints, scoring);
+             return t.allocate(checked(t, row), checked(t, request), constraints, scoring);
            })
       .def("score",
            [](const DeviceTable& t, std::uint32_t row, const Request& request,
               const Scoring& scoring) {
-             return t.score(checked(t, row), t.checked_request(request), scoring);
+             return t.score(checked(t, row), checked(t, request), scoring);
            })
       .def("take", [](DeviceTable& t, std::uint32_t row, MinorMask minors,
                       const Amounts& each) { t.take(checked(t, row), minors, each); })
