@@ -136,7 +136,7 @@ Writer::State::Job Writer::State::prepare(const WriteRequest& request, double no
   Job job{&resource, hierarchy->path_of(file, request.directory), {}, {}};
   job.key = job.path + '\0' + field_of(resource, request.value);
   auto text = file_text(resource, hierarchy->version(), request.value);
-  if (text) job.text = std::move(text).value();
+  if (text) job.text = text.value();
   if (text && is_known(job, now)) {
     finish(job, {});
   } else if (!supported(resource, request.directory)) {

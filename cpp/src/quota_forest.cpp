@@ -19,6 +19,7 @@ std::shared_ptr<QuotaTree> Forest::tree(std::string_view id) {
 
 std::vector<std::string> Forest::ids() const {
   std::vector<std::string> ids;
+  ids.reserve(trees_.size());
   for (const auto& [id, tree] : trees_) ids.push_back(id);
   return ids;
 }

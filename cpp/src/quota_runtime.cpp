@@ -131,7 +131,7 @@ Admission QuotaTree::admit(GroupId id, const Amounts& request, bool non_preempti
     Admission result;
     result.verdict = Verdict::kDetached;
     result.group = id;
-    result.request = asked;
+    result.request = std::move(asked);
     return result;
   }
   state.settle_path(id);

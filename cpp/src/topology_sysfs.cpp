@@ -139,6 +139,7 @@ void number_cores(std::vector<RawCpu>& raw) {
   int next = 0;
   for (auto& [key, number] : numbers) number = next++;
   std::vector<int> cores;
+  cores.reserve(raw.size());
   for (const RawCpu& one : raw) cores.push_back(told(one) ? numbers[key_of(one)] : kUnknown);
   for (std::size_t i = 0; i < raw.size(); ++i) raw[i].info.core = cores[i];
 }
@@ -187,6 +188,7 @@ Result<Topology> Topology::from_sysfs(const std::string& root) {
     number_cores(raw);
     number_l3(raw);
     std::vector<CpuInfo> cpus;
+    cpus.reserve(raw.size());
     for (const RawCpu& one : raw) cpus.push_back(one.info);
     auto topology = from_cpus(std::move(cpus));
     if (topology) return topology;
