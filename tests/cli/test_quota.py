@@ -13,10 +13,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from koord.base.errors import KoordError
+from koord.api.protocol import quotas as protocol
 from koord.cli.main import main
+from koord.kernels import quota as kernel
 from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import QuotaPlan
+from tests.outcomes import refusal
 
 LABEL = "quota.scheduling.koordinator.sh/"
 ROOT = "koordinator-root-quota"
@@ -179,6 +181,26 @@ def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path:
     assert [row[2] for row in rows[1:]] == [ROOT, "a", "koordinator-default-quota"]
 
 
+def test_a_typed_list_and_old_resource_names(koord, tmp_path: Path) -> None:
+    item = guide("a", priority=1)
+    item["spec"] |= {"max": {"koordinator.sh/batch-cpu": "1500"}}
+    items = [{key: item[key] for key in ("metadata", "spec")}]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({**item, "kind": "ElasticQuotaList", "items": items}))
+    arguments = ["--total", "kubernetes.io/batch-cpu=2k", "-o", "json"]
+    request = "--request=a:koordinator.sh/batch-cpu=1k"
+    status, out, err = koord(str(path), *arguments, request)
+    assert (status, err) == (0, "")
+    group = json.loads(out)["groups"][-1]
+    assert group["max"] == {"kubernetes.io/batch-cpu": "1500"}
+    assert group["runtime"] == {"kubernetes.io/batch-cpu": "1k"}
+
+
+def test_built_in_names_are_the_same_in_the_api_and_in_the_kernel() -> None:
+    wire = (protocol.ROOT_QUOTA, protocol.SYSTEM_QUOTA, protocol.DEFAULT_QUOTA)
+    assert wire == (kernel.ROOT, kernel.SYSTEM, kernel.DEFAULT)
+
+
 def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
     document = quota("a", 10)
     change(document)
@@ -187,10 +209,10 @@ def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
 
 MANY = {f"r{i}": 1 for i in range(70)}
 BAD = {
-    "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min.cpu", "2", "more than"]),
-    "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min.cpu", "5", "hard"]),
-    "negative": ([quota("a", -1)], [], ["quotas/a", "spec.max.cpu", "-1", "0 or more"]),
-    "bad-quantity": ([guide("a", min="1x")], [], ["team-a/a", "spec.min.cpu", "1x", "expected"]),
+    "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min[cpu]", "2", "more than"]),
+    "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min[cpu]", "5", "hard"]),
+    "negative": ([quota("a", -1)], [], ["quotas/a", "spec.max[cpu]", "-1", "0 or more"]),
+    "bad-quantity": ([guide("a", min="1x")], [], ["team-a/a", "spec.min[cpu]", "1x", "expected"]),
     "bad-priority": ([guide("a", priority="high")], [], ["spec.priority", "high", "integer"]),
     "unknown-parent": ([quota("a", 1, parent="zz")], [], ["quotas/a", "parent", "zz"]),
     "cycle": ([quota("a", 1, parent="b"), quota("b", 1, parent="a")], [], ["parent", "below"]),
@@ -198,10 +220,19 @@ BAD = {
     "other-tree": ([quota("a", 1, tree_id="1"), quota("b", 1, tree_id="2", parent="a")], [],
                    ["quotas/b", "parent", "tree 2"]),
     "duplicate": ([quota("a", 1), quota("a", 2)], [], ["quotas/a", "metadata.name", "taken"]),
-    "unknown-kind": ([{"kind": "Pod"}], [], ["kind", "Pod", "ElasticQuota"]),
+    "unknown-kind": ([_bad(lambda d: d.update(apiVersion="v1", kind="Pod"))], [],
+                     ["quotas/a", "kind", "v1 Pod", "ElasticQuota"]),
+    "hard-negative": ([guide("a", hard=-1, max=1)], [], ["team-a/a", "spec.hard[cpu]", "-1"]),
+    "too-much": ([_bad(lambda d: d["spec"]["max"].update(memory="1e30"))], [],
+                 ["quotas/a", "spec.max[memory]", "64"]),
+    "big-priority": ([guide("a", priority=2**31)], [], ["spec.priority", "2147483648", "32 bits"]),
+    "bad-tree-id": ([quota("a", 1, tree_id="a b")], [], ["tree-id]", "'a b'", "a name of"]),
+    "bad-total": ([quota("a", 1, annotations={"total-resource": "{"}, tree_id="1", is_root="true")],
+                  [], ["bad.yaml: ElasticQuota quotas/a", "total-resource]", "JSON"]),
+    "line-break": ([_bad(lambda d: d["spec"]["max"].update({"a\nb": 1}))], [], ["'a\\nb'", "name"]),
     "unknown-group": ([_bad(lambda d: d.update(apiVersion="v1"))], [], ["apiVersion", "v1"]),
-    "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "None"]),
-    "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "mapping"]),
+    "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "''"]),
+    "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "an object"]),
     "too-many-resources": ([_bad(lambda d: d.update(spec={"max": MANY}))], [],
                            ["resource name", "64"]),
     "request-unknown": ([quota("a", 1)], ["zz:cpu=1"], ["--request", "zz", "of the manifests"]),
@@ -229,7 +260,12 @@ def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ('{"kind": 1}', "kind"), ("\xff", "bad.yaml")],
+    [
+        ("a: [1", "bad.yaml: line 2"),
+        ("- 3", "mapping"),
+        ('{"kind": 1}', "kind"),
+        ("\xff", "bad.yaml"),
+    ],
 )
 def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "bad.yaml"
@@ -273,9 +309,4 @@ manifests = st.fixed_dictionaries(
 @example("!!int ''")
 @example("[" * 5000)
 def test_fuzzed_manifests_are_read_or_refused_in_one_line(text: str) -> None:
-    refusal = ""
-    try:
-        rows = list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows())
-    except KoordError as error:
-        refusal = str(error)
-    assert len(refusal.splitlines()) == 1 if refusal else rows[0].name == ROOT
+    refusal(lambda: list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows()))
