@@ -131,9 +131,7 @@ def _decode_hook(kind: type, value: Any) -> Any:
     if kind is Quantity:
         return Quantity.from_wire(value)
     if kind is Duration:
-        if isinstance(value, str):
-            return Duration.parse(value)
-        raise _wrong(value, "a duration such as 90s, 5m or 1h30m")
+        return Duration.from_wire(value)
     raise NotImplementedError(kind)
 
 
@@ -144,12 +142,6 @@ def _encode_hook(value: Any) -> Any:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
-
-
-def _wrong(value: object, expected: str) -> ValueError:
-    error = ValueError(f"got {value!r}, expected {expected}")
-    error.koord_value, error.koord_expected = value, expected  # type: ignore[attr-defined]
-    return error
 
 
 def _named(
