@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from koord.api.protocol import quotas as protocol
-from koord.cli.main import main
 from koord.kernels import quota as kernel
 from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import QuotaPlan
+from tests.cli.conftest import Run
 from tests.outcomes import refusal
 
 LABEL = "quota.scheduling.koordinator.sh/"
@@ -51,29 +51,18 @@ def quota(name: str, most: int, least: int = 0, annotations: dict[str, str] | No
 
 
 @pytest.fixture
-def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Runs the command in this process; returns exit status, output and error output."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["koord", "quota", "runtime", *arguments])
-        try:
-            main()
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return int(status), captured.out, captured.err
-
-    return run
+def runtime(koord: Run) -> Run:
+    return partial(koord, "quota", "runtime")
 
 
 @pytest.fixture
-def runtimes(koord: Callable[..., tuple[int, str, str]], tmp_path: Path):
+def runtimes(runtime: Run, tmp_path: Path):
     """Works out documents and returns the groups by name."""
 
     def run(documents: list[dict[str, object]], *arguments: str) -> Groups:
         path = tmp_path / "quotas.yaml"
         path.write_text(yaml.safe_dump_all(documents))
-        status, out, err = koord(str(path), *arguments, "-o", "json")
+        status, out, err = runtime(str(path), *arguments, "-o", "json")
         assert (status, err) == (0, "")
         return {group["name"]: group for group in json.loads(out)["groups"]}
 
@@ -111,9 +100,9 @@ def test_the_guides_worked_cases(runtimes, total, cases) -> None:
     assert groups[ROOT]["runtime"] == {"cpu": total}
 
 
-def test_the_guides_manifest(koord, reference_data: Path) -> None:
+def test_the_guides_manifest(runtime, reference_data: Path) -> None:
     path = reference_data / "examples" / "guide" / "elasticquotas.yaml"
-    status, out, _ = koord(
+    status, out, _ = runtime(
         str(path), "--total", "cpu=600,memory=600Gi", "--request", "team-a-quota:cpu=90,pods=70",
         "--request", "batch-team/batch-team-quota:cpu=250", "--request",
         "critical-team-quota:cpu=400,memory=1Ti", "-o", "json",
@@ -166,12 +155,12 @@ def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) ->
     assert groups["outside"]["runtime"] == {"cpu": "99"}
 
 
-def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path: Path) -> None:
+def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(runtime, tmp_path: Path) -> None:
     everything = 2**63 // 5
     items = [quota(name, everything) for name in ("koordinator-default-quota", ROOT, "a")]
     path = tmp_path / "list.json"
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}, indent="\t"))
-    status, out, err = koord(str(path), "--total", "cpu=8", "--request", "a:cpu=4,gpu=1")
+    status, out, err = runtime(str(path), "--total", "cpu=8", "--request", "a:cpu=4,gpu=1")
     assert status == 0
     assert err == "warning: a does not count gpu: its max lacks it\n"
     rows = [line.split() for line in out.splitlines()]
@@ -181,7 +170,7 @@ def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path:
     assert [row[2] for row in rows[1:]] == [ROOT, "a", "koordinator-default-quota"]
 
 
-def test_a_typed_list_and_old_resource_names(koord, tmp_path: Path) -> None:
+def test_a_typed_list_and_old_resource_names(runtime, tmp_path: Path) -> None:
     item = guide("a", priority=1)
     item["spec"] |= {"max": {"koordinator.sh/batch-cpu": "1500"}}
     items = [{key: item[key] for key in ("metadata", "spec")}]
@@ -189,7 +178,7 @@ def test_a_typed_list_and_old_resource_names(koord, tmp_path: Path) -> None:
     path.write_text(json.dumps({**item, "kind": "ElasticQuotaList", "items": items}))
     arguments = ["--total", "kubernetes.io/batch-cpu=2k", "-o", "json"]
     request = "--request=a:koordinator.sh/batch-cpu=1k"
-    status, out, err = koord(str(path), *arguments, request)
+    status, out, err = runtime(str(path), *arguments, request)
     assert (status, err) == (0, "")
     group = json.loads(out)["groups"][-1]
     assert group["max"] == {"kubernetes.io/batch-cpu": "1500"}
@@ -246,12 +235,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path, case: str) -> None:
+def test_bad_input_is_one_line_that_names_field_and_value(
+    runtime, tmp_path: Path, case: str
+) -> None:
     documents, requests, words = BAD[case]
     path = tmp_path / "bad.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     asked = [f"--request={text}" for text in requests]
-    status, out, err = koord(str(path), "--total", "cpu=10", *asked)
+    status, out, err = runtime(str(path), "--total", "cpu=10", *asked)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert [word for word in words if word not in err] == []
     if not requests and case != "request-guide":
@@ -267,13 +258,13 @@ def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path,
         ("\xff", "bad.yaml"),
     ],
 )
-def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:
+def test_files_that_are_no_manifests(runtime, tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(text.encode("latin-1"))
-    status, _, err = koord(str(path), "--total", "cpu=10")
+    status, _, err = runtime(str(path), "--total", "cpu=10")
     assert (status, err.count("\n")) == (2, 1)
     assert word in err
-    status, _, err = koord(str(tmp_path / "missing.yaml"), "--total", "cpu=10")
+    status, _, err = runtime(str(tmp_path / "missing.yaml"), "--total", "cpu=10")
     assert (status, err.count("\n")) == (2, 1)
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.base.errors import KoordError
-from koord.cli import main as cli
 from koord.cli.resctrl_config import enabled_classes
 from koord.kernels.resctrl import ClassPolicy, parse_schemata
+from tests.cli.conftest import Run
 from tests.outcomes import refusal
 
 RELEASE = Path(__file__).resolve().parents[1] / "data/releases/resource-qos-config.yaml"
@@ -19,20 +20,9 @@ INTEL = ["--vendor", "intel", "--cbm-mask", "3ff", "--l3-ids", "0-1"]
 AMD = ["--vendor", "amd", "--cbm-mask", "ffff", "--l3-ids", "0-15"]
 
 
-def run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
-) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["koord", "resctrl", "plan", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    out, err = capsys.readouterr()
-    code = stopped.value.code
-    return (0 if code is None else int(code)), out, err
-
-
 @pytest.fixture
-def plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    return lambda *arguments: run(capsys, monkeypatch, *map(str, arguments))
+def plan(koord: Run) -> Run:
+    return partial(koord, "resctrl", "plan")
 
 
 def table(name: str, value: object, count: int) -> str:

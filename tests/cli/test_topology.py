@@ -7,20 +7,18 @@ import json
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.cli.main import main
 from koord.cli.topology import _state
 from koord.kernels.topology import PASSES, Topology
+from tests.cli.conftest import Run
 from tests.kernels.sysfs_builder import Thread, write_sysfs
 from tests.outcomes import refusal
-
-Run = Callable[..., tuple[int, str, str]]
 
 # Two sockets of one node of two cores of two threads; the last core has one thread offline.
 MACHINE = [
@@ -30,14 +28,8 @@ MACHINE = [
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["koord", "topology", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+def run(koord: Run) -> Run:
+    return partial(koord, "topology")
 
 
 @pytest.fixture
