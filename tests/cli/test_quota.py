@@ -227,7 +227,7 @@ BAD = {
     "request-unknown": ([quota("a", 1)], ["zz:cpu=1"], ["--request", "zz", "of the manifests"]),
     "request-parent": ([quota("a", 1, is_parent="true")], ["a:cpu=1"], ["'a'", "children"]),
     "request-guide": ([guide("a", max=1)], ["koord-guide:cpu=1"], ["koord-guide", "children"]),
-    "request-quantity": ([quota("a", 1)], ["a:cpu=q"], ["--request a", "cpu", "'q'"]),
+    "request-quantity": ([quota("a", 1)], ["a:cpu=q"], ["--request a: resources[cpu]: got 'q'"]),
     "request-negative": ([quota("a", 1)], ["a:cpu=-1"], ["--request a", "cpu", "-1"]),
     "request-no-colon": ([quota("a", 1)], ["a"], ["--request", "'a'", "NAME:"]),
     "request-no-amount": ([quota("a", 1)], ["a:cpu"], ["--request a", "'cpu'", "cpu=500"]),

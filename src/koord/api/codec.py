@@ -151,7 +151,7 @@ def _named(
     path, value = _locate(
         document, where.rstrip("`"), getattr(error.__cause__, "koord_value", None)
     )
-    named = ".".join(part for part in (field, path) if part)
+    named = f"{field}{path}" if path.startswith("[") else f"{field}.{path}".strip(".")
     expected = getattr(error.__cause__, "koord_expected", None)
     if expected is None:
         expected = _in_words(text.partition(", got")[0].removeprefix("Expected "))
