@@ -54,7 +54,7 @@ def decode_as(data: bytes | str | dict[str, Any], object_type: type[O], object_n
 
 
 def load_manifests(text: str, file_name: str = "manifest") -> list[Object]:
-    """All objects of a YAML or JSON text with one or more documents; ``List`` is unfolded.
+    """All objects of a YAML or JSON text with one or more documents; lists are unfolded.
 
     Raises:
         KoordError: no YAML, or a document that :func:`decode` refuses.
