@@ -3,13 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from koord.base.errors import KoordError
 
-def one_line(call: Any) -> bool:
-    """Whether the call succeeds or complains in one line; anything else it raises goes through."""
+# What kernels raise for bad input.
+KERNEL_ERRORS = (ValueError, KeyError)
+
+
+def refusal(
+    call: Callable[..., object],
+    *arguments: Any,
+    errors: tuple[type[Exception], ...] = (KoordError,),
+) -> str:
+    """The message with which a call refuses its input, ``""`` if it takes it.
+
+    A message of several lines, and whatever else the call raises, fails the test.
+    """
     try:
-        call()
-    except (ValueError, KeyError) as error:
-        return "\n" not in str(error)
-    return True
+        call(*arguments)
+    except errors as error:
+        message = str(error)
+        assert message
+        assert message.splitlines() == [message]
+        return message
+    return ""

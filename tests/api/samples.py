@@ -3,23 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from koord.api import Node, Pod, decode_as
-from koord.base.errors import KoordError
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-
-
-def refusal(call: Callable[..., object], *args: Any) -> str:
-    """The message with which a call refuses its input, "" if it takes it."""
-    try:
-        call(*args)
-    except KoordError as error:
-        return str(error)
-    return ""
 
 
 def manifest_files() -> list[Path]:

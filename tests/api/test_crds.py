@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from koord.api import KINDS, crdgen, crds, decode, to_document
-from koord.api.manifests import parse_yaml
+from koord.base.documents import parse_documents
 
 from .samples import DATA, manifest_files
 
@@ -185,7 +185,7 @@ def custom_manifests() -> list[Any]:
     }
     found = []
     for path in manifest_files():
-        for document in parse_yaml(path.read_text("utf-8"), path.name):
+        for document in parse_documents(path.read_text("utf-8"), path.name):
             version = schemas.get((document["apiVersion"], document["kind"]))
             if version is not None:
                 schema = version["schema"]["openAPIV3Schema"]

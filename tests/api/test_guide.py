@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from koord.api import Draft, GroupQuota, NodeMetric, decode, decode_as, load_manifests, to_document
-from koord.api.manifests import parse_yaml
 from koord.api.protocol import keys
 from koord.api.protocol.quotas import as_tree_group, ceiling
+from koord.base.documents import parse_documents
 from koord.base.errors import KoordError
 
 from .samples import DATA
@@ -229,7 +229,7 @@ def test_a_ceiling_takes_what_only_one_of_max_and_hard_has() -> None:
 def test_bytes_of_a_known_type_are_normalised_too(
     name: str, index: int, expected: dict[str, Any]
 ) -> None:
-    document = parse_yaml((DATA / "guide" / name).read_text(), name)[index]
+    document = parse_documents((DATA / "guide" / name).read_text(), name)[index]
     found = decode(document)
     assert decode_as(json.dumps(document).encode(), type(found)) == found
     assert to_document(found)["spec"] == expected["spec"]

@@ -30,8 +30,9 @@ from koord.api.protocol import keys
 from koord.api.protocol.scheduling import resource_spec
 from koord.api.sloconfig.sections import SECTIONS, parse_section
 from koord.base.errors import Code, KoordError
+from tests.outcomes import refusal
 
-from .samples import make_pod, manifest_files, refusal
+from .samples import make_pod, manifest_files
 
 
 @pytest.mark.parametrize("path", manifest_files(), ids=lambda p: p.name)
@@ -101,7 +102,7 @@ REFUSED = [
     ),
     (
         "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priority: high}}",
-        "m: Pod p: spec.priority: got 'high', expected int | null",
+        "m: Pod p: spec.priority: got 'high', expected an integer",
     ),
     (
         "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {overhead: {cpu: 1x}}}",
@@ -132,7 +133,7 @@ def test_yaml_keeps_timestamps_as_text_and_follows_aliases() -> None:
 
 
 def test_a_document_that_contains_itself_is_refused() -> None:
-    with pytest.raises(KoordError, match="at most 1,000,000 values"):
+    with pytest.raises(KoordError, match="a value that does not contain it"):
         load_manifests("&a {b: *a}")
 
 
@@ -187,7 +188,7 @@ def some_json(rng: Random, depth: int) -> Any:
 @given(st.binary(max_size=64))
 def test_random_bytes_are_refused_in_one_line(data: bytes) -> None:
     for kind in (Pod, NodeSLO):
-        assert "\n" not in refusal(decode_as, data, kind)
+        refusal(decode_as, data, kind)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -197,9 +198,9 @@ def test_random_documents_decode_or_are_refused(seed: int) -> None:
     parts = {word: some_json(rng, 4) for word in ("metadata", "spec", "status")}
     document = {**parts, "apiVersion": kind.api_version, "kind": kind.name}
     for data in (document, codec.to_json(document)):
-        assert "\n" not in refusal(decode, data)
+        refusal(decode, data)
 
 
 @given(st.text(max_size=40))
 def test_random_text_is_no_manifest(text: str) -> None:
-    assert "\n" not in refusal(load_manifests, text)
+    refusal(load_manifests, text)

@@ -26,8 +26,9 @@ from koord.api.sloconfig.sections import SECTIONS, parse_section
 from koord.api.sloconfig.strategies import ColocationStrategy, CPUNormalizationStrategy
 from koord.base.errors import KoordError
 from tests.models import overlay as model
+from tests.outcomes import refusal
 
-from .samples import DATA, make_node, refusal
+from .samples import DATA, make_node
 
 THRESHOLD_DEFAULT = {
     "enable": False, "cpuSuppressThresholdPercent": 65, "cpuSuppressPolicy": "cpuset",
@@ -331,13 +332,13 @@ def test_errors_name_key_and_path() -> None:
         parse_section(SECTIONS[sections.THRESHOLD], text, "ConfigMap a/b")
     assert str(raised.value) == (
         "ConfigMap a/b: data.resource-threshold-config.nodeStrategies[1]."
-        "cpuSuppressThresholdPercent: got 'much', expected int | null"
+        "cpuSuppressThresholdPercent: got 'much', expected an integer"
     )
 
 
 @given(st.sampled_from(sorted(SECTIONS)), st.text('{}[]":,0a\\e-', max_size=12))
 def test_any_text_is_parsed_or_refused(key: str, text: str) -> None:
-    assert "\n" not in refusal(parse_section, SECTIONS[key], text, "c")
+    refusal(parse_section, SECTIONS[key], text, "c")
     assert isinstance(validate({key: text}), list)
 
 

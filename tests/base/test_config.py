@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from koord.base.config import load
 from koord.base.errors import KoordError
+from tests.outcomes import refusal
 
 
 class Profile(msgspec.Struct, rename="camel"):
@@ -57,8 +57,11 @@ def test_a_configuration_is_typed(tmp_path: Path) -> None:
          "profiles[0].schedulerName: got 3, expected `str`"),
         ("kind: X",
          "apiVersion, kind: got 'None X', expected one of koord/v1 SchedulerConfiguration"),
+        (HEAD + "---\n" + HEAD, "got '2 documents', expected one document"),
+        ("", "got None, expected a mapping with apiVersion and kind"),
         ("- 1", "got [1], expected a mapping with apiVersion and kind"),
-        ("a: b: c", "line 1: got 'mapping values are not allowed here', expected YAML or JSON"),
+        ("a: b: c",
+         "line 1: got 'mapping values are not allowed in this context', expected YAML or JSON"),
         (b"\xff\xfe\x00", "got 'bytes that are no UTF-8', expected UTF-8 text"),
     ],
 )  # fmt: skip
@@ -79,5 +82,4 @@ def test_random_bytes_end_as_one_line(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     path.write_bytes(HEAD.encode() + data)
-    with suppress(KoordError):
-        load(KINDS, path)
+    refusal(load, KINDS, path)

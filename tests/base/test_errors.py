@@ -35,3 +35,8 @@ def test_wrap_of_a_system_error_names_the_path() -> None:
 @pytest.mark.parametrize(("word", "want"), [("cpusupress", "CPUSuppress"), ("zzz", None)])
 def test_nearest(word: str, want: str | None) -> None:
     assert nearest(word, ["CPUSuppress", "CPUBurst"]) == want
+
+
+def test_names_from_the_input_stay_on_the_line() -> None:
+    error = KoordError("Pod a\nb", "labels[\u2028]", "x", "y").within("pods.yaml")
+    assert str(error) == "pods.yaml: Pod a\\nb: labels[\\u2028]: got 'x', expected y"

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from koord.base.errors import KoordError
-from koord.cli.main import main
+from koord.api.protocol import quotas as protocol
+from koord.kernels import quota as kernel
 from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import QuotaPlan
+from tests.cli.conftest import Run
+from tests.outcomes import refusal
 
 LABEL = "quota.scheduling.koordinator.sh/"
 ROOT = "koordinator-root-quota"
@@ -49,29 +51,18 @@ def quota(name: str, most: int, least: int = 0, annotations: dict[str, str] | No
 
 
 @pytest.fixture
-def koord(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Runs the command in this process; returns exit status, output and error output."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["koord", "quota", "runtime", *arguments])
-        try:
-            main()
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return int(status), captured.out, captured.err
-
-    return run
+def runtime(koord: Run) -> Run:
+    return partial(koord, "quota", "runtime")
 
 
 @pytest.fixture
-def runtimes(koord: Callable[..., tuple[int, str, str]], tmp_path: Path):
+def runtimes(runtime: Run, tmp_path: Path):
     """Works out documents and returns the groups by name."""
 
     def run(documents: list[dict[str, object]], *arguments: str) -> Groups:
         path = tmp_path / "quotas.yaml"
         path.write_text(yaml.safe_dump_all(documents))
-        status, out, err = koord(str(path), *arguments, "-o", "json")
+        status, out, err = runtime(str(path), *arguments, "-o", "json")
         assert (status, err) == (0, "")
         return {group["name"]: group for group in json.loads(out)["groups"]}
 
@@ -109,9 +100,9 @@ def test_the_guides_worked_cases(runtimes, total, cases) -> None:
     assert groups[ROOT]["runtime"] == {"cpu": total}
 
 
-def test_the_guides_manifest(koord, reference_data: Path) -> None:
+def test_the_guides_manifest(runtime, reference_data: Path) -> None:
     path = reference_data / "examples" / "guide" / "elasticquotas.yaml"
-    status, out, _ = koord(
+    status, out, _ = runtime(
         str(path), "--total", "cpu=600,memory=600Gi", "--request", "team-a-quota:cpu=90,pods=70",
         "--request", "batch-team/batch-team-quota:cpu=250", "--request",
         "critical-team-quota:cpu=400,memory=1Ti", "-o", "json",
@@ -164,12 +155,12 @@ def test_a_tree_with_a_total_of_its_own_is_paid_by_the_default_tree(runtimes) ->
     assert groups["outside"]["runtime"] == {"cpu": "99"}
 
 
-def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path: Path) -> None:
+def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(runtime, tmp_path: Path) -> None:
     everything = 2**63 // 5
     items = [quota(name, everything) for name in ("koordinator-default-quota", ROOT, "a")]
     path = tmp_path / "list.json"
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}, indent="\t"))
-    status, out, err = koord(str(path), "--total", "cpu=8", "--request", "a:cpu=4,gpu=1")
+    status, out, err = runtime(str(path), "--total", "cpu=8", "--request", "a:cpu=4,gpu=1")
     assert status == 0
     assert err == "warning: a does not count gpu: its max lacks it\n"
     rows = [line.split() for line in out.splitlines()]
@@ -177,6 +168,26 @@ def test_a_list_as_a_cluster_prints_it_with_its_built_in_groups(koord, tmp_path:
     assert rows[2][:8] == ["ElasticQuota", "quotas", "a", "-", ROOT, "-", "cpu", "0"]
     assert rows[2][-2:] == ["4", "4"]
     assert [row[2] for row in rows[1:]] == [ROOT, "a", "koordinator-default-quota"]
+
+
+def test_a_typed_list_and_old_resource_names(runtime, tmp_path: Path) -> None:
+    item = guide("a", priority=1)
+    item["spec"] |= {"max": {"koordinator.sh/batch-cpu": "1500"}}
+    items = [{key: item[key] for key in ("metadata", "spec")}]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({**item, "kind": "ElasticQuotaList", "items": items}))
+    arguments = ["--total", "kubernetes.io/batch-cpu=2k", "-o", "json"]
+    request = "--request=a:koordinator.sh/batch-cpu=1k"
+    status, out, err = runtime(str(path), *arguments, request)
+    assert (status, err) == (0, "")
+    group = json.loads(out)["groups"][-1]
+    assert group["max"] == {"kubernetes.io/batch-cpu": "1500"}
+    assert group["runtime"] == {"kubernetes.io/batch-cpu": "1k"}
+
+
+def test_built_in_names_are_the_same_in_the_api_and_in_the_kernel() -> None:
+    wire = (protocol.ROOT_QUOTA, protocol.SYSTEM_QUOTA, protocol.DEFAULT_QUOTA)
+    assert wire == (kernel.ROOT, kernel.SYSTEM, kernel.DEFAULT)
 
 
 def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
@@ -187,10 +198,10 @@ def _bad(change: Callable[[dict[str, object]], object]) -> dict[str, object]:
 
 MANY = {f"r{i}": 1 for i in range(70)}
 BAD = {
-    "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min.cpu", "2", "more than"]),
-    "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min.cpu", "5", "hard"]),
-    "negative": ([quota("a", -1)], [], ["quotas/a", "spec.max.cpu", "-1", "0 or more"]),
-    "bad-quantity": ([guide("a", min="1x")], [], ["team-a/a", "spec.min.cpu", "1x", "expected"]),
+    "min-over-max": ([quota("a", 1, 2)], [], ["quotas/a", "spec.min[cpu]", "2", "more than"]),
+    "min-over-hard": ([guide("a", min=5, max=9, hard=4)], [], ["spec.min[cpu]", "5", "hard"]),
+    "negative": ([quota("a", -1)], [], ["quotas/a", "spec.max[cpu]", "-1", "0 or more"]),
+    "bad-quantity": ([guide("a", min="1x")], [], ["team-a/a", "spec.min[cpu]", "1x", "expected"]),
     "bad-priority": ([guide("a", priority="high")], [], ["spec.priority", "high", "integer"]),
     "unknown-parent": ([quota("a", 1, parent="zz")], [], ["quotas/a", "parent", "zz"]),
     "cycle": ([quota("a", 1, parent="b"), quota("b", 1, parent="a")], [], ["parent", "below"]),
@@ -198,16 +209,25 @@ BAD = {
     "other-tree": ([quota("a", 1, tree_id="1"), quota("b", 1, tree_id="2", parent="a")], [],
                    ["quotas/b", "parent", "tree 2"]),
     "duplicate": ([quota("a", 1), quota("a", 2)], [], ["quotas/a", "metadata.name", "taken"]),
-    "unknown-kind": ([{"kind": "Pod"}], [], ["kind", "Pod", "ElasticQuota"]),
+    "unknown-kind": ([_bad(lambda d: d.update(apiVersion="v1", kind="Pod"))], [],
+                     ["quotas/a", "kind", "v1 Pod", "ElasticQuota"]),
+    "hard-negative": ([guide("a", hard=-1, max=1)], [], ["team-a/a", "spec.hard[cpu]", "-1"]),
+    "too-much": ([_bad(lambda d: d["spec"]["max"].update(memory="1e30"))], [],
+                 ["quotas/a", "spec.max[memory]", "64"]),
+    "big-priority": ([guide("a", priority=2**31)], [], ["spec.priority", "2147483648", "32 bits"]),
+    "bad-tree-id": ([quota("a", 1, tree_id="a b")], [], ["tree-id]", "'a b'", "a name of"]),
+    "bad-total": ([quota("a", 1, annotations={"total-resource": "{"}, tree_id="1", is_root="true")],
+                  [], ["bad.yaml: ElasticQuota quotas/a", "total-resource]", "JSON"]),
+    "line-break": ([_bad(lambda d: d["spec"]["max"].update({"a\nb": 1}))], [], ["'a\\nb'", "name"]),
     "unknown-group": ([_bad(lambda d: d.update(apiVersion="v1"))], [], ["apiVersion", "v1"]),
-    "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "None"]),
-    "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "mapping"]),
+    "no-name": ([_bad(lambda d: d.update(metadata={}))], [], ["metadata.name", "''"]),
+    "spec-list": ([_bad(lambda d: d.update(spec=[1]))], [], ["quotas/a", "spec", "an object"]),
     "too-many-resources": ([_bad(lambda d: d.update(spec={"max": MANY}))], [],
                            ["resource name", "64"]),
     "request-unknown": ([quota("a", 1)], ["zz:cpu=1"], ["--request", "zz", "of the manifests"]),
     "request-parent": ([quota("a", 1, is_parent="true")], ["a:cpu=1"], ["'a'", "children"]),
     "request-guide": ([guide("a", max=1)], ["koord-guide:cpu=1"], ["koord-guide", "children"]),
-    "request-quantity": ([quota("a", 1)], ["a:cpu=q"], ["--request a", "cpu", "'q'"]),
+    "request-quantity": ([quota("a", 1)], ["a:cpu=q"], ["--request a: resources[cpu]: got 'q'"]),
     "request-negative": ([quota("a", 1)], ["a:cpu=-1"], ["--request a", "cpu", "-1"]),
     "request-no-colon": ([quota("a", 1)], ["a"], ["--request", "'a'", "NAME:"]),
     "request-no-amount": ([quota("a", 1)], ["a:cpu"], ["--request a", "'cpu'", "cpu=500"]),
@@ -215,12 +235,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path, case: str) -> None:
+def test_bad_input_is_one_line_that_names_field_and_value(
+    runtime, tmp_path: Path, case: str
+) -> None:
     documents, requests, words = BAD[case]
     path = tmp_path / "bad.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     asked = [f"--request={text}" for text in requests]
-    status, out, err = koord(str(path), "--total", "cpu=10", *asked)
+    status, out, err = runtime(str(path), "--total", "cpu=10", *asked)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert [word for word in words if word not in err] == []
     if not requests and case != "request-guide":
@@ -229,15 +251,20 @@ def test_bad_input_is_one_line_that_names_field_and_value(koord, tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("a: [1", "bad.yaml:1"), ("- 3", "mapping"), ('{"kind": 1}', "kind"), ("\xff", "bad.yaml")],
+    [
+        ("a: [1", "bad.yaml: line 2"),
+        ("- 3", "mapping"),
+        ('{"kind": 1}', "kind"),
+        ("\xff", "bad.yaml"),
+    ],
 )
-def test_files_that_are_no_manifests(koord, tmp_path: Path, text: str, word: str) -> None:
+def test_files_that_are_no_manifests(runtime, tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(text.encode("latin-1"))
-    status, _, err = koord(str(path), "--total", "cpu=10")
+    status, _, err = runtime(str(path), "--total", "cpu=10")
     assert (status, err.count("\n")) == (2, 1)
     assert word in err
-    status, _, err = koord(str(tmp_path / "missing.yaml"), "--total", "cpu=10")
+    status, _, err = runtime(str(tmp_path / "missing.yaml"), "--total", "cpu=10")
     assert (status, err.count("\n")) == (2, 1)
 
 
@@ -273,9 +300,4 @@ manifests = st.fixed_dictionaries(
 @example("!!int ''")
 @example("[" * 5000)
 def test_fuzzed_manifests_are_read_or_refused_in_one_line(text: str) -> None:
-    refusal = ""
-    try:
-        rows = list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows())
-    except KoordError as error:
-        refusal = str(error)
-    assert len(refusal.splitlines()) == 1 if refusal else rows[0].name == ROOT
+    refusal(lambda: list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows()))

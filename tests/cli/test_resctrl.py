@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,29 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.base.errors import KoordError
-from koord.cli import main as cli
 from koord.cli.resctrl_config import enabled_classes
 from koord.kernels.resctrl import ClassPolicy, parse_schemata
+from tests.cli.conftest import Run
+from tests.outcomes import refusal
 
 RELEASE = Path(__file__).resolve().parents[1] / "data/releases/resource-qos-config.yaml"
 INTEL = ["--vendor", "intel", "--cbm-mask", "3ff", "--l3-ids", "0-1"]
 AMD = ["--vendor", "amd", "--cbm-mask", "ffff", "--l3-ids", "0-15"]
 
 
-def run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
-) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["koord", "resctrl", "plan", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    out, err = capsys.readouterr()
-    code = stopped.value.code
-    return (0 if code is None else int(code)), out, err
-
-
 @pytest.fixture
-def plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    return lambda *arguments: run(capsys, monkeypatch, *map(str, arguments))
+def plan(koord: Run) -> Run:
+    return partial(koord, "resctrl", "plan")
 
 
 def table(name: str, value: object, count: int) -> str:
@@ -85,6 +76,13 @@ def test_bare_json_with_defaults_and_keys_of_any_case(tmp_path: Path) -> None:
     ]
 
 
+def test_the_config_map_with_the_section_is_found_among_others(tmp_path: Path) -> None:
+    text = strategy(be={"enable": True})
+    maps = [{"kind": "ConfigMap", "data": data} for data in ({}, {"resource-qos-config": text})]
+    documents = "\n---\n".join(json.dumps(document) for document in [{"kind": "Service"}, *maps])
+    assert enabled_classes(config(tmp_path, documents)) == [ClassPolicy("BE", 0, 30, 100)]
+
+
 def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:
     text = strategy(be={"enable": True, "catRangeStartPercent": 11, "catRangeEndPercent": 15})
     status, out, err = plan(
@@ -116,7 +114,6 @@ def test_a_bad_option_is_one_line(plan, option: str, value: str, expected: str) 
 
 
 BE = "clusterStrategy.beClass.resctrlQOS"
-WHOLE = "a whole percentage from 0 to 100"
 
 
 @pytest.mark.parametrize(
@@ -124,15 +121,15 @@ WHOLE = "a whole percentage from 0 to 100"
     [
         (
             strategy(be={"enable": True, "mbaPercent": 101}),
-            f"{BE}.mbaPercent: got 101, expected {WHOLE}",
+            f"{BE}.mbaPercent: got 101, expected a number from 0 to 100",
         ),
         (
             strategy(be={"enable": True, "mbaPercent": "x"}),
-            f"{BE}.mbaPercent: got 'x', expected {WHOLE}",
+            f"{BE}.mbaPercent: got 'x', expected an integer",
         ),
         (
             strategy(be={"enable": True, "mbaPercent": True}),
-            f"{BE}.mbaPercent: got True, expected {WHOLE}",
+            f"{BE}.mbaPercent: got True, expected an integer",
         ),
         (strategy(be={"enable": 1}), f"{BE}.enable: got 1, expected true or false"),
         (
@@ -162,8 +159,4 @@ def test_a_bad_config_is_one_line(tmp_path: Path, text: str, expected: str) -> N
 def test_any_bytes_give_classes_or_one_line(tmp_path_factory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed"
     path.write_bytes(content)
-    try:
-        message = str(enabled_classes(str(path)))
-    except KoordError as error:
-        message = str(error)
-    assert "\n" not in message
+    refusal(enabled_classes, str(path))

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from koord.base.errors import KoordError
-from koord.cli.main import main
 from koord.cli.simulate import parse_load, parse_policies, parse_seeds
+from tests.cli.conftest import Run
 
 OPENB = Path(__file__).resolve().parents[2] / "examples" / "openb"
 NODES = OPENB / "openb_node_list_gpu_node.csv"
@@ -17,19 +17,16 @@ PODS = OPENB / "openb_pod_list_default.csv"
 ORDER = OPENB / "orders" / "default.42.txt.gz"
 
 
-def koord(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["koord", "simulate", "openb", *map(str, words)])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+@pytest.fixture
+def openb(koord: Run) -> Run:
+    return partial(koord, "simulate", "openb")
 
 
-def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:
+def test_json_is_the_published_experiment(openb) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "fgd", "--order", ORDER, "-o", "json"]
-    assert koord(monkeypatch, *words) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    status, out, _ = openb(*words)
+    assert status == 0
+    (run,) = json.loads(out)["runs"]
     assert list(run) == [
         "policy", "order", "pods_submitted", "pods_failed", "gpu_allocated_percent",
         "fragmented_percent", "fragmentation_ratio", "cpu_allocated_percent", "seconds",
@@ -40,31 +37,34 @@ def test_json_is_the_published_experiment(monkeypatch, capsys) -> None:
     assert run["gpu_allocated_percent"]["130"] == 95.29
 
 
-def test_text_has_a_row_a_policy_and_a_report(monkeypatch, capsys, tmp_path: Path) -> None:
+def test_text_has_a_row_a_policy_and_a_report(openb, tmp_path: Path) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "bestfit,packing", "--seeds", "1,2"]
-    assert koord(monkeypatch, *words, "--report", tmp_path) == 0
-    lines = capsys.readouterr().out.splitlines()
+    status, out, _ = openb(*words, "--report", tmp_path)
+    assert status == 0
+    lines = out.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["policy", "bestfit", "packing"]
     report = Path(lines[3].removeprefix("report: "))
     assert report.parent == tmp_path
     assert report.is_file()
 
 
-def test_several_orders_after_one_option(monkeypatch, capsys) -> None:
+def test_several_orders_after_one_option(openb) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "fit", "-o", "json", "--order"]
     orders = sorted((OPENB / "orders").glob("default.4[23]*"))
-    assert koord(monkeypatch, *words, *orders) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
+    status, out, _ = openb(*words, *orders)
+    assert status == 0
+    runs = json.loads(out)["runs"]
     assert [run["order"] for run in runs] == [path.name for path in orders]
 
 
-def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:
+def test_results_do_not_depend_on_threads(monkeypatch, openb) -> None:
     words = ["--nodes", NODES, "--pods", PODS, "--policy", "random,fgd", "--seeds", "7", "-o"]
     found = []
     for cores in (1, 4):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        assert koord(monkeypatch, *words, "json") == 0
-        runs = json.loads(capsys.readouterr().out)["runs"]
+        status, out, _ = openb(*words, "json")
+        assert status == 0
+        runs = json.loads(out)["runs"]
         found.append([{k: v for k, v in run.items() if k != "seconds"} for run in runs])
     assert found[0] == found[1]
 
@@ -82,12 +82,11 @@ def test_results_do_not_depend_on_threads(monkeypatch, capsys) -> None:
         (["--policy", "fit", "--seeds", "1", "--report", "/dev/null/x"], "--report: got"),
     ],
 )
-def test_bad_words_end_in_one_line(monkeypatch, capsys, words: list[object], message: str) -> None:
-    assert koord(monkeypatch, "--nodes", NODES, "--pods", PODS, *words) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.err.startswith("error: ")
+def test_bad_words_end_in_one_line(openb, words: list[object], message: str) -> None:
+    status, _, err = openb("--nodes", NODES, "--pods", PODS, *words)
+    assert (status, err.count("\n")) == (2, 1)
+    assert message in err
+    assert err.startswith("error: ")
 
 
 @pytest.mark.parametrize(

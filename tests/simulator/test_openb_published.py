@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from koord.simulator.openb.published import POLICIES
 from koord.simulator.openb.replay import Experiment
 from koord.simulator.openb.tables import Table
 from koord.simulator.openb.trace import read_nodes, read_pods
@@ -17,14 +18,6 @@ from koord.simulator.openb.workload import read_order, sample
 OPENB = Path(__file__).resolve().parents[2] / "examples" / "openb"
 NODES = OPENB / "openb_node_list_gpu_node.csv"
 ORDERS = sorted((OPENB / "orders").iterdir())
-POLICIES = {
-    "01-Random": "random",
-    "02-DotProd": "dotprod",
-    "03-GpuClustering": "clustering",
-    "04-GpuPacking": "packing",
-    "05-BestFit": "bestfit",
-    "06-FGD": "fgd",
-}
 TABLES = {"alloc": 0.0, "frag_amount": 0.0, "frag_ratio": 0.001}
 
 Key = tuple[str, str, int]

@@ -10,13 +10,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from koord.api.duration import Duration
+from koord.base.documents import MAX_DEPTH
 from koord.base.errors import Code, KoordError
 from koord.kernels.quantity import Quantity
 
 T = TypeVar("T")
 
-# Deeper than any real object, and shallow enough for every function that walks a document.
-MAX_DEPTH = 100
+_TYPES_IN_WORDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "an integer",
+    "object": "an object",
+    "str": "text",
+}
 
 # A step of a msgspec path: .name, [3] of a list, or [...] for some key of a map.
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\.\.\.|[0-9]+)\]")
@@ -87,7 +94,7 @@ def without_nulls(document: Any, object_name: str) -> Any:
     """The document without object members that are null, at every level.
 
     Raises:
-        KoordError: nested deeper than :data:`MAX_DEPTH`.
+        KoordError: nested deeper than :data:`koord.base.documents.MAX_DEPTH`.
     """
     return _without_nulls(document, object_name, MAX_DEPTH)
 
@@ -124,9 +131,7 @@ def _decode_hook(kind: type, value: Any) -> Any:
     if kind is Quantity:
         return Quantity.from_wire(value)
     if kind is Duration:
-        if isinstance(value, str):
-            return Duration.parse(value)
-        raise _wrong(value, "a duration such as 90s, 5m or 1h30m")
+        return Duration.from_wire(value)
     raise NotImplementedError(kind)
 
 
@@ -139,12 +144,6 @@ def _encode_hook(value: Any) -> Any:
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
-def _wrong(value: object, expected: str) -> ValueError:
-    error = ValueError(f"got {value!r}, expected {expected}")
-    error.koord_value, error.koord_expected = value, expected  # type: ignore[attr-defined]
-    return error
-
-
 def _named(
     error: msgspec.ValidationError, document: object, object_name: str, field: str
 ) -> KoordError:
@@ -152,11 +151,17 @@ def _named(
     path, value = _locate(
         document, where.rstrip("`"), getattr(error.__cause__, "koord_value", None)
     )
-    named = ".".join(part for part in (field, path) if part)
+    named = f"{field}{path}" if path.startswith("[") else f"{field}.{path}".strip(".")
     expected = getattr(error.__cause__, "koord_expected", None)
     if expected is None:
-        expected = text.partition(", got")[0].removeprefix("Expected ").replace("`", "").strip()
+        expected = _in_words(text.partition(", got")[0].removeprefix("Expected "))
     return KoordError(object_name, named, value, expected)
+
+
+def _in_words(expected: str) -> str:
+    """What msgspec expected; null is the same as absent, so that it is never what is missing."""
+    types = [name for name in expected.replace("`", "").strip().split(" | ") if name != "null"]
+    return " or ".join(_TYPES_IN_WORDS.get(name, name) for name in types)
 
 
 def _locate(document: Any, where: str, bad: object) -> tuple[str, object]:

@@ -9,10 +9,10 @@ from typing import Any
 
 def crds() -> list[dict[str, Any]]:
     """The CustomResourceDefinition documents, by file name."""
-    from koord.api.manifests import parse_yaml
+    from koord.base.documents import parse_documents
 
     found = [
         entry for entry in (files("koord.api") / "crds").iterdir() if entry.name.endswith(".yaml")
     ]
     found.sort(key=lambda entry: entry.name)
-    return [parse_yaml(entry.read_text("utf-8"), entry.name)[0] for entry in found]
+    return [parse_documents(entry.read_text("utf-8"), entry.name)[0] for entry in found]

@@ -47,6 +47,17 @@ class Duration:
         return cls(_nanoseconds(text), text)
 
     @classmethod
+    def from_wire(cls, value: object) -> Self:
+        """Reads a decoded JSON value.
+
+        Raises:
+            ValueError: as :meth:`parse`, and for anything but text.
+        """
+        if not isinstance(value, str):
+            raise _invalid(value)
+        return cls.parse(value)
+
+    @classmethod
     def of_seconds(cls, seconds: float) -> Self:
         """A duration of that many seconds, to the nearest nanosecond."""
         return cls(round(seconds * 1_000_000_000))
@@ -72,9 +83,9 @@ class Duration:
         return hash(self.nanoseconds)
 
 
-def _invalid(text: str) -> ValueError:
-    error = ValueError(f"duration: got {text!r}, expected {_EXPECTED}")
-    error.koord_value, error.koord_expected = text, _EXPECTED  # type: ignore[attr-defined]
+def _invalid(value: object) -> ValueError:
+    error = ValueError(f"duration: got {value!r}, expected {_EXPECTED}")
+    error.koord_value, error.koord_expected = value, _EXPECTED  # type: ignore[attr-defined]
     return error
 
 

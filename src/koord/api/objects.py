@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from koord.api import codec, guide
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind, kind_of, kind_of_type
+from koord.base.documents import parse_documents, read_text
 from koord.base.errors import Code, KoordError, nearest
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def decode_as(data: bytes | str | dict[str, Any], object_type: type[O], object_n
 
 
 def load_manifests(text: str, file_name: str = "manifest") -> list[Object]:
-    """All objects of a YAML or JSON text with one or more documents; ``List`` is unfolded.
+    """All objects of a YAML or JSON text with one or more documents; lists are unfolded.
 
     Raises:
         KoordError: no YAML, or a document that :func:`decode` refuses.
@@ -67,13 +68,7 @@ def read_manifests(path: Path) -> list[Object]:
     Raises:
         KoordError: the file cannot be read, or holds something else.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise KoordError.wrap(str(path), "", error) from None
-    except UnicodeDecodeError:
-        raise KoordError(str(path), "", "bytes that are no UTF-8", "UTF-8 text") from None
-    return load_manifests(text, str(path))
+    return load_manifests(read_text(path), str(path))
 
 
 def manifest_documents(text: str, file_name: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -82,17 +77,16 @@ def manifest_documents(text: str, file_name: str) -> Iterator[tuple[dict[str, An
     Raises:
         KoordError: no YAML, or a document that is no mapping.
     """
-    from koord.api.manifests import parse_yaml
-
-    for index, document in enumerate(parse_yaml(text, file_name)):
+    for index, document in enumerate(parse_documents(text, file_name)):
         object_name = f"{file_name} document {index + 1}"
         if not isinstance(document, dict):
             raise KoordError(object_name, "", document, "a mapping with apiVersion and kind")
-        if document.get("kind") == "List" and isinstance(document.get("items"), list):
-            for at, item in enumerate(document["items"]):
-                yield item, _title(item, f"{object_name} items[{at}]", file_name)
-        else:
+        items = _items(document)
+        if items is None:
             yield document, _title(document, object_name, file_name)
+        else:
+            for at, item in enumerate(items):
+                yield item, _title(item, f"{object_name} items[{at}]", file_name)
 
 
 def encode(value: Object) -> bytes:
@@ -140,9 +134,26 @@ def _decode_document(document: Any, kind: Kind, object_type: type[O], object_nam
     return codec.convert(guide.normalise(document, kind, object_name), object_type, object_name)
 
 
+def _items(document: dict[str, Any]) -> list[Any] | None:
+    """What a list of objects holds; None for every other object."""
+    name, items = str(document.get("kind")), document.get("items")
+    if name == "List":
+        items = items or []
+    if not name.endswith("List") or not isinstance(items, list):
+        return None
+    if name == "List":
+        return items
+    # Items of a typed list, as an API server answers, leave out what the list says.
+    common = {"apiVersion": document.get("apiVersion"), "kind": name.removesuffix("List")}
+    return [{**common, **item} if isinstance(item, dict) else item for item in items]
+
+
 def _title(document: object, fallback: str, file_name: str) -> str:
     metadata = document.get("metadata") if isinstance(document, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(document, dict) or not isinstance(name, str):
+    if not isinstance(document, dict) or not isinstance(metadata, dict):
         return fallback
-    return f"{file_name}: {document.get('kind')} {name}"
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not isinstance(name, str):
+        return fallback
+    where = f"{namespace}/" if namespace and isinstance(namespace, str) else ""
+    return f"{file_name}: {document.get('kind')} {where}{name}"

@@ -7,15 +7,16 @@ decoded by :mod:`koord.api`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from koord.base.documents import parse_documents, read_text
 from koord.base.errors import KoordError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -30,20 +31,10 @@ def load(kinds: Mapping[tuple[str, str], type[T]], path: Path) -> T:
     Raises:
         KoordError: unreadable, not YAML, of an unknown kind, or with a wrong field.
     """
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise KoordError.wrap(str(path), "", error) from None
-    except UnicodeDecodeError:
-        raise KoordError(str(path), "", "bytes that are no UTF-8", "UTF-8 text") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "a syntax error"
-        raise KoordError(str(path), line, problem, "YAML or JSON") from None
-    return decode(kinds, document, str(path))
+    documents = parse_documents(read_text(path), str(path))
+    if len(documents) > 1:
+        raise KoordError(str(path), "", f"{len(documents)} documents", "one document")
+    return decode(kinds, documents[0] if documents else None, str(path))
 
 
 def decode(kinds: Mapping[tuple[str, str], type[T]], document: object, object_name: str) -> T:

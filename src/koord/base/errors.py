@@ -52,7 +52,15 @@ class KoordError(Exception):
 
     def _line(self) -> str:
         where = ": ".join(part for part in (self.object_name, self.field) if part)
-        return f"{where}: got {shown(self.value)}, expected {self.expected}"
+        line = f"{where}: got {shown(self.value)}, expected {self.expected}"
+        # Names of objects and keys of maps are input too.
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+    def within(self, source: str) -> KoordError:
+        """The same failure of an object in a file, as in ``q.yaml: ElasticQuota default/a``."""
+        return KoordError(
+            f"{source}: {self.object_name}", self.field, self.value, self.expected, self.code
+        )
 
     @classmethod
     def wrap(cls, object_name: str, field: str, error: Exception) -> Self:

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from koord.api import ResourceList, codec
+from koord.base.documents import decode_text, read_text
 from koord.base.errors import KoordError
 from koord.cli.output import Format, OutputOption, print_json, print_table
 from koord.kernels.quota_report import quantity_text
-from koord.simulator.quota_manifests import MOST, QuotaObject, parse_amounts, read_manifests
+from koord.simulator.quota_manifests import MOST, QuotaObject, integer_amounts, read_manifests
 from koord.simulator.quotas import GroupRow, QuotaPlan
 
 app = typer.Typer()
@@ -68,12 +70,11 @@ def runtime(
 def _read_all(manifests: list[str]) -> list[QuotaObject]:
     objects: list[QuotaObject] = []
     for source in manifests:
-        try:
-            data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-            text = data.decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise KoordError.wrap(source, "", error) from None
-        objects += read_manifests("standard input" if source == "-" else source, text)
+        if source == "-":
+            name = "standard input"
+            objects += read_manifests(name, decode_text(sys.stdin.buffer.read(), name))
+        else:
+            objects += read_manifests(source, read_text(Path(source)))
     return objects
 
 
@@ -93,7 +94,8 @@ def _resources(label: str, text: str) -> dict[str, int]:
         if not resource or not quantity or resource in pairs:
             raise KoordError(label, "", text, "each resource once, as in cpu=500,memory=500Gi")
         pairs[resource] = quantity.strip()
-    return parse_amounts(label, "resources", pairs)
+    quantities = codec.convert(pairs, ResourceList, label, "resources")
+    return integer_amounts(label, "resources", quantities)
 
 
 def _identity(row: GroupRow) -> dict[str, Any]:

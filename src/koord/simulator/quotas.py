@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from koord.api.protocol import keys
+from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import Code, KoordError
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest, GroupSpec
-from koord.simulator.quota_manifests import GUIDE_PARENT, MOST, QuotaObject
+from koord.simulator.quota_manifests import MOST, QuotaObject
 
 _BUILTIN = (ROOT, SYSTEM, DEFAULT)
 
@@ -103,8 +105,8 @@ class QuotaPlan:
 
     def _add_guide_parent(self) -> None:
         """The parent of the guide's quotas owns what they own and may take everything."""
-        guides = [o.spec for o in self._objects.values() if o.spec.parent == GUIDE_PARENT]
-        if not guides or GUIDE_PARENT in self._objects:
+        guides = [o.spec for o in self._objects.values() if o.spec.parent == GROUPS_PARENT]
+        if not guides or GROUPS_PARENT in self._objects:
             return
         tree = self._forest.tree()
         least: Counter[str] = Counter()
@@ -116,8 +118,8 @@ class QuotaPlan:
         limits = {key: min(amount, MOST) for key, amount in most.items()}
         limits |= {key: max(amount, 0) for key, amount in tree.total.items()}
         owned = {key: min(amount, MOST) for key, amount in least.items()}
-        with _named(GUIDE_PARENT):
-            tree.add(GUIDE_PARENT, GroupSpec(min=owned, max=limits, is_parent=True))
+        with _named(GROUPS_PARENT):
+            tree.add(GROUPS_PARENT, GroupSpec(min=owned, max=limits, is_parent=True))
 
     def _find(self, label: str, name: str) -> QuotaObject:
         found = [
@@ -132,7 +134,7 @@ class QuotaPlan:
         if found:
             choices = ", ".join(sorted(item.group for item in found))
             raise KoordError(label, "name", name, f"one of {choices}")
-        if name in (GUIDE_PARENT, ROOT):
+        if name in (GROUPS_PARENT, ROOT):
             raise KoordError(label, "name", name, "a group without children")
         raise KoordError(label, "name", name, "a group of the manifests", Code.NOT_FOUND)
 
@@ -153,7 +155,7 @@ def _by_group(objects: Iterable[QuotaObject]) -> dict[str, QuotaObject]:
         if first is not item:
             raise KoordError(item.label, "metadata.name", item.name,
                              f"a name that is not taken (by {first.label})")  # fmt: skip
-        if item.group == GUIDE_PARENT:
+        if item.group == GROUPS_PARENT:
             raise KoordError(item.label, "metadata.name", item.name, "a name that is not reserved")
     return by_group
 
@@ -164,9 +166,9 @@ def _with_trees(objects: dict[str, QuotaObject]) -> dict[str, QuotaObject]:
 
 
 def _tree_of(item: QuotaObject, objects: dict[str, QuotaObject]) -> str:
-    field = "metadata.labels.quota.scheduling.koordinator.sh/parent"
+    field = f"labels[{keys.QUOTA_PARENT}]"
     tree, above, seen = item.tree, item, {item.group}
-    while item.group not in _BUILTIN and above.spec.parent not in (ROOT, GUIDE_PARENT):
+    while item.group not in _BUILTIN and above.spec.parent not in (ROOT, GROUPS_PARENT):
         parent = above.spec.parent
         if parent in seen:
             raise KoordError(item.label, field, item.spec.parent, "a group that is not below it")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from koord.api.protocol.priority import PriorityClass
 from koord.kernels.quantity import Format, Quantity, Rounding
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.meta import ResourceList
+
+T = TypeVar("T")
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -88,8 +90,8 @@ def integer_milli(quantity: Quantity) -> Quantity:
     return Quantity.from_value(quantity.milli(Rounding.UP))
 
 
-def with_current_names(amounts: ResourceList) -> ResourceList:
-    """A list with old resource names replaced; a new name that is present is never overwritten.
+def with_current_names(amounts: Mapping[str, T]) -> dict[str, T]:
+    """Amounts with old resource names replaced; a new name that is present is never overwritten.
 
     The old name goes away where it was mapped and stays where it could not be.
     """

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koord.base.documents import read_text
 from koord.base.errors import KoordError
 from koord.simulator.openb.tables import BINS
 
@@ -65,14 +67,11 @@ def read_published(pods: Path) -> Published | None:
 def _read(path: Path, workload: str) -> dict[str, Curves]:
     by_policy: dict[str, list[list[float]]] = {}
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, strict=True):
-                policy = POLICIES.get(row["sc_policy"])
-                if policy and row["workload"] == workload and row["tune"] == TUNED_TO:
-                    cells = [float(row[str(cell)] or "nan") for cell in range(BINS)]
-                    by_policy.setdefault(policy, []).append(cells)
-    except OSError as error:
-        raise KoordError.wrap(str(path), "", error) from error
+        for row in csv.DictReader(StringIO(read_text(path), newline=""), strict=True):
+            policy = POLICIES.get(row["sc_policy"])
+            if policy and row["workload"] == workload and row["tune"] == TUNED_TO:
+                cells = [float(row[str(cell)] or "nan") for cell in range(BINS)]
+                by_policy.setdefault(policy, []).append(cells)
     except (csv.Error, KeyError, TypeError, ValueError) as error:
         raise KoordError(str(path), "", str(error), "a published table") from error
     return {policy: np.array(rows) for policy, rows in by_policy.items()}

@@ -6,8 +6,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
+from koord.base.documents import read_text
 from koord.base.errors import Code, KoordError
 from koord.kernels.devices import PodShape
 from koord.kernels.placement import GPU_MILLI
@@ -118,14 +120,8 @@ def _shape(row: _Row) -> PodShape:
 
 
 def _rows(path: Path, required: list[str]) -> Iterator[_Row]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            yield from _checked(path, reader, required)
-    except UnicodeDecodeError as error:
-        raise KoordError(str(path), "", error.object[error.start : error.end], "UTF-8") from error
-    except OSError as error:
-        raise KoordError.wrap(str(path), "", error) from error
+    lines = StringIO(read_text(path), newline="")
+    yield from _checked(path, csv.DictReader(lines, strict=True), required)
 
 
 def _checked(path: Path, reader: csv.DictReader[str], required: list[str]) -> Iterator[_Row]:
