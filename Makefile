@@ -14,9 +14,9 @@ BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setupto
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "error: $(PYTHON) is older than 3.11; set PYTHON=" >&2; exit 2; }
+	  { echo "error: $(PYTHON) is missing or older than 3.11; set PYTHON=" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "error: python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	  { rm -f $@; echo "error: python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	$(PIP) install --upgrade pip
 
 $(VENV)/.build-needs: $(BIN)/python Makefile

@@ -6,6 +6,9 @@ namespace koord::placement {
 Replay::Replay(NodeTable& table, Placer& placer,
                std::shared_ptr<const devices::FragmentationMeasure> measure)
     : table_(table), placer_(placer), measure_(std::move(measure)) {
+  if (&placer_.table() != &table_) {
+    throw Exception(invalid("placer", "one of another table", "one of the replay's table"));
+  }
   for (const std::string& model : table_.model_names()) {
     accepted_.push_back(measure_->accepted(model));
   }
@@ -22,7 +25,19 @@ devices::FragmentSums Replay::node_sums(Row row) const {
                         accepted_[table_.model(row)]);
 }
 
+void Replay::check(std::span<const ShapeId> arrivals) const {
+  if (table_.rows() != nodes_.size()) {
+    throw Exception(invalid("table", std::to_string(table_.rows()) + " nodes",
+                            "the " + std::to_string(nodes_.size()) + " of the replay's start"));
+  }
+  for (const ShapeId shape : arrivals) {
+    if (shape < table_.shapes()) continue;
+    throw Exception(not_found("shape", std::to_string(shape), "a shape of the table"));
+  }
+}
+
 void Replay::run(std::span<const ShapeId> arrivals) {
+  check(arrivals);
   for (const ShapeId shape : arrivals) {
     arrived_milli_ += table_.shape(shape).gpu_total();
     const auto placed = placer_.place(shape);

@@ -194,3 +194,18 @@ TEST("placement/a replay records failed arrivals too") {
   CHECK(rows.arrived_milli == (std::vector<std::int64_t>{2000, 4000}));
   CHECK_EQ(rows.fragment_percent[1], 0.0);
 }
+
+TEST("placement/a replay refuses unknown shapes, other nodes and strangers") {
+  NodeTable table = cluster(1);
+  NodeTable other = cluster(1);
+  Placer fit = placer(table, "fit");
+  Placer stranger = placer(other, "fit");
+  CHECK_THROWS(Replay(table, stranger, measure()), Exception);
+  Replay replay(table, fit, measure());
+  const std::vector<ShapeId> unknown{7};
+  CHECK_THROWS(replay.run(unknown), Exception);
+  const std::vector<ShapeId> known{table.intern({.request = {1000}})};
+  table.add_node({.name = "new", .capacity = {1000}, .model = "T4"});
+  CHECK_THROWS(replay.run(known), Exception);
+  CHECK(replay.finish().node.empty());
+}

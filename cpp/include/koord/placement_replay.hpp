@@ -28,16 +28,19 @@ struct ReplayRows {
 class KOORD_API Replay {
  public:
   /// Table and placer must outlive the replay, and nothing else may change the table meanwhile.
+  /// Throws Exception when the placer is not one of this table.
   Replay(NodeTable& table, Placer& placer,
          std::shared_ptr<const devices::FragmentationMeasure> measure);
 
-  /// Places the pods in order and appends one row each.
+  /// Places the pods in order and appends one row each. Throws Exception, and places none, when a
+  /// shape is unknown or the table has other nodes than at the start.
   void run(std::span<const ShapeId> arrivals);
   /// Hands the rows over and ends the replay.
   [[nodiscard]] ReplayRows finish() noexcept { return std::move(rows_); }
 
  private:
   [[nodiscard]] devices::FragmentSums node_sums(Row row) const;
+  void check(std::span<const ShapeId> arrivals) const;
   void record(std::int32_t node);
 
   NodeTable& table_;

@@ -27,17 +27,23 @@ constexpr Kernel kKernels[] = {
     {"resctrl", "resctrl masks, schemata and group plans", koord::python::register_resctrl},
 };
 
+// Paths may hold bytes that are no UTF-8; Python writes them as surrogates.
+py::object text(const std::string& bytes) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
 // ValueError, KeyError or OSError with the one-line message. The parts travel along as the
 // attributes koord_field, koord_value and koord_expected, so that a caller can name its own file.
 void raise_python(const koord::Error& error) {
   const char* types[] = {"ValueError", "ValueError", "KeyError", "OSError"};
   py::object type = py::module_::import("builtins").attr(types[static_cast<int>(error.code)]);
   py::object instance = error.code == koord::Errc::kSystem
-                            ? type(error.sys_errno, error.expected, error.value)
-                            : type(error.message());
-  instance.attr("koord_field") = error.field;
-  instance.attr("koord_value") = error.value;
-  instance.attr("koord_expected") = error.expected;
+                            ? type(error.sys_errno, text(error.expected), text(error.value))
+                            : type(text(error.message()));
+  instance.attr("koord_field") = text(error.field);
+  instance.attr("koord_value") = text(error.value);
+  instance.attr("koord_expected") = text(error.expected);
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
@@ -50,6 +56,9 @@ PYBIND11_MODULE(core, m) {
       if (pending) std::rethrow_exception(pending);
     } catch (const koord::Exception& exception) {
       raise_python(exception.error());
+    } catch (const py::cast_error&) {
+      // An element of a list or mapping; pybind11 would say RuntimeError, over several lines.
+      PyErr_SetString(PyExc_TypeError, "got an element of a type that is not taken here");
     }
   });
   for (const auto& kernel : kKernels) {

@@ -28,6 +28,9 @@ std::int64_t amount_of(std::string_view resource, py::handle value) {
 Amounts amounts_of(ResourceNames& names, const py::dict& amounts) {
   Amounts result;
   for (const auto& [key, value] : amounts) {
+    if (!py::isinstance<py::str>(key)) {
+      throw Exception(invalid("resource", std::string(py::repr(key)), "a name"));
+    }
     const auto name = key.cast<std::string>();
     result.set(names.intern(name), amount_of(name, value));
   }

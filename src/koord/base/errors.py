@@ -52,9 +52,7 @@ class KoordError(Exception):
 
     def _line(self) -> str:
         where = ": ".join(part for part in (self.object_name, self.field) if part)
-        line = f"{where}: got {shown(self.value)}, expected {self.expected}"
-        # Names of objects and keys of maps are input too.
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+        return one_line(f"{where}: got {shown(self.value)}, expected {self.expected}")
 
     def within(self, source: str) -> KoordError:
         """The same failure of an object in a file, as in ``q.yaml: ElasticQuota default/a``."""
@@ -71,7 +69,9 @@ class KoordError(Exception):
         """
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            path = Path(error.filename or object_name)
+            name = object_name if error.filename is None else error.filename
+            # A path stays whole in the message; an empty name is none.
+            path = Path(name) if name else ""
             readable = f"something readable ({reason})"
             return cls(object_name, field, path, readable, Code.UNREADABLE)
         code = Code.NOT_FOUND if isinstance(error, KeyError) else Code.INVALID
@@ -94,6 +94,13 @@ class MissingExtraError(KoordError):
             f"package {package}", "", "no such package", f"it from pip install 'koord[{extra}]'",
             Code.MISSING_EXTRA,
         )  # fmt: skip
+
+
+def one_line(text: str) -> str:
+    """The text with every character that does not print, line ends first of all, escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shown(value: object) -> str:

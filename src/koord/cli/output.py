@@ -17,6 +17,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
+
+from koord.base.errors import KoordError
+
+# Longer than any table, so that rich neither folds nor cuts.
+LONGEST_LINE = 100_000
 
 
 class Format(StrEnum):
@@ -26,16 +32,45 @@ class Format(StrEnum):
     JSON = "json"
 
 
+def read_format(text: str) -> Format:
+    """The form of that name."""
+    if text in list(Format):
+        return Format(text)
+    raise KoordError("--output", "", text, "text or json")
+
+
 OutputOption = Annotated[
-    Format, typer.Option("--output", "-o", help="text for people, json for scripts")
+    Format,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORM",
+        parser=read_format,
+        help="text for people, json for scripts",
+    ),
 ]
 
 
+def whole_number(option: str, least: int, most: int) -> Callable[[str | int], int]:
+    """A reader of an option's value, and of its default: a number between the bounds."""
+
+    def read(value: str | int) -> int:
+        text = str(value)
+        # The length first: Python refuses to convert thousands of digits.
+        if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+            return int(text)
+        raise KoordError(option, "", text, f"a whole number from {least} to {most}")
+
+    return read
+
+
 def stdout() -> Console:
-    """A console on standard output; without colour and folding when it is not a terminal."""
-    console = Console(file=sys.stdout, highlight=False)
-    # A table that is piped keeps its columns: a script sees every word on its own line.
-    return console if console.is_terminal else Console(file=sys.stdout, highlight=False, width=200)
+    """A console on standard output; without colour when it is not a terminal.
+
+    Lines are as long as they need to be, in a narrow terminal too: a cell that is cut is lost, and
+    a script sees every word on its own line.
+    """
+    return Console(file=sys.stdout, highlight=False, width=LONGEST_LINE)
 
 
 def print_json(value: object) -> None:
@@ -51,8 +86,9 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
         numeric = all(_is_number(row[index]) for row in rows) and bool(rows)
         table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
-    stdout().print(table)
+        # As Text, since a name in brackets would be taken for markup.
+        table.add_row(*map(Text, row))
+    stdout().print(table, soft_wrap=True)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from koord.base.errors import KoordError
-from koord.cli.output import Format, OutputOption, print_json
+from koord.cli.output import Format, OutputOption, print_json, whole_number
 from koord.cli.resctrl_config import enabled_classes
 from koord.kernels import resctrl
 
@@ -34,10 +34,20 @@ def plan(
         str, typer.Option(help="slo-controller-config ConfigMap, or its resource-qos-config JSON")
     ],
     min_cbm_bits: Annotated[
-        int, typer.Option(min=1, max=32, help="info/L3/min_cbm_bits of the machine")
+        int,
+        typer.Option(
+            metavar="N",
+            parser=whole_number("--min-cbm-bits", 1, 32),
+            help="info/L3/min_cbm_bits of the machine",
+        ),
     ] = 1,
     amd_full_scale: Annotated[
-        int, typer.Option(min=1, max=2048, help="AMD: the whole bandwidth in eighths of a GB/s")
+        int,
+        typer.Option(
+            metavar="N",
+            parser=whole_number("--amd-full-scale", 1, 2048),
+            help="AMD: the whole bandwidth in eighths of a GB/s",
+        ),
     ] = resctrl.AMD_FULL_SCALE,
     output: OutputOption = Format.TEXT,
 ) -> None:

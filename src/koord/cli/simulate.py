@@ -75,7 +75,10 @@ def openb(
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Replay the openb GPU trace: pods arrive one by one, each is placed or dropped for good."""
+    """Replay the openb GPU trace: pods arrive one by one, each is placed or dropped for good.
+
+    Example: koord simulate openb --nodes nodes.csv --pods pods.csv --policy fgd,koord --seeds 42-51
+    """
     from koord.simulator.openb.published import read_published
     from koord.simulator.openb.replay import Experiment
     from koord.simulator.openb.trace import read_nodes, read_pods
@@ -87,7 +90,9 @@ def openb(
     if orders and (seeds is not None or not order):
         expected = "--order FILE... or --seeds LIST, not both"
         raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
-    numbers = [] if orders else parse_seeds(seeds or "42-51")
+    numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
+    if report is not None:
+        _prepare_report(report)
     experiment = Experiment.of(read_nodes(nodes), read_pods(pods))
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
         sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
@@ -193,6 +198,17 @@ def _summary(policy: str, runs: Sequence[RunResult], published: Published | None
 def _mean(values: Sequence[float | None], digits: int = 2) -> str:
     found = [value for value in values if value is not None and not math.isnan(value)]
     return f"{sum(found) / len(found):.{digits}f}" if found else "-"
+
+
+def _prepare_report(directory: Path) -> None:
+    """What would keep the report from being written is said before the runs, not after them."""
+    from koord.simulator.openb.plots import require_matplotlib
+
+    require_matplotlib()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KoordError.wrap("--report", "", error) from error
 
 
 def _write_report(runs: Sequence[RunResult], directory: Path, published: Published | None) -> Path:

@@ -148,7 +148,9 @@ class Histogram:
 
 def _invalid(field: str, value: object, expected: str) -> ValueError:
     # The attributes are those that the native kernels attach.
-    error = ValueError(f"{field}: got {ascii(value)[:80]}, expected {expected}")
+    # An array's own text may have several lines.
+    shown = " ".join(ascii(value).split())[:80]
+    error = ValueError(f"{field}: got {shown}, expected {expected}")
     vars(error).update(koord_field=field, koord_value=value, koord_expected=expected)
     return error
 

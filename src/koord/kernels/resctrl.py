@@ -156,7 +156,7 @@ def read_info(root: str | os.PathLike[str]) -> Info:
         OSError: there is no L3 control.
         ValueError: a file does not hold what the kernel writes.
     """
-    limits, has_bandwidth, delay_linear, l3_ids = _native.read_info(os.fspath(root))
+    limits, has_bandwidth, delay_linear, l3_ids = _native.read_info(os.fsencode(root))
     return Info(Limits(*limits), has_bandwidth, delay_linear, l3_ids)
 
 

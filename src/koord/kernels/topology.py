@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from os import PathLike, fspath
+from os import PathLike, fsencode
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ class Topology:
             ValueError: ``root`` has no ``sys/devices/system/cpu``, or a file makes no sense; the
                 message names it.
         """
-        return cls(_native.Topology.from_sysfs(fspath(root)))
+        return cls(_native.Topology.from_sysfs(fsencode(root)))
 
     @classmethod
     def from_cpus(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,11 +147,16 @@ def _label_models(axes: Any, borders: dict[str, tuple[int, int]]) -> None:
     axes.set_xlabel(f"{total} nodes by GPU model, the fullest first")
 
 
+def require_matplotlib() -> None:
+    """MissingExtraError where matplotlib is not installed; does not load it."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("matplotlib", "sim")
+
+
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ModuleNotFoundError:
-        raise MissingExtraError("matplotlib", "sim") from None
+    require_matplotlib()
+    import matplotlib as mpl
+
     mpl.use("svg")
     from matplotlib import pyplot
 

@@ -16,8 +16,8 @@ from koord.kernels.placement import GPU_MILLI
 from koord.simulator.openb.trace import TraceNode, TracePod
 
 # Ten seeds are a small sample: means over two sets of them differ by up to half a point. This name
-# was picked among 209 so that seeds 42 to 51, which people compare first, come out within 0.2 points
-# of the published ten. That proves nothing; the order files and other seeds do, see
+# was picked among 209 so that seeds 42 to 51, which people compare first, come out within 0.2
+# points of the published ten. That proves nothing; the order files and other seeds do, see
 # docs/differences.md.
 STREAM = "openb-208"
 

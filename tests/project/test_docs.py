@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation shows runs, comes out as it says, and links to what exists."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from koord import api
+from koord.cli.main import main
+from tests.api.samples import DATA, make_node, make_pod
+from tests.kernels.cgroup_tree import put
+from tests.kernels.sysfs_builder import Thread, write_sysfs
+from tests.kernels.test_resctrl import tree as write_resctrl
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INCLUDE = re.compile(r'^#include ["<](koord/[\w.]+)[">]\n', re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [text for tongue, text in found if tongue == language]
+
+
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, language)]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def given(page: str) -> dict[str, Any]:
+    """The names that a page takes as known from its sentences."""
+    config = SimpleNamespace(data={})
+    return {
+        "docs/api.md": {
+            "watch_event_bytes": api.encode(make_pod()),
+            "request_body": b'{"apiVersion": "v1", "kind": "Pod"}',
+            "stored_bytes": b'{"apiVersion": "scheduling.koordinator.sh/v1alpha1",'
+            b' "kind": "Reservation"}',
+            "config_map": config,
+            "previous": None,
+            "node": make_node(),
+        },
+        "docs/kernels/cgroup.md": {"directories": ["kubepods.slice"]},
+        "docs/kernels/series.md": {"usage": np.linspace(0, 1, 500)},
+    }.get(page, {})
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[[str], str]:
+    """Puts a small machine in the place of the one that a snippet reads."""
+    write_sysfs(tmp_path / "root", [Thread(cpu, core=cpu // 2) for cpu in range(8)])
+    ten_ways = {"info/L3/cbm_mask": "3ff\n", "schemata": "MB:0=100;1=100\nL3:0=3ff;1=3ff\n"}
+    write_resctrl(tmp_path / "resctrl", **ten_ways)
+    for pod in ("", "kubepods-podU.slice/C"):
+        put(tmp_path / "cgroup", 2, f"kubepods.slice/{pod}")
+    (tmp_path / "manifests.yaml").write_bytes((DATA / "guide/nodeslo.yaml").read_bytes())
+    places = {
+        '"/"': "root",
+        '"/sys/fs/resctrl"': "resctrl",
+        '"/sys/fs/cgroup"': "cgroup",
+        '"manifests.yaml"': "manifests.yaml",
+    }
+
+    def moved(snippet: str) -> str:
+        for there, here in places.items():
+            snippet = snippet.replace(there, repr(str(tmp_path / here)))
+        return snippet
+
+    return moved
+
+
+def run(snippet: str, names: dict[str, Any]) -> list[tuple[object, str]]:
+    """Runs a snippet; gives the values of its bare expressions with the comments behind them."""
+    lines = snippet.splitlines()
+    shown: list[tuple[object, str]] = []
+    for statement in ast.parse(snippet).body:
+        if not isinstance(statement, ast.Expr):
+            exec(compile(ast.Module([statement], []), "snippet", "exec"), names)
+            continue
+        value = eval(compile(ast.Expression(statement.value), "snippet", "eval"), names)
+        last = lines[(statement.end_lineno or 0) - 1]
+        shown.append((value, last[statement.end_col_offset or 0 :].partition("# ")[2]))
+    return shown
+
+
+def promised(comment: str) -> list[object]:
+    """What a comment such as ``2: rounded up`` can be read to promise; empty for plain words."""
+    values = []
+    for end in (match.start() for match in re.finditer(r"[,:;]|\s|$", comment)):
+        try:
+            values.append(ast.literal_eval(comment[:end]))
+        except (SyntaxError, ValueError):
+            continue
+    return values
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+def test_python_snippets_run_and_give_what_they_say(
+    page: Path, machine: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = given(name_of(page))
+    for snippet in blocks(page, "python"):
+        for value, comment in run(machine(snippet), names):
+            values = promised(comment)
+            assert not values or value is None or value in values, comment
+
+
+def commands() -> list[tuple[str, str]]:
+    return [
+        (name_of(page), line)
+        for page in pages_with("sh")
+        for block in blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("koord ")
+    ]
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_commands_run(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "quotas.yaml": DATA / "guide/elasticquotas.yaml",
+        "slo-controller-config.yaml": DATA / "releases/resource-qos-config.yaml",
+    }
+    # One seed shows what ten would.
+    words = {"42-51": "42", "team-a:cpu=90": "team-a-quota:cpu=90"}
+    shown = [str(files.get(word, words.get(word, word))) for word in shlex.split(command)]
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", shown)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, capsys.readouterr().err) == (0, ""), page
+
+
+def test_cpp_snippets_compile(tmp_path: Path) -> None:
+    """All in one file, each in a function of its own; a page's sentences imply its header."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    implied = {
+        "cpuset": "const auto use = [](int) {};",
+        "devices": "std::vector<koord::devices::Device> devices;"
+        "std::vector<std::int64_t> amounts{100, 0};",
+        "cgroup": "std::vector<std::string> directories;",
+        "placement": "using namespace koord::placement;",
+    }
+    headers, bodies = {"koord/devices.hpp", "koord/placement_policy.hpp", "koord/quota.hpp"}, []
+    for page in pages_with("cpp"):
+        for number, snippet in enumerate(blocks(page, "cpp")):
+            headers |= set(INCLUDE.findall(snippet))
+            code = f'{implied.get(page.stem, "")}\n#line 1 "{page.name}"\n' + INCLUDE.sub(
+                "", snippet
+            )
+            bodies.append(f"void {page.stem}_{number}() {{{code}}}\n")
+    source = tmp_path / "snippets.cpp"
+    source.write_text("".join(f"#include <{name}>\n" for name in sorted(headers)) + "".join(bodies))
+    command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{ROOT / 'cpp/include'}", source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
