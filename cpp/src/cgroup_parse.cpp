@@ -66,7 +66,10 @@ namespace {
 Result<std::int64_t> cpu_max_field(std::string_view text, std::size_t index) {
   const auto fields = text::fields(text);
   if (fields.size() != 2) return invalid("cpu.max", text, "a quota and a period");
-  return parse_int64(index == 0 ? "cpu.max quota" : "cpu.max period", fields[index]);
+  if (index == 0) return parse_int64("cpu.max quota", fields[0]);
+  const auto period = text::integer<std::int64_t>(fields[1]);  // never max
+  if (!period) return invalid("cpu.max period", fields[1], "an int64");
+  return *period;
 }
 
 Result<PressureLine> parse_pressure_line(std::string_view line) {
@@ -87,7 +90,7 @@ Result<PressureLine> parse_pressure_line(std::string_view line) {
   const auto total = text::take_field(rest);
   const auto value =
       text::integer<std::int64_t>(total.substr(std::min<std::size_t>(6, total.size())));
-  const bool ok = total.starts_with("total=") && value && text::trim(rest).empty();
+  const bool ok = total.starts_with("total=") && value && *value >= 0 && text::trim(rest).empty();
   if (!ok) return invalid("pressure", line, kForm);
   parsed.total_us = *value;
   return parsed;

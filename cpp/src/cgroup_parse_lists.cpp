@@ -28,7 +28,7 @@ Result<std::vector<std::int32_t>> parse_ids(std::string_view text) {
     const auto line = text::trim(text::take_until(text, '\n'));
     if (line.empty()) continue;
     const auto id = text::integer<std::int32_t>(line);
-    if (!id) return invalid("tasks", line, "one id a line");
+    if (!id || *id < 0) return invalid("tasks", line, "one id a line");
     ids.push_back(*id);
   }
   return ids;

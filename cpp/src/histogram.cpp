@@ -172,12 +172,12 @@ HistogramCheckpoint DecayingHistogram::save() const {
 }
 
 void DecayingHistogram::load(const HistogramCheckpoint& checkpoint) {
-  require_weight("TotalWeight", checkpoint.total_weight);
+  require_weight("totalWeight", checkpoint.total_weight);
   require_time(checkpoint.reference_ms);
   double sum = 0;
   for (const auto& [bucket, weight] : checkpoint.weights) {
     if (bucket < 0 || bucket >= static_cast<std::int64_t>(weights_.size())) {
-      reject("BucketWeights", std::to_string(bucket),
+      reject("bucketWeights", std::to_string(bucket),
              "a bucket below " + std::to_string(weights_.size()));
     }
     sum += weight;

@@ -44,7 +44,8 @@ std::int64_t QuotaTree::State::limited_request(const Group& group, ResourceId re
 
 Sum QuotaTree::State::allocated(const Group& group, ResourceId resource) const {
   const Account& account = peek(group, resource);
-  return group.spec.is_parent ? account.children_guarantee : account.subtree[index(Charge::kUsed)];
+  const bool counts = group.spec.max.has(resource);
+  return account.children_guarantee + (counts ? account.self[index(Charge::kUsed)] : Sum{0});
 }
 
 Row QuotaTree::State::row(GroupId id, ResourceId resource) const {
@@ -74,7 +75,6 @@ void QuotaTree::State::settle_request(GroupId id, ResourceId resource) {
 
 void QuotaTree::State::settle_guarantee(GroupId id, ResourceId resource) {
   if (!options.guarantee_usage) return;
-  // Goes on where nothing changed: above may be a group that counts use, not guarantees.
   for (; id != kNoGroup && !groups[id].builtin; id = groups[id].parent) {
     Account& own = account(id, resource);
     const std::int64_t floor = groups[id].spec.min.get(resource);
@@ -82,7 +82,7 @@ void QuotaTree::State::settle_guarantee(GroupId id, ResourceId resource) {
     const Sum delta = Sum{guaranteed} - own.guaranteed;
     const GroupId parent = groups[id].parent;
     own.guaranteed = guaranteed;
-    if (delta == 0 || parent == kNoGroup) continue;
+    if (delta == 0 || parent == kNoGroup) return;
     Level& level = groups[parent].children;
     level.column(resource).set(groups[id].slot, row(id, resource), level.roster());
     account(parent, resource).children_guarantee += delta;

@@ -107,7 +107,7 @@ def test_memory_limits(text: str, limit: int) -> None:
 def test_cpu_max() -> None:
     assert parse.parse_cpu_max("max 100000\n") == (-1, 100000)
     assert parse.parse_cpu_max("200000 50000") == (200000, 50000)
-    for bad in ("max", "", "1 2 3", "x 1"):
+    for bad in ("max", "", "1 2 3", "x 1", "1 max"):
         with pytest.raises(ValueError, match=r"cpu\.max"):
             parse.parse_cpu_max(bad)
 
@@ -168,6 +168,7 @@ def test_pressure() -> None:
         SOME.replace("total", "sum"),
         SOME.replace("0.12", "nan"),
         SOME.replace("123", "-"),
+        SOME.replace("123", "-1"),
         SOME[:20],
     ):
         with pytest.raises(ValueError, match="pressure: got"):
@@ -217,7 +218,7 @@ def test_ids_to_add_as_sets(present: list[int], wanted: list[int]) -> None:
 
 
 def test_garbage_among_ids_is_an_error() -> None:
-    for bad in ("1\nx\n", "2147483648\n", "1 2\n"):
+    for bad in ("1\nx\n", "2147483648\n", "1 2\n", "-1\n"):
         with pytest.raises(ValueError, match="tasks: got"):
             parse.parse_ids(bad)
 

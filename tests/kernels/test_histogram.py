@@ -46,7 +46,7 @@ def assert_equal(ours: Histogram, plain: model.Histogram, p: float) -> None:
 def test_samples_agree_with_the_model(steps: list[tuple[str, float, int, int]], p: float) -> None:
     ours, plain = both(steps)
     assert_equal(ours, plain, p)
-    assert ours.save()["BucketWeights"] == plain.save()
+    assert ours.save()["bucketWeights"] == plain.save()
 
 
 @given(operations, operations, percentiles)
@@ -78,8 +78,8 @@ def test_a_checkpoint_loads_as_it_was_saved(
     saved = json.loads(json.dumps(ours.save()))
     again = Histogram(SMALL, HALF_LIFE_MS)
     again.load(saved)
-    ratio = ours.total_weight / max(1, sum(saved["BucketWeights"].values()))
-    want = [ratio * saved["BucketWeights"].get(str(n), 0) for n in range(len(SMALL))]
+    ratio = ours.total_weight / max(1, sum(saved["bucketWeights"].values()))
+    want = [ratio * saved["bucketWeights"].get(str(n), 0) for n in range(len(SMALL))]
     assert again.weights.tolist() == want
     assert again.reference_ms == ours.reference_ms
 
@@ -119,19 +119,27 @@ def test_one_cpu_sample_reads_as_the_end_of_its_bucket() -> None:
 def test_a_checkpoint_is_koordinators_json() -> None:
     histogram = Histogram(CPU, HALF_LIFE_MS)
     assert histogram.save() == {
-        "ReferenceTimestamp": "0001-01-01T00:00:00Z",
-        "BucketWeights": {},
-        "TotalWeight": 0.0,
+        "referenceTimestamp": "0001-01-01T00:00:00Z",
+        "bucketWeights": {},
+        "totalWeight": 0.0,
     }
     histogram.load(
         {
-            "ReferenceTimestamp": "2025-10-09T12:00:00.000000000Z",
-            "BucketWeights": {"3": 10000, "20": 5000},
-            "TotalWeight": 3.0,
+            "referenceTimestamp": "2025-10-09T12:00:00.000000000Z",
+            "bucketWeights": {"3": 10000, "20": 5000},
+            "totalWeight": 3.0,
         }
     )
     assert (histogram.weights[3], histogram.weights[20]) == (2.0, 1.0)
-    assert histogram.save()["ReferenceTimestamp"] == "2025-10-09T12:00:00Z"
+    assert histogram.save()["referenceTimestamp"] == "2025-10-09T12:00:00Z"
+
+
+def test_keys_of_a_checkpoint_are_read_in_any_case() -> None:
+    histogram = Histogram(CPU, HALF_LIFE_MS)
+    histogram.load(
+        {"ReferenceTimestamp": "2025-10-09T12:00:00Z", "BUCKETWEIGHTS": {"3": 1}, "TotalWeight": 2}
+    )
+    assert histogram.weights[3] == 2.0
 
 
 def test_loading_adds_to_what_is_there() -> None:
@@ -141,7 +149,7 @@ def test_loading_adds_to_what_is_there() -> None:
     assert histogram.total_weight == pytest.approx(2.0)
 
 
-GOOD = {"ReferenceTimestamp": "2025-10-09T12:00:00Z", "BucketWeights": {"1": 1}, "TotalWeight": 1}
+GOOD = {"referenceTimestamp": "2025-10-09T12:00:00Z", "bucketWeights": {"1": 1}, "totalWeight": 1}
 
 
 @pytest.mark.parametrize(
@@ -150,20 +158,20 @@ GOOD = {"ReferenceTimestamp": "2025-10-09T12:00:00Z", "BucketWeights": {"1": 1},
         None,
         [],
         {},
-        GOOD | {"TotalWeight": -1},
-        GOOD | {"TotalWeight": "1"},
-        GOOD | {"TotalWeight": 10**400},
-        GOOD | {"TotalWeight": math.inf},
-        GOOD | {"BucketWeights": {"158": 1}},
-        GOOD | {"BucketWeights": {"-1": 1}},
-        GOOD | {"BucketWeights": {"x": 1}},
-        GOOD | {"BucketWeights": {"1": -1}},
-        GOOD | {"BucketWeights": {"1": 2**32}},
-        GOOD | {"BucketWeights": {"1": 0.5}},
-        GOOD | {"BucketWeights": [1]},
-        GOOD | {"ReferenceTimestamp": "yesterday"},
-        GOOD | {"ReferenceTimestamp": "2025-10-09T12:00:00"},
-        GOOD | {"ReferenceTimestamp": 5},
+        GOOD | {"totalWeight": -1},
+        GOOD | {"totalWeight": "1"},
+        GOOD | {"totalWeight": 10**400},
+        GOOD | {"totalWeight": math.inf},
+        GOOD | {"bucketWeights": {"158": 1}},
+        GOOD | {"bucketWeights": {"-1": 1}},
+        GOOD | {"bucketWeights": {"x": 1}},
+        GOOD | {"bucketWeights": {"1": -1}},
+        GOOD | {"bucketWeights": {"1": 2**32}},
+        GOOD | {"bucketWeights": {"1": 0.5}},
+        GOOD | {"bucketWeights": [1]},
+        GOOD | {"referenceTimestamp": "yesterday"},
+        GOOD | {"referenceTimestamp": "2025-10-09T12:00:00"},
+        GOOD | {"referenceTimestamp": 5},
     ],
 )
 def test_a_bad_checkpoint_is_refused_whole(checkpoint: dict[str, object] | None) -> None:

@@ -157,6 +157,15 @@ def test_what_is_in_use_is_guaranteed_up_the_tree() -> None:
         assert tuple(found) == figures
 
 
+def test_a_parents_own_pods_are_guaranteed_beside_its_children() -> None:
+    tree = QuotaTree({"cpu": 100}, options=Options(guarantee_usage=True))
+    tree.add("parent", max={"cpu": 100}, is_parent=True)
+    tree.add("child", parent="parent", max={"cpu": 100}, min={"cpu": 10})
+    tree.add_used("parent", {"cpu": 7})
+    assert tree.figure("parent", Figure.ALLOCATED) == {"cpu": 17}
+    assert cpu(tree, "parent") == [17]
+
+
 def test_a_higher_priority_takes_idle_quota_first() -> None:
     tree = QuotaTree({"cpu": 250})
     for name, priority, request in (("A", 100, 150), ("B", 50, 140)):

@@ -122,9 +122,8 @@ class ModelTree:
         return self.own(name, kind, key) + below
 
     def allocated(self, name: str, key: str) -> int:
-        if not self.specs[name].is_parent:
-            return self.subtree(name, "used", key)
-        return sum(self.guaranteed(child, key) for child in self.children(name))
+        below = sum(self.guaranteed(child, key) for child in self.children(name))
+        return self.own(name, "used", key) + below
 
     def guaranteed(self, name: str, key: str) -> int:
         if not self.guarantee_usage:

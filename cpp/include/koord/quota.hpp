@@ -66,7 +66,7 @@ struct GroupSpec {
   Amounts min;
   Amounts max;
   Amounts weight;             ///< shares of what is idle; empty or all zero: max
-  bool is_parent = false;     ///< only says where a guarantee comes from: children or use
+  bool is_parent = false;     ///< meant to have children; changes no figure
   bool allow_lent = true;     ///< others may use the part of min that is not asked for
   bool scale_min = true;      ///< min shrinks when the parent cannot cover its children's
   std::int32_t priority = 0;  ///< idle quota goes to higher siblings first

@@ -122,13 +122,15 @@ class Histogram:
         """The checkpoint as the JSON object that Koordinator writes; weights are out of 10,000."""
         reference_ms, weights, total = self._native.save()
         return {
-            "ReferenceTimestamp": _to_rfc3339(reference_ms),
-            "BucketWeights": {str(bucket): weight for bucket, weight in weights},
-            "TotalWeight": total,
+            "referenceTimestamp": _to_rfc3339(reference_ms),
+            "bucketWeights": {str(bucket): weight for bucket, weight in weights},
+            "totalWeight": total,
         }
 
     def load(self, checkpoint: Mapping[str, Any] | None) -> None:
         """Adds the content of a checkpoint, read from JSON, to what is there.
+
+        Keys are matched without regard to case, as Koordinator matches them.
 
         Raises:
             ValueError: there is none, a field has the wrong form, the total is negative, or a
@@ -136,10 +138,11 @@ class Histogram:
         """
         if not isinstance(checkpoint, Mapping):
             raise _invalid("checkpoint", checkpoint, "an object")
+        fields = {str(key).lower(): value for key, value in checkpoint.items()}
         self._native.load(
-            _reference_ms(checkpoint.get("ReferenceTimestamp")),
-            _bucket_weights(checkpoint.get("BucketWeights")),
-            _total_weight(checkpoint.get("TotalWeight", 0.0)),
+            _reference_ms(fields.get("referencetimestamp")),
+            _bucket_weights(fields.get("bucketweights")),
+            _total_weight(fields.get("totalweight", 0.0)),
         )
 
     def __repr__(self) -> str:
@@ -163,36 +166,36 @@ def _to_rfc3339(time_ms: int) -> str:
 def _reference_ms(text: object) -> int:
     expected = "an RFC 3339 time"
     if not isinstance(text, str):
-        raise _invalid("ReferenceTimestamp", text, expected)
+        raise _invalid("referenceTimestamp", text, expected)
     try:
         moment = datetime.fromisoformat(text)
         return (moment - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, TypeError, OverflowError):
-        raise _invalid("ReferenceTimestamp", text, expected) from None
+        raise _invalid("referenceTimestamp", text, expected) from None
 
 
 def _bucket_weights(weights: object) -> list[tuple[int, int]]:
     if weights is None:
         return []
     if not isinstance(weights, Mapping):
-        raise _invalid("BucketWeights", weights, "an object of bucket numbers and weights")
+        raise _invalid("bucketWeights", weights, "an object of bucket numbers and weights")
     return sorted((_bucket(key), _weight(weight)) for key, weight in weights.items())
 
 
 def _bucket(key: object) -> int:
     if isinstance(key, str) and key.isascii() and key.removeprefix("-").isdigit() and len(key) < 19:
         return int(key)
-    raise _invalid("BucketWeights", key, "the number of a bucket")
+    raise _invalid("bucketWeights", key, "the number of a bucket")
 
 
 def _weight(weight: object) -> int:
     if isinstance(weight, int) and not isinstance(weight, bool) and 0 <= weight <= _MAX_UINT32:
         return weight
-    raise _invalid("BucketWeights", weight, "weights from 0 to 2^32-1")
+    raise _invalid("bucketWeights", weight, "weights from 0 to 2^32-1")
 
 
 def _total_weight(total: object) -> float:
     # A JSON integer may be longer than a double reaches.
     if isinstance(total, int | float) and not isinstance(total, bool) and abs(total) < 2.0**1000:
         return float(total)
-    raise _invalid("TotalWeight", total, "a number")
+    raise _invalid("totalWeight", total, "a number")

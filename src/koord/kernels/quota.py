@@ -61,7 +61,7 @@ class GroupSpec:
         min: what the group owns.
         max: what it may grow to; a resource that is absent here is not limited and not counted.
         weight: shares of what is idle; empty or all zero stands for ``max``.
-        is_parent: the group's guarantee comes from its children, not from its own use.
+        is_parent: the group is meant to have children; changes no figure.
         allow_lent: others may use the part of ``min`` that is not asked for.
         scale_min: ``min`` shrinks when the parent cannot cover the minimums of its children.
         priority: idle quota goes to siblings of a higher priority first.
