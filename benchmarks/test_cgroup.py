@@ -69,12 +69,15 @@ def test_native_read_against_a_bare_c_loop() -> None:
     if not BENCH.exists():
         pytest.skip(f"{BENCH.name} is not built; `make test-cpp` builds it")
     best = {"bare": float("inf"), "cold": float("inf"), "kept": float("inf")}
-    # The three are timed one after another, so on a busy machine one calm round of each decides.
-    for _ in range(5):
-        output = subprocess.run([BENCH, "cgroup/"], check=True, capture_output=True).stdout
+    # The rounds of the three alternate; more runs are for the case that none of them was calm.
+    for _ in range(4):
+        command = [BENCH, "--json", "cgroup/"]
+        output = subprocess.run(command, check=True, capture_output=True).stdout
         for name, seconds in json.loads(output).items():
             key = next(word for word in best if word in name)
             best[key] = min(best[key], seconds)
-    # 1.2 where the machine is quiet; the slack is for noise between the three.
-    assert best["cold"] <= 1.6 * best["bare"], best
-    assert best["kept"] <= best["bare"], best
+        if best["cold"] <= 1.3 * best["bare"]:
+            break
+    # The aim is 1.3; the slack is for what is left of the noise.
+    assert best["cold"] <= 1.4 * best["bare"], best
+    assert best["kept"] <= 0.8 * best["bare"], best
