@@ -34,9 +34,9 @@ class Divider {
   }
 
  private:
-  // A division of 128 bits is a call of tens of nanoseconds. In double the grant, which is no larger
-  // than the pool, comes out wrong by less than pool * 2^-51 + 1, that is 3 at most. Then the
-  // remainder lies within 4 sums of zero: its low 64 bits tell it, and by how much to correct.
+  // A division of 128 bits is a call of tens of nanoseconds. In double the grant, which is no
+  // larger than the pool, comes out wrong by less than pool * 2^-51 + 1, that is 3 at most. Then
+  // the remainder lies within 4 sums of zero: its low 64 bits tell it, and by how much to correct.
   static constexpr std::int64_t kSmallPool = std::int64_t{1} << 52;
   static constexpr std::int64_t kSmallSum = std::int64_t{1} << 60;
 
