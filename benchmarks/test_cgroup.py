@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.conftest import Gate
+from benchmarks.conftest import Gate, Record
+from benchmarks.ratio import Ratio
 from koord.kernels import cgroup_parse
 from koord.kernels.cgroup import Hierarchy, Reader
 from koord.kernels.cgroup_parse import Version
@@ -46,7 +47,7 @@ def plain_loop(root: Path, containers: list[str]) -> list[tuple[int, int, int]]:
 def test_read_cold(gate: Gate, tmp_path: Path, containers: list[str]) -> None:
     reader = Reader(Hierarchy(tmp_path, Version.V2), kept_max=0)
     gate("cgroup: read 100 x 3 files, opened each time", lambda: reader.read(containers, RESOURCES),
-         lambda: plain_loop(tmp_path, containers), 2)  # fmt: skip
+         lambda: plain_loop(tmp_path, containers), 1.3)  # fmt: skip
 
 
 def test_read_kept(gate: Gate, tmp_path: Path, containers: list[str]) -> None:
@@ -64,17 +65,21 @@ def test_parse_cpu_stat(gate: Gate) -> None:
     gate("cgroup: parse cpu.stat", lambda: cgroup_parse.parse_cpu_stat(STAT, Version.V2), plain, 1)
 
 
-def test_native_read_against_a_bare_c_loop() -> None:
+def test_native_read_against_a_bare_c_loop(record: Record) -> None:
     """500 containers x 6 files: 1.3x openat, read, close at most; less with kept descriptors."""
     if not BENCH.exists():
         pytest.skip(f"{BENCH.name} is not built; `make test-cpp` builds it")
     best = {"bare": float("inf"), "cold": float("inf"), "kept": float("inf")}
-    # The three are timed one after another, so on a busy machine one calm round of each decides.
-    for _ in range(5):
-        output = subprocess.run([BENCH, "cgroup/"], check=True, capture_output=True).stdout
+    # The rounds of the three alternate; more runs are for the case that none of them was calm.
+    for _ in range(4):
+        command = [BENCH, "--json", "cgroup/"]
+        output = subprocess.run(command, check=True, capture_output=True).stdout
         for name, seconds in json.loads(output).items():
             key = next(word for word in best if word in name)
             best[key] = min(best[key], seconds)
-    # 1.2 where the machine is quiet; the slack is for noise between the three.
-    assert best["cold"] <= 1.6 * best["bare"], best
-    assert best["kept"] <= best["bare"], best
+        if best["cold"] <= 1.3 * best["bare"]:
+            break
+    # The aim is 1 / 1.3 = 0.77; the slack is for what is left of the noise.
+    for way, at_least in (("cold", 0.71), ("kept", 1.25)):
+        name = f"cgroup: native, 500 x 6 files, {way}, against a bare C loop"
+        record(name, Ratio(best[way], best["bare"]), at_least)

@@ -22,7 +22,7 @@ def test_fragmentation_of_a_node(gate: Gate) -> None:
     measure = Fragmentation(TypicalPods.count(COUNTS))
     typical = list(measure.typical.frequencies.items())
     gate(
-        "fragmentation of 8 GPUs, 29 typical pods",
+        "devices: fragmentation of 8 GPUs, 29 typical pods",
         lambda: measure.amount(20000, GPUS, "T4"),
         lambda: model.fragment_amount(20000, GPUS, "T4", typical),
         6,
@@ -36,7 +36,7 @@ def test_allocate_by_score(gate: Gate) -> None:
     devices = {minor: model.DeviceState(total) for minor in range(8)}
     each, weights = {"core": 50, "memory": 4}, {"core": 1, "memory": 1}
     gate(
-        "pick 2 of 8 GPUs by score",
+        "devices: pick 2 of 8 GPUs by score",
         lambda: table.allocate(0, each, 2, strategy=Strategy.MOST_ALLOCATED, weights=weights),
         lambda: model.allocate(
             devices, each, 2, numa_nodes=None, required=None, preferred=set(), preferred_pcies=[],

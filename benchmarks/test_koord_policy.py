@@ -35,4 +35,4 @@ def test_place_and_remove(gate: Gate) -> None:
             policy.arrived(NODES, pod)
             assert policy.choose(NODES, pod) is not None
 
-    gate("koord policy: 5 pods among 200 nodes", ours, plain, 200)
+    gate("placement: koord policy, 5 pods among 200 nodes", ours, plain, 200)

@@ -40,7 +40,7 @@ def test_merge(
     machine, everything, idle = numa.Zones(range(zones)), (1 << zones) - 1, ["idle"] * zones
     preferred = "all" if preferred_up_to else "none"
     gate(
-        f"numa merge, {zones} zones x {resources}, {preferred} preferred",
+        f"numa: merge, {zones} zones x {resources}, {preferred} preferred",
         lambda: numa.merge(machine, [ours] * resources),
         lambda: model.merge(everything, [plain] * resources, False, idle),
         at_least,
@@ -67,4 +67,4 @@ def hint_calls(zones: int) -> tuple[Callable[[], object], Callable[[], object]]:
 @pytest.mark.parametrize(("zones", "at_least"), [(2, 1.5), (8, 40.0)])
 def test_hints(gate: Gate, zones: int, at_least: float) -> None:
     ours, reference = hint_calls(zones)
-    gate(f"numa hints, {zones} zones, bound cpus", ours, reference, at_least)
+    gate(f"numa: hints, {zones} zones, bound cpus", ours, reference, at_least)

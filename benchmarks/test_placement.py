@@ -51,7 +51,7 @@ def pod_shape(table: NodeTable) -> int:
 def test_filter_5000_nodes(gate: Gate, table: NodeTable, nodes: list[model.Node]) -> None:
     shape = pod_shape(table)
     gate(
-        "filter 5,000 nodes",
+        "placement: filter 5,000 nodes",
         lambda: table.filter(shape),
         lambda: [node.fits(POD) for node in nodes],
         150,
@@ -66,7 +66,7 @@ def test_filter_and_score_5000_nodes(
     shape = pod_shape(table)
     score = model.SCORES[policy]
     gate(
-        f"filter and score 5,000 nodes, {policy}",
+        f"placement: filter and score 5,000 nodes, {policy}",
         lambda: placer.score(shape),
         lambda: [score(node, POD) for node in nodes if node.fits(POD)],
         30,
@@ -86,7 +86,7 @@ def test_a_warm_pick_beats_a_full_rescan(gate: Gate, table: NodeTable) -> None:
         _, scores = rescan.score(shape)
         scores.argmax()
 
-    gate("one pod among 5,000 nodes, cached, full rescan", place_and_remove,
+    gate("placement: one pod among 5,000 nodes, cached, full rescan", place_and_remove,
          score_all_and_take_the_best, 4)  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_replay(
             cluster.place(pod)
 
     gate(
-        f"replay {len(workload.arrivals):,} arrivals, {policy}, {arrivals} in Python",
+        f"placement: replay {len(workload.arrivals):,} arrivals, {policy}, {arrivals} in Python",
         lambda: experiment.run(policy, workload),
         plain,
         at_least,

@@ -39,7 +39,7 @@ def test_pick(gate, cpus: int, bind: str, max_ref_count: int) -> None:
         model.pick(plain, ask).cpus
     )
     gate(
-        f"topology/{bind}/cpus={cpus}/max_ref_count={max_ref_count}",
+        f"topology: pick 8 of {cpus} CPUs, {bind}, max_ref_count={max_ref_count}",
         lambda: state.pick(8, bind=bind, max_ref_count=max_ref_count),
         lambda: model.pick(plain, ask),
         GATES[bind][cpus],
@@ -54,4 +54,9 @@ def test_a_pick_grows_no_faster_than_the_words_of_a_cpu_set(gate) -> None:
         for _ in range(32):
             small.pick(8, bind=model.FULL)
 
-    gate("topology/growth/cpus=8192", lambda: large.pick(8, bind=model.FULL), many, 1.5)
+    gate(
+        "topology: pick 8 of 8192 CPUs, against 32 picks of 256",
+        lambda: large.pick(8, bind=model.FULL),
+        many,
+        1.5,
+    )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A benchmark registers itself by name; main() times each one: the fastest of several rounds, since
-// noise on a shared machine only ever adds time.
+// A benchmark registers itself by name; main() times all in turn and keeps the fastest of several
+// rounds, since noise on a shared machine only ever adds time.
 #pragma once
 
 #include <functional>

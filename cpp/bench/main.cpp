@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <string_view>
 
 #include "bench.hpp"
@@ -20,31 +22,61 @@ double seconds_for(const Benchmark& benchmark, long calls) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double seconds_per_call(const Benchmark& benchmark) {
+// One benchmark that the filter chose.
+struct Timing {
+  const Benchmark* benchmark;
+  long calls;  // a round
+  double best = std::numeric_limits<double>::infinity();
+};
+
+Timing calibrated(const Benchmark& benchmark) {
   constexpr double kRoundSeconds = 0.05;
-  constexpr int kRounds = 7;
   long calls = 1;
   while (seconds_for(benchmark, calls) < kRoundSeconds) calls *= 2;
-  double best = 1e9;
-  for (int round = 0; round < kRounds; ++round) {
-    const double each = seconds_for(benchmark, calls) / static_cast<double>(calls);
-    best = each < best ? each : best;
+  return {&benchmark, calls};
+}
+
+// Rounds go over all benchmarks in turn, so that a busy spell of the machine falls on all alike and
+// their ratios hold.
+std::vector<Timing> measure(std::string_view filter) {
+  constexpr int kRounds = 7;
+  std::vector<Timing> timings;
+  for (const auto& benchmark : registry()) {
+    if (benchmark.name.find(filter) != std::string::npos) timings.push_back(calibrated(benchmark));
   }
-  return best;
+  for (int round = 0; round < kRounds; ++round) {
+    for (Timing& timing : timings) {
+      const double each = seconds_for(*timing.benchmark, timing.calls);
+      timing.best = std::min(timing.best, each / static_cast<double>(timing.calls));
+    }
+  }
+  return timings;
+}
+
+void print_json(const std::vector<Timing>& timings) {
+  const char* separator = "{\n";
+  for (const Timing& timing : timings) {
+    std::printf("%s  \"%s\": %.9f", separator, timing.benchmark->name.c_str(), timing.best);
+    separator = ",\n";
+  }
+  std::printf("%s\n}\n", timings.empty() ? "{" : "");
+}
+
+void print_table(const std::vector<Timing>& timings) {
+  for (const Timing& timing : timings) {
+    std::printf("%-72s %12.3f us\n", timing.benchmark->name.c_str(), timing.best * 1e6);
+  }
 }
 
 }  // namespace
 }  // namespace koord::bench
 
+// koord_bench [--json] [FILTER]
 int main(int argc, char** argv) {
-  const std::string_view filter = argc > 1 ? argv[1] : "";
-  const char* separator = "{\n";
-  for (const auto& benchmark : koord::bench::registry()) {
-    if (benchmark.name.find(filter) == std::string::npos) continue;
-    std::printf("%s  \"%s\": %.9f", separator, benchmark.name.c_str(),
-                koord::bench::seconds_per_call(benchmark));
-    separator = ",\n";
-  }
-  std::printf("%s\n}\n", separator[0] == '{' ? "{" : "");
+  using namespace std::string_view_literals;
+  const bool json = argc > 1 && argv[1] == "--json"sv;
+  const int filter = json ? 2 : 1;
+  const auto timings = koord::bench::measure(argc > filter ? argv[filter] : "");
+  json ? koord::bench::print_json(timings) : koord::bench::print_table(timings);
   return 0;
 }

@@ -140,8 +140,28 @@ MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> 
   return fit;
 }
 
+// Best fit of one device in one pass without branches: GPU policies ask this of every node. The
+// amount and the minor share a word, so that ties go to the lowest minor.
+MinorMask DeviceTable::tightest(std::uint32_t row, std::int64_t amount) const {
+  static_assert(kMaxAmount < std::numeric_limits<std::int64_t>::max() / kMaxMinors);
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  const auto amounts = free(row, 0);
+  MinorMask fit = 0;
+  std::int64_t best = kNone;
+  for (std::size_t minor = 0; minor < amounts.size(); ++minor) {
+    const bool fits = amounts[minor] >= amount;
+    const std::int64_t key = amounts[minor] * kMaxMinors + static_cast<std::int64_t>(minor);
+    fit |= MinorMask{fits} << minor;
+    best = std::min(best, fits ? key : kNone);
+  }
+  // As in choose(): among untouched devices the lowest minor, whatever their sizes.
+  if ((fit & ~idle_[row]) == 0) return fit & (~fit + 1);
+  return MinorMask{1} << (best % kMaxMinors);
+}
+
 MinorMask DeviceTable::choose(std::uint32_t row, const Request& request, Choice choice,
                               SplitMix64* random) const {
+  if (choice == Choice::kBest && is_simple(request)) return tightest(row, request.each[0]);
   MinorMask rest = fitting(row, request.each);
   if (std::popcount(rest) < request.count) return 0;
   MinorMask chosen = 0;

@@ -75,6 +75,29 @@ TEST("quota/weights and pools near 2^63 do not overflow") {
   CHECK_EQ(scaled_min(kMost - 1, kMost, kMost), kMost);
 }
 
+TEST("quota/portions are exact on both sides of where doubles stop to tell them") {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    const int bits = 1 + round % 60;
+    std::vector<std::int64_t> weight;
+    Sum sum = 0;
+    for (int child = 0; child < 8; ++child) {
+      weight.push_back(1 + static_cast<std::int64_t>(random() >> (64 - bits)));
+      sum += weight.back();
+    }
+    const auto pool = static_cast<std::int64_t>(random() >> (1 + random() % 63));
+    const auto shares = fill(pool, weight, std::vector<std::int64_t>(8, INT64_MAX),
+                             std::vector<std::int64_t>(8), std::vector<std::int32_t>(8));
+    std::int64_t left = pool;
+    for (std::size_t child = 0; child < 8; ++child) {
+      const auto floor = static_cast<std::int64_t>(Sum{weight[child]} * pool / sum);
+      CHECK(shares[child] == floor || shares[child] == floor + 1);
+      left -= shares[child];
+    }
+    CHECK_EQ(left, 0);
+  }
+}
+
 TEST("quota/a request runs up and runtimes run down") {
   QuotaTree tree = tree_of(100);
   add(tree, "p", kRootName, 60, 100, 0);

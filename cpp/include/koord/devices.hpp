@@ -183,6 +183,7 @@ class KOORD_API DeviceTable {
   void check_minors(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each) const;
   void widen(std::uint32_t row, std::int32_t width);
   void summarise(std::uint32_t row);
+  [[nodiscard]] MinorMask tightest(std::uint32_t row, std::int64_t amount) const;
   [[nodiscard]] int pick(std::uint32_t row, MinorMask rest, Choice choice,
                          SplitMix64* random) const;
   [[nodiscard]] MinorMask candidates(std::uint32_t row, const Request& request,
