@@ -32,6 +32,16 @@ std::optional<Int> times_power_of_ten(Int value, int power) {
   return value * power_of_ten(power);
 }
 
+// |value| * 10^power, or nothing beyond 2 * 10^38: what lies further out no other quantity brings
+// back to 38 digits.
+std::optional<Bits> aligned(Int value, int power) {
+  const auto size = static_cast<Bits>(magnitude(value));
+  if (power > Quantity::kMaxDigits) return std::nullopt;
+  const auto factor = static_cast<Bits>(power_of_ten(power));
+  if (size > 2 * static_cast<Bits>(kMaxMantissa) / factor) return std::nullopt;
+  return size * factor;
+}
+
 struct Quotient {
   Int value;  // toward zero
   bool exact;
@@ -105,13 +115,20 @@ Result<std::int64_t> Quantity::count(Unit unit, Rounding rounding) const {
 Result<Quantity> Quantity::add(const Quantity& other) const {
   const Format format = is_zero() ? other.format_ : format_;
   if (is_zero() || other.is_zero()) return (is_zero() ? other : *this).with_format(format);
-  const int exponent = std::min(exponent_, other.exponent_);
-  const auto a = times_power_of_ten(mantissa_, exponent_ - exponent);
-  const auto b = times_power_of_ten(other.mantissa_, other.exponent_ - exponent);
-  Int total = 0;
-  if (a && b && !__builtin_add_overflow(*a, *b, &total)) {
-    const Quantity sum(total, exponent, format);
-    if (magnitude(sum.mantissa_) <= kMaxMantissa && sum.exponent_ <= kMaxExponent) return sum;
+  int exponent = std::min(exponent_, other.exponent_);
+  const auto a = aligned(mantissa_, exponent_ - exponent);
+  const auto b = aligned(other.mantissa_, other.exponent_ - exponent);
+  if (a && b) {
+    const bool same_sign = (mantissa_ < 0) == (other.mantissa_ < 0);
+    const bool left_sign = same_sign || *a > *b;
+    Bits total = same_sign ? *a + *b : (left_sign ? *a - *b : *b - *a);
+    for (; total > static_cast<Bits>(kMaxMantissa) && total % 10 == 0; total /= 10) ++exponent;
+    if (total <= static_cast<Bits>(kMaxMantissa)) {
+      const bool negative = left_sign ? mantissa_ < 0 : other.mantissa_ < 0;
+      const Quantity sum(negative ? -static_cast<Int>(total) : static_cast<Int>(total), exponent,
+                         format);
+      if (sum.exponent_ <= kMaxExponent) return sum;
+    }
   }
   return invalid("quantity", to_string() + " + " + other.to_string(),
                  "a sum of at most 38 significant digits");

@@ -121,6 +121,12 @@ TEST("quantity/sums keep the left format unless it is zero") {
   const auto most = read("99999999999999999999999999999999999999");
   CHECK(most.add(read("1")).value() == read("1e38"));
   CHECK(!most.add(most).ok());
+  // Either side alone may need a 39th digit while they are lined up.
+  CHECK(read("1n").sub(read("1e29")).value() == -read("99999999999999999999999999999999999999n"));
+  CHECK(read("18e37").sub(most).value() == read("80000000000000000000000000000000000001"));
+  const auto fives = read("99999999999999999999999999999999999995");
+  CHECK(fives.add(fives).value() == read("19999999999999999999999999999999999999e1"));
+  CHECK(!read("2e38").add(read("1")).ok());
 }
 
 TEST("quantity/from integers") {

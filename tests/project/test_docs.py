@@ -133,17 +133,30 @@ def commands() -> list[tuple[str, str]]:
     ]
 
 
+def expand(word: str) -> list[str]:
+    """What a shell makes of a word: the files that a pattern matches, from the project's folder."""
+    if "*" not in word:
+        return [word]
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word))
+
+
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_commands_run(
-    page: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     files = {
+        "reports/openb": tmp_path,
         "quotas.yaml": DATA / "guide/elasticquotas.yaml",
         "slo-controller-config.yaml": DATA / "releases/resource-qos-config.yaml",
     }
     # One seed shows what ten would.
     words = {"42-51": "42", "team-a:cpu=90": "team-a-quota:cpu=90"}
-    shown = [str(files.get(word, words.get(word, word))) for word in shlex.split(command)]
+    typed = [str(files.get(word, words.get(word, word))) for word in shlex.split(command)]
+    shown = [name for word in typed for name in expand(word)]
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "argv", shown)
     with pytest.raises(SystemExit) as stop:
