@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The refusals of an API server, worded as Kubernetes words them (apimachinery's ``errors``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.controlplane.resource import Resource
+
+
+def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> ApiError:
+    """Any refusal."""
+    status = Status(status="Failure", message=message, reason=reason, details=details, code=code)
+    return ApiError(status)
+
+
+def bad_request(message: str) -> ApiError:
+    """400: the request cannot be read."""
+    return failure(400, "BadRequest", message)
+
+
+def unauthorized() -> ApiError:
+    """401: no or a wrong token."""
+    return failure(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+    """403: an admission rule or policy is against it."""
+    qualified = _qualified(resource)
+    message = f'{qualified} "{name}" is forbidden: {why}'
+    return failure(403, "Forbidden", message, _details(resource, name))
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """404: no such object."""
+    message = f'{_qualified(resource)} "{name}" not found'
+    return failure(404, "NotFound", message, _details(resource, name))
+
+
+def no_such_path() -> ApiError:
+    """404: nothing is served at the path."""
+    message = "the server could not find the requested resource"
+    return failure(404, "NotFound", message, StatusDetails())
+
+
+def method_not_allowed() -> ApiError:
+    """405: the verb is not served here."""
+    message = "the server does not allow this method on the requested resource"
+    return failure(405, "MethodNotAllowed", message, StatusDetails())
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """409: the name is taken."""
+    message = f'{_qualified(resource)} "{name}" already exists'
+    return failure(409, "AlreadyExists", message, _details(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str) -> ApiError:
+    """409: the object is not as the request expects."""
+    message = f'Operation cannot be fulfilled on {_qualified(resource)} "{name}": {why}'
+    return failure(409, "Conflict", message, _details(resource, name))
+
+
+def expired(message: str) -> ApiError:
+    """410: the wanted version is no longer kept."""
+    return failure(410, "Expired", message)
+
+
+def too_large(limit_bytes: int) -> ApiError:
+    """413: the body is larger than allowed."""
+    message = f"Request entity too large: limit is {limit_bytes}"
+    return failure(413, "RequestEntityTooLarge", message)
+
+
+def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
+    """415: the body is in a format that is not read here."""
+    listed = ", ".join(accepted)
+    message = (
+        f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    )
+    del given
+    return failure(415, "UnsupportedMediaType", message)
+
+
+def invalid(resource: Resource, name: str, causes: list[StatusCause]) -> ApiError:
+    """422: fields have wrong values. Each cause's message is worded as for ``field.Error``."""
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'{kind} "{name}" is invalid: {listed}'
+    details = StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=causes)
+    return failure(422, "Invalid", message, details)
+
+
+def too_many_requests(message: str, retry_after_seconds: int, cause: str = "") -> ApiError:
+    """429: not now; ``DisruptionBudget`` as a cause tells of a budget that is spent."""
+    causes = [StatusCause(reason=cause, message=message)] if cause else []
+    details = StatusDetails(retry_after_seconds=retry_after_seconds, causes=causes)
+    return failure(429, "TooManyRequests", message, details)
+
+
+def internal(message: str) -> ApiError:
+    """500: the server's own fault, or a webhook's."""
+    return failure(500, "InternalError", f"Internal error occurred: {message}")
+
+
+# Field errors, each as one cause. Wording: apimachinery's field package.
+
+
+def required(field: str, detail: str = "") -> StatusCause:
+    """A field that must be there is missing."""
+    return StatusCause("FieldValueRequired", _worded("Required value", detail), field)
+
+
+def invalid_value(field: str, value: object, detail: str) -> StatusCause:
+    """A field's value breaks a rule."""
+    message = _worded(f"Invalid value: {_literal(value)}", detail)
+    return StatusCause("FieldValueInvalid", message, field)
+
+
+def not_supported(field: str, value: object, supported: Iterable[str]) -> StatusCause:
+    """A field's value is none of those allowed."""
+    listed = ", ".join(f'"{name}"' for name in supported)
+    message = f"Unsupported value: {_literal(value)}: supported values: {listed}"
+    return StatusCause("FieldValueNotSupported", message, field)
+
+
+def duplicate(field: str, value: object) -> StatusCause:
+    """A value that must be unique is there twice."""
+    return StatusCause("FieldValueDuplicate", f"Duplicate value: {_literal(value)}", field)
+
+
+def forbidden_field(field: str, detail: str) -> StatusCause:
+    """A field that may not be set, or not be changed."""
+    return StatusCause("FieldValueForbidden", _worded("Forbidden", detail), field)
+
+
+def too_long(field: str, limit_bytes: int) -> StatusCause:
+    """A text longer than allowed."""
+    message = f"Too long: may not be more than {limit_bytes} bytes"
+    return StatusCause("FieldValueTooLong", message, field)
+
+
+def _worded(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what
+
+
+def _literal(value: object) -> str:
+    import json
+
+    if isinstance(value, str | dict | list):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)
+
+
+def _qualified(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _details(resource: Resource, name: str) -> StatusDetails:
+    return StatusDetails(name=name, group=resource.group, kind=resource.plural)
