@@ -115,49 +115,71 @@ def _merge_ordered_lists(merged: Document, patch: Document, shape: Shape) -> set
         _check_order(new or [], order, field.merge_key)
         if old is None and new is None:
             continue
-        if new is None or old is None:
-            lists = _plain(new) if old is None else old
-        else:
-            lists = _merge_lists(old, new, field) if "merge" in field.strategy else new
-        merged[key] = _arranged(lists, order, old or [], field.merge_key)
+        if not old and not new:
+            raise _contradiction("no elements in any of the given slices")
+        merged[key] = _merge_in_order(old, new, order, field)
         done.add(key)
     return done
 
 
+def _merge_in_order(
+    old: list[Any] | None, patch: list[Any] | None, order: list[Any], field: Field
+) -> list[Any]:
+    if old is None or patch is None:
+        return _arranged(_plain(patch) if old is None else old, order, old or [], field.merge_key)
+    if "merge" not in field.strategy:
+        return _arranged(patch, order, old, field.merge_key)
+    kept, added = _merge_items(old, patch, field)
+    arranged = _arranged([*kept, *added], patch, kept, field.merge_key)
+    # New items count as old ones as far as they fill the places of deleted ones. Nobody meant it
+    # so, but clients see this order.
+    return _arranged(arranged, order, [*kept, *added][: len(old)], field.merge_key)
+
+
 def _check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
     """The items of a patch must be in the order that the patch itself tells."""
-    if not patch or not order:
-        return
-    told = iter(_keys(order, merge_key))
-    wanted = [item for item in patch if not _is_directive(item)]
-    if not all(key in told for key in _keys(wanted, merge_key)):
+    wanted = [item for item in patch if not (_is_directive(item) and item[PATCH] == "delete")]
+    for key in _keys(order, merge_key):
+        while wanted and _is_directive(wanted[0]):
+            wanted.pop(0)
+        if not wanted:
+            return
+        if _keys(wanted[:1], merge_key)[0] == key:
+            wanted.pop(0)
+    if order and wanted:
         raise _contradiction(
             f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list"
         )
 
 
 def _merge_lists(old: list[Any], patch: list[Any], field: Field) -> list[Any]:
-    if not old and not patch:
-        return old
+    kept, added = _merge_items(old, patch, field)
+    plain = [item for item in patch if not _is_directive(item)]
+    return _arranged([*kept, *added], plain, kept, field.merge_key)
+
+
+def _merge_items(old: list[Any], patch: list[Any], field: Field) -> tuple[list[Any], list[Any]]:
+    """The old items that stay, merged with those of the patch, and the items that are new."""
     kinds = {json_type(item) for item in (*old, *patch)}
     if len(kinds) > 1 or "array" in kinds:
         raise _contradiction("list element types are not identical")
-    if kinds != {"object"}:
-        unique = list({_tagged(item): item for item in (*old, *patch)}.values())
-        return _arranged(unique, patch, old, "")
+    if "object" not in kinds:
+        known = _Keys(old, "")
+        unique = {_tagged(item): item for item in (*old, *patch)}.values()
+        return old, [item for item in unique if item not in known]
     if not field.merge_key:
         raise _contradiction("cannot merge lists without merge key")
     element = field.shape.element or ANYTHING
     old, patch = _with_directives(old, patch, field.merge_key)
     merged = list(old)
-    places = {key: place for place, key in reversed([*enumerate(_loose(merged, field.merge_key))])}
+    places = _places(merged, field.merge_key)
     for item, key in zip(patch, _keys(patch, field.merge_key), strict=True):
         if key in places:
             merged[places[key]] = _merge_objects(merged[places[key]], item, element)
         else:
             places[key] = len(merged)
             merged.append(item)
-    return _arranged(merged, patch, merged, field.merge_key)
+    return merged[: len(old)], merged[len(old) :]
 
 
 def _with_directives(
@@ -180,8 +202,7 @@ def _arranged(items: list[Any], order: list[Any], old: list[Any], merge_key: str
 
     The old list decides where the two kinds meet, as far as both are in it.
     """
-    wanted = {key: place for place, key in reversed([*enumerate(_loose(order, merge_key))])}
-    before = {key: place for place, key in reversed([*enumerate(_loose(old, merge_key))])}
+    wanted, before = _places(order, merge_key), _places(old, merge_key)
     keyed = list(zip(_keys(items, merge_key), items, strict=True))
     named = sorted((pair for pair in keyed if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
     others = [pair for pair in keyed if pair[0] not in wanted]
@@ -192,6 +213,11 @@ def _arranged(items: list[Any], order: list[Any], old: list[Any], merge_key: str
             arranged.append(others.pop(0)[1])
         arranged.append(item)
     return arranged + [item for _, item in others]
+
+
+def _places(items: list[Any], merge_key: str) -> dict[_Tagged | None, int]:
+    """Where each key stands first."""
+    return {key: place for place, key in reversed([*enumerate(_loose(items, merge_key))])}
 
 
 class _Tagged(NamedTuple):
