@@ -106,6 +106,8 @@ class Strategy:
         columns: of the table; ``row`` gives one cell for each.
         selectable: field labels that field selectors may name, besides ``metadata.name`` and
             ``metadata.namespace``.
+        converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
+            whose fields differ).
     """
 
     status_subresource: bool = False
@@ -119,6 +121,7 @@ class Strategy:
         Column("Age", format=""),
     )
     selectable: tuple[str, ...] = ()
+    converts: bool = False
 
     def default(self, document: Document) -> None:
         """Fills in what Kubernetes fills in for this kind, on create and update."""
@@ -140,6 +143,18 @@ class Strategy:
         for key, value in old.items():
             if key not in ("status", "metadata"):
                 document[key] = value
+
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
+        """Brings over what an update of a subresource without a handler cannot change."""
+        self.prepare_status(document, old, context)
+
+    def to_storage(self, document: Document) -> None:
+        """Turns a document of this version into the stored one; apiVersion is set by the server."""
+
+    def from_storage(self, document: Document) -> None:
+        """The way back of :meth:`to_storage`."""
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new object, beyond its schema and metadata."""
