@@ -151,7 +151,7 @@ def _present(value: Any, shape: Shape) -> Any:
         return value
     if shape.type == LIST:
         return []
-    return ZEROS[shape.type] if shape.type in ZEROS else {}
+    return ZEROS.get(shape.type, {})
 
 
 def _json_type(value: Any) -> str:
