@@ -106,6 +106,7 @@ class Strategy:
         columns: of the table; ``row`` gives one cell for each.
         selectable: field labels that field selectors may name, besides ``metadata.name`` and
             ``metadata.namespace``.
+        returns_deleted: the answer to a deletion is the object, not a ``Status``.
         converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
             whose fields differ).
     """
@@ -121,6 +122,7 @@ class Strategy:
         Column("Age", format=""),
     )
     selectable: tuple[str, ...] = ()
+    returns_deleted: bool = False
     converts: bool = False
 
     def default(self, document: Document) -> None:
@@ -167,6 +169,13 @@ class Strategy:
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """How long a graceful deletion waits; 0 deletes at once."""
         return 0
+
+    def prepare_delete(self, document: Document, context: Context) -> None:
+        """Changes an object that is marked for deletion and stays for now."""
+
+    def stays(self, document: Document) -> bool:
+        """Whether a deleted object stays for a reason beside grace and finalizers."""
+        return False
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The values of :attr:`selectable`, in that order of names."""

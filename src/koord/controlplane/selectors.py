@@ -49,12 +49,11 @@ def labels(text: str) -> LabelMatch | None:
     return lambda found: all(requirement(found) for requirement in requirements)
 
 
-def fields(text: str, selectable: Sequence[str], kind: str) -> Callable[[Entry], bool] | None:
+def fields(text: str, selectable: Sequence[str]) -> Callable[[Entry], bool] | None:
     """What a field selector says; None where it says nothing.
 
     Args:
         selectable: names of ``Entry.fields``, in their order.
-        kind: for errors.
 
     Raises:
         ApiError: 400, it cannot be read or names another field.
@@ -62,7 +61,7 @@ def fields(text: str, selectable: Sequence[str], kind: str) -> Callable[[Entry],
     terms = [_field_term(term) for term in _split(text) if term]
     if not terms:
         return None
-    checks = [_field_check(name, value, same, selectable, kind) for name, value, same in terms]
+    checks = [_field_check(name, value, same, selectable) for name, value, same in terms]
     if len(checks) == 1:
         return checks[0]
     return lambda entry: all(check(entry) for check in checks)
@@ -76,11 +75,11 @@ def named(text: str) -> str:
 
 
 def matching(
-    label_selector: str, field_selector: str, selectable: Sequence[str], kind: str
+    label_selector: str, field_selector: str, selectable: Sequence[str]
 ) -> Callable[[Entry], bool] | None:
     """Both selectors as one function; None where they say nothing."""
     by_label = labels(label_selector) if label_selector else None
-    by_field = fields(field_selector, selectable, kind) if field_selector else None
+    by_field = fields(field_selector, selectable) if field_selector else None
     if by_label is None:
         return by_field
     if by_field is None:
@@ -186,15 +185,14 @@ def _field_term(term: str) -> tuple[str, str, bool]:
 
 
 def _field_check(
-    name: str, value: str, same: bool, selectable: Sequence[str], kind: str
+    name: str, value: str, same: bool, selectable: Sequence[str]
 ) -> Callable[[Entry], bool]:
     if name == "metadata.name":
         return lambda entry: (entry.name == value) is same
     if name == "metadata.namespace":
         return lambda entry: (entry.namespace == value) is same
     if name not in selectable:
-        raise bad_request(f'Unable to find "{kind}" that match label selector "", field selector '
-                          f'"{name}={value}": field label not supported: {name}')  # fmt: skip
+        raise bad_request(f"field label not supported: {name}")
     index = list(selectable).index(name)
     return lambda entry: (entry.fields[index] == value) is same
 

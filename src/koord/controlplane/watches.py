@@ -74,6 +74,7 @@ class Watch:
         self._bookmark: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.ended = False
+        self._on_end: list[Callable[[Watch], None]] = []
         if timeout_seconds is not None:
             self._deadline = self._loop.call_later(timeout_seconds, self.end)
         self._set_bookmark()
@@ -108,6 +109,13 @@ class Watch:
                 timer.cancel()
         self._collection.sleepers.pop(self.wake, None)
         self.wake()
+        on_end, self._on_end = self._on_end, []
+        for call in on_end:
+            call(self)
+
+    def when_ended(self, call: Callable[[Watch], None]) -> None:
+        """Has a function called once the watch ends."""
+        self._on_end.append(call)
 
     def _collect(self) -> list[bytes]:
         collection, scope = self._collection, self._scope
