@@ -87,7 +87,9 @@ def aggregated(resources: Iterable[Resource], core: bool) -> Document:
     for name, versions in _versions(known):
         if core is (name == ""):
             found = [_aggregated_version(known, name, version) for version in versions]
-            metadata = {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None}
+            metadata = (
+                {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None}
+            )
             items.append({"metadata": metadata, "versions": found})
     return {
         "kind": "APIGroupDiscoveryList",
@@ -177,9 +179,7 @@ def _aggregated(resource: Resource) -> Document:
             {
                 "subresource": name,
                 "responseKind": _response_kind(
-                    *_SUBRESOURCE_KINDS.get(
-                        name, (resource.group, resource.version, resource.kind)
-                    )
+                    *_SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
                 ),
                 "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
             }

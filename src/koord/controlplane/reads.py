@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.controlplane import objects, selectors
-from koord.controlplane.failures import bad_request, expired, failure, forbidden_field
-from koord.controlplane.failures import not_supported
+from koord.controlplane.failures import (
+    bad_request,
+    expired,
+    failure,
+    forbidden_field,
+    not_supported,
+)
 from koord.controlplane.store import event
 from koord.controlplane.watches import Scope, Watch
 from koord.kube.errors import ApiError, StatusDetails

@@ -143,7 +143,9 @@ def _integer(text: str) -> int | None:
 
 def _key(text: str) -> str:
     prefix, slash, name = text.rpartition("/")
-    good = _NAME.fullmatch(name) and (not slash or (_PREFIX.fullmatch(prefix) and len(prefix) < 254))
+    good = _NAME.fullmatch(name) and (
+        not slash or (_PREFIX.fullmatch(prefix) and len(prefix) < 254)
+    )
     if not good:
         raise _unreadable(f"found '{text}', expected: !, identifier, or 'end of string'")
     return text

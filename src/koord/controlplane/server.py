@@ -105,9 +105,7 @@ class Server:
         route = routes.parse(path)
         if not route.plural:
             _only_get(request)
-            document = discovery.resource_list(
-                self.catalog.resources(), route.group, route.version
-            )
+            document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
             return _answered(document)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
@@ -127,7 +125,9 @@ class Server:
             if discovery.is_aggregated(request.accept):
                 document = discovery.aggregated(known, path == "/api")
                 return _answered(document, discovery.AGGREGATED)
-            return _answered(discovery.core_versions() if path == "/api" else discovery.groups(known))
+            return _answered(
+                discovery.core_versions() if path == "/api" else discovery.groups(known)
+            )
         if path.startswith("/api/"):
             return _answered(discovery.resource_list(known, "", path.removeprefix("/api/")))
         if path.startswith("/apis/"):
@@ -174,7 +174,9 @@ class Server:
         if method == "PUT":
             return await self._put(request, target, query)
         if method == "PATCH":
-            written = await self._patches.patch(target, request, query, self.context(request, query))
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
             return self._written(request, resource, written, query)
         if method == "DELETE":
             options = self._delete_options(request, query)
@@ -183,9 +185,7 @@ class Server:
             return Response(200, written.body, warnings=tuple(written.warnings))
         raise method_not_allowed()
 
-    async def _put(
-        self, request: Request, target: Target, query: Mapping[str, str]
-    ) -> Response:
+    async def _put(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
         resource = target.resource
         sent, warnings = self._body(request, resource, query)
         meta = metadata.metadata_of(sent)
@@ -225,7 +225,9 @@ class Server:
         if request.method == "PUT":
             return await self._put(request, target, query)
         if request.method == "PATCH":
-            written = await self._patches.patch(target, request, query, self.context(request, query))
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
             return self._written(request, resource, written, query)
         raise method_not_allowed()
 

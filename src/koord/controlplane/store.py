@@ -301,9 +301,7 @@ class Store:
         self._record(collection, Change(entry, previous, True))
         return entry
 
-    def entry(
-        self, document: Document, key: str, namespace: str, fields: tuple[str, ...]
-    ) -> Entry:
+    def entry(self, document: Document, key: str, namespace: str, fields: tuple[str, ...]) -> Entry:
         """What would be stored at the next version; stores nothing."""
         version = self.version + 1
         metadata = document["metadata"]

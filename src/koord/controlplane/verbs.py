@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koord.controlplane import metadata, objects
 from koord.controlplane.extension import Attributes
 from koord.controlplane.failures import (
     already_exists,
-    bad_request,
-    conflict,
     invalid,
-    method_not_allowed,
     not_found,
 )
 from koord.controlplane.kinds import metadata_rules
