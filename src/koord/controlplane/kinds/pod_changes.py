@@ -31,6 +31,7 @@ def check_change(pod: Document, old: Document) -> Causes:
     causes = Causes()
     if spec is before:
         _check_status(section(pod, "status"), section(old, "status"), causes)
+        _check_nominated(pod, old, causes)
         return causes
     if spec == before:
         return causes
@@ -158,8 +159,13 @@ def _check_status(status: Document, before: Document, causes: Causes) -> None:
     for index, entry in enumerate(status.get("conditions") or ()):
         kind = entry.get("type", "")
         causes.each(f"status.conditions[{index}].Type", kind, names.label_key(kind))
-    nominated = status.get("nominatedNodeName")
-    if nominated and nominated != before.get("nominatedNodeName"):
-        whys = names.dns_subdomain(nominated)
-        causes.each("status.nominatedNodeName", nominated, whys)
     causes.fixed("status.qosClass", status.get("qosClass"), before.get("qosClass"))
+
+
+def _check_nominated(pod: Document, old: Document, causes: Causes) -> None:
+    path = "status.nominatedNodeName"
+    name = section(pod, "status").get("nominatedNodeName")
+    if name and name != section(old, "status").get("nominatedNodeName"):
+        causes.each(path, name, names.dns_subdomain(name))
+        if old["spec"].get("nodeName"):
+            causes.forbidden(path, "may not be set on pods that are already bound to a node")
