@@ -99,7 +99,7 @@ class Server:
         for prefix, serve in self.further.items():
             if path.startswith(prefix):
                 return await serve(request)
-        if path.rstrip("/") in ("/api", "/apis") or path.count("/") == 2:
+        if path.rstrip("/").count("/") <= 2:
             return self._discover(request)
         route = routes.parse(path)
         if not route.plural:
