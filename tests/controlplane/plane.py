@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import base64
 import http.client
+import json
 import signal
 import socket
 import ssl
@@ -23,6 +24,7 @@ START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.05
 LOG_LINES = 15
+PAST_VERSIONS = 10
 
 
 class PlaneError(Exception):
@@ -111,6 +113,7 @@ class RealControlPlane:
         atexit.register(self.stop)
         try:
             self._add("etcd", *self._etcd_arguments())
+            self._age()
             self._add("kube-apiserver", *self._api_arguments())
             self.wait_ready()
         except BaseException:
@@ -239,6 +242,24 @@ class RealControlPlane:
             return False
         finally:
             connection.close()
+
+    def _age(self) -> None:
+        """Some versions before the API server's first: it has a past that it cannot know."""
+        write = json.dumps({"key": "cGFzdA==", "value": ""})
+        connection = http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=5)
+        deadline = time.monotonic() + START_SECONDS
+        written = 0
+        while written < PAST_VERSIONS:
+            try:
+                connection.request("POST", "/v3/kv/put", write)
+                written += connection.getresponse().read().startswith(b'{"header"')
+            except OSError:
+                connection.close()
+                self.check()
+                if time.monotonic() > deadline:
+                    raise PlaneError(self.logs()) from None
+                time.sleep(POLL_SECONDS)
+        connection.close()
 
     def _make_credentials(self) -> None:
         self.authority = Authority.create(self.folder, "authority")
