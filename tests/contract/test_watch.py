@@ -136,7 +136,7 @@ def test_bookmarks_where_asked_for(api: Api, namespace: str) -> None:
     """One comes at the latest shortly before the watch ends, so that the next can resume."""
     start = create(api, namespace, "a")
     last = create(api, "default", f"{namespace}-moves-the-version")
-    query = {"resourceVersion": start, "timeoutSeconds": "8", "allowWatchBookmarks": "true"}
+    query = {"resourceVersion": start, "timeoutSeconds": "12", "allowWatchBookmarks": "true"}
     with api.watch(at("configmaps", namespace), **query) as watch:
         bookmark = watch.next()
     api.delete(at("configmaps", "default", f"{namespace}-moves-the-version"))
