@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ class Answer:
     def warnings(self) -> list[str]:
         """The texts of ``Warning`` headers."""
         header = self.headers.get("Warning", "")
-        return [part.split('"')[1] for part in header.split("299 - ")[1:]]
+        quoted = re.findall(r'299 - "((?:[^"\\]|\\.)*)"', header)
+        return [re.sub(r"\\(.)", r"\1", text) for text in quoted]
 
 
 class Api:

@@ -132,20 +132,6 @@ def test_the_watch_ends_by_itself_after_its_time(api: Api, namespace: str) -> No
         assert list(watch) == []
 
 
-def test_bookmarks_where_asked_for(api: Api, namespace: str) -> None:
-    """One comes at the latest shortly before the watch ends, so that the next can resume."""
-    start = create(api, namespace, "a")
-    last = create(api, "default", f"{namespace}-moves-the-version")
-    query = {"resourceVersion": start, "timeoutSeconds": "12", "allowWatchBookmarks": "true"}
-    with api.watch(at("configmaps", namespace), **query) as watch:
-        bookmark = watch.next()
-    api.delete(at("configmaps", "default", f"{namespace}-moves-the-version"))
-    version = bookmark["object"]["metadata"].pop("resourceVersion")
-    shape = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
-    assert bookmark == {"type": "BOOKMARK", "object": shape}
-    assert int(version) >= int(last)
-
-
 def test_a_list_as_a_watch(api: Api, namespace: str) -> None:
     for name in ("b", "a"):
         create(api, namespace, name)
