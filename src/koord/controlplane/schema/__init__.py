@@ -2,5 +2,6 @@
 """The shapes of kinds: core types from a table, custom resources from their definitions."""
 
 from koord.controlplane.schema.core import CoreSchema, core_schema
+from koord.controlplane.schema.crd import CrdSchema, crd_schema
 
-__all__ = ["CoreSchema", "core_schema"]
+__all__ = ["CoreSchema", "CrdSchema", "core_schema", "crd_schema"]
