@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.api.kinds.constraints import Taint
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from koord.api.kinds.constraints import (
         NodeSelectorRequirement,
         NodeSelectorTerm,
-        Taint,
         Toleration,
     )
     from koord.api.kinds.node import Node
@@ -85,3 +86,13 @@ def _compares(operator: str, value: str, bound: str) -> bool:
     except ValueError:
         return False
     return difference > 0 if operator == "Gt" else difference < 0
+
+
+def unschedulable_taint() -> Taint:
+    """What a cordoned node counts as."""
+    return Taint(key=UNSCHEDULABLE, effect=NO_SCHEDULE)
+
+
+def not_ready_taint() -> Taint:
+    """What a node counts as that is not ready, whatever its taints say by now."""
+    return Taint(key="node.kubernetes.io/not-ready", effect=NO_EXECUTE)

@@ -41,6 +41,7 @@ _CORE = {kind.name: kind for kind in KINDS if not kind.custom}
 POD = _CORE["Pod"]
 NODE = _CORE["Node"]
 NAMESPACE = _CORE["Namespace"]
+CONFIG_MAP = _CORE["ConfigMap"]
 LEASE = _CORE["Lease"]
 DEPLOYMENT = _CORE["Deployment"]
 REPLICA_SET = _CORE["ReplicaSet"]

@@ -65,6 +65,8 @@ class Runtime:
         self.clock = clock
         self.views: dict[tuple[Kind, str], View[Any]] = {}
         self._recorder = recorder
+        self._tasks: asyncio.TaskGroup | None = None
+        self._informers: dict[View[Any], asyncio.Task[None]] = {}
 
     @property
     def now(self) -> float:
@@ -72,7 +74,7 @@ class Runtime:
         return self.clock.wall_seconds()
 
     def view(self, kind: Kind, namespace: str = "", project: type[Any] = Owner) -> View[Any]:
-        """The one view of a kind; it is filled once :meth:`run` has begun.
+        """The one view of a kind; it fills while :meth:`run` goes on.
 
         Args:
             kind: what is seen.
@@ -84,21 +86,45 @@ class Runtime:
             chosen = _TYPES.get(kind, project)
             found = View(self.client, kind, chosen, namespace, _INDEXERS.get(kind))
             self.views[kind, namespace] = found
+            self._begin(found)
         return found
+
+    def view_of_resource(self, kind: Kind) -> View[Any]:
+        """A view of all objects of a resource: the one there is, else one of metadata alone."""
+        for (known, namespace), view in self.views.items():
+            if not namespace and (known.group, known.plural) == (kind.group, kind.plural):
+                return view
+        return self.view(kind, project=Object)
+
+    def forget(self, view: View[Any]) -> None:
+        """Ends a view that :meth:`view_of_resource` began, of a resource no longer served."""
+        view.clear()
+        self.views = {key: known for key, known in self.views.items() if known is not view}
+        task = self._informers.pop(view, None)
+        if task is not None:
+            task.cancel()
 
     async def run(self) -> None:
         """Keeps the views true until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for view in self.views.values():
-                tasks.create_task(view.informer.run(), name=f"informer of {view.kind.plural}")
-            while True:
-                await asyncio.sleep(_SETTLE_SECONDS)
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
                 for view in self.views.values():
-                    view.settle()
+                    self._begin(view)
+                while True:
+                    await asyncio.sleep(_SETTLE_SECONDS)
+                    for view in self.views.values():
+                        view.settle()
+        finally:
+            self._tasks = None
 
     async def synced(self) -> None:
         """Waits until every view has its first list."""
         await asyncio.gather(*(view.informer.synced() for view in self.views.values()))
+
+    def _begin(self, view: View[Any]) -> None:
+        if self._tasks is not None:
+            name = f"informer of {view.kind.plural}"
+            self._informers[view] = self._tasks.create_task(view.informer.run(), name=name)
 
     def note(self, regarding: Object, kind: Kind, note: Note) -> None:
         """Records an event on an object."""

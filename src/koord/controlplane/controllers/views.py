@@ -125,6 +125,11 @@ class View(Generic[O]):
         )
         self._replace(key, msgspec.structs.replace(value, metadata=marked))
 
+    def clear(self) -> None:
+        """Drops everything: the resource is no longer served."""
+        for key, value in list(self._objects.items()):
+            self._drop(key, value.metadata.uid)
+
     def settle(self) -> None:
         """Drops what we made, the informer has passed, and is not there: gone before it was seen.
 
