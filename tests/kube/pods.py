@@ -56,9 +56,9 @@ def pods(count: int, seed: int = 7) -> Iterator[bytes]:
 
 
 def pages(count: int, page: int = 500, seed: int = 7) -> Iterator[bytes]:
-    """The bodies of the list answers that hold ``count`` pods, with continue tokens ``0``, ``1`` ...
+    """The bodies of the list answers that hold ``count`` pods.
 
-    The token of a page is the number of the next one; the last page has none.
+    The continue token of a page is the number of the next one, from 1 on; the last has none.
     """
     held: list[bytes] = []
     given = 0
