@@ -149,10 +149,8 @@ def _tolerations(host_network: bool) -> list[Toleration]:
 
 def _steps(state: _Daemons, nodes: set[str]) -> list[Action]:
     """A pod where one is missing; none where it should not be, has ended, or there are two."""
-    actions: list[Action] = []
-    for name in state.run:
-        if not state.by_node.get(name):
-            actions.append(Create(POD, _pod(state, name)))
+    missing = [name for name in state.run if not state.by_node.get(name)]
+    actions: list[Action] = [Create(POD, _pod(state, name)) for name in missing]
     for name, on_node in state.by_node.items():
         live = [pod for pod in on_node if pod.metadata.deletion_timestamp is None]
         if name not in state.keep:
@@ -255,9 +253,7 @@ def _status(state: _Daemons) -> Document:
     available = sum(state.is_available(pod) for pod in first.values())
     status = {
         "currentNumberScheduled": len(first),
-        "numberMisscheduled": sum(
-            name not in state.run and bool(name) for name in state.by_node
-        ),
+        "numberMisscheduled": sum(name not in state.run and bool(name) for name in state.by_node),
         "desiredNumberScheduled": len(state.run),
         "numberReady": sum(pods.is_ready(pod) for pod in first.values()),
         "observedGeneration": state.owner.metadata.generation,

@@ -124,15 +124,11 @@ def _is_complete(owner: Owner, status: Document) -> bool:
 
 def _has_progressed(old: Document, new: Document) -> bool:
     def remaining(status: Document) -> int:
-        left: int = status.get("replicas", 0) - status.get("updatedReplicas", 0)
-        return left
+        return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
 
-    return (
-        new["updatedReplicas"] > old.get("updatedReplicas", 0)
-        or remaining(new) < remaining(old)
-        or new["readyReplicas"] > old.get("readyReplicas", 0)
-        or new["availableReplicas"] > old.get("availableReplicas", 0)
-    )
+    counts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    grown = any(new[count] > old.get(count, 0) for count in counts)
+    return grown or remaining(new) < remaining(old)
 
 
 def _has_deadline(owner: Owner) -> bool:

@@ -226,7 +226,8 @@ def _revised(rollout: _Rollout) -> list[Action]:
         actions.append(patch(REPLICA_SET, new, body))
     if owner.metadata.annotations.get(REVISION) != revision:
         own = {"metadata": {"annotations": {REVISION: revision}}}
-        actions.append(patch(DEPLOYMENT, owner, own))
+        # As part of the status: otherwise it would count as a new generation.
+        actions.append(patch(DEPLOYMENT, owner, own, subresource="status"))
     return actions
 
 

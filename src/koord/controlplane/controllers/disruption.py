@@ -6,7 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.controlplane.controllers import conditions, pods
-from koord.controlplane.controllers.objects import Document, Owner, controller_of, scaled, seconds_of
+from koord.controlplane.controllers.objects import (
+    Document,
+    Owner,
+    controller_of,
+    scaled,
+    seconds_of,
+)
 from koord.controlplane.controllers.plans import Note, Plan
 
 if TYPE_CHECKING:

@@ -32,9 +32,7 @@ class Indexes(set[int]):
                 runs[-1][1] = index
             else:
                 runs.append([index, index])
-        return ",".join(
-            str(first) if first == last else _run(first, last) for first, last in runs
-        )
+        return ",".join(str(first) if first == last else _run(first, last) for first, last in runs)
 
     def missing(self, total: int, count: int, taken: Collection[int | None]) -> list[int]:
         """The first ``count`` indexes below ``total`` that are neither here nor taken."""

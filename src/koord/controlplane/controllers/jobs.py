@@ -80,12 +80,12 @@ class _Job:
         """Pods (or indexes) that succeeded, recorded ones included."""
         if self.indexed:
             return len(self.done)
-        return self.status["succeeded"] + len(self.recorded("succeeded"))
+        return int(self.status["succeeded"]) + len(self.recorded("succeeded"))
 
     @property
     def failed(self) -> int:
         """Pods that failed, recorded ones included."""
-        return self.status["failed"] + len(self.recorded("failed"))
+        return int(self.status["failed"]) + len(self.recorded("failed"))
 
     def recorded(self, outcome: str) -> list[str]:
         uids: list[str] = self.status["uncountedTerminatedPods"].setdefault(outcome, [])
@@ -344,7 +344,7 @@ def _backoff_seconds(job: _Job) -> float:
 
 
 def finished_at(pod: Pod) -> float:
-    """When a pod ended, in wall seconds: its last container's end, or when it ceased to be ready."""
+    """When a pod ended, in wall seconds: the last container's end, or ready no more."""
     ends = [
         seconds_of(status.state.get("terminated", {}).get("finishedAt"))
         for status in pod.status.container_statuses

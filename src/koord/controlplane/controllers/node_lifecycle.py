@@ -140,8 +140,7 @@ def _tainted(node: Node, ready: str, now: float) -> list[Action]:
     kept = [
         taint
         for taint in node.spec.taints
-        if taint.key not in _OURS
-        or (taint.key, taint.effect) in wanted
+        if taint.key not in _OURS or (taint.key, taint.effect) in wanted
     ]
     known = {(taint.key, taint.effect) for taint in kept}
     documents = [codec.to_document(taint) for taint in kept]

@@ -72,9 +72,7 @@ class _Set:
         return pod is not None and pods.is_active(pod) and self.is_available(pod)
 
 
-def plan(
-    owner: Owner, candidates: Sequence[Pod], known: Sequence[Revision], now: float
-) -> Plan:
+def plan(owner: Owner, candidates: Sequence[Pod], known: Sequence[Revision], now: float) -> Plan:
     """What a StatefulSet needs.
 
     Args:
@@ -171,7 +169,6 @@ def _pod(state: _Set, ordinal: int) -> Document:
         templates.REVISION_HASH: revision.metadata.name,
     }
     pod = pods.from_template(template, owner, STATEFUL_SET, labels)
-    del pod["metadata"]["generateName"]
     pod["metadata"]["name"] = name
     spec = pod["spec"]
     spec["hostname"] = name
@@ -193,7 +190,7 @@ def _pod(state: _Set, ordinal: int) -> Document:
 def _keeps_current(state: _Set, ordinal: int) -> bool:
     """Whether a pod made now still belongs to the old revision."""
     if "partition" in state.rolling:
-        return ordinal < state.start + state.rolling["partition"]
+        return ordinal < state.start + int(state.rolling["partition"])
     kind = (state.owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate")
     below: int = state.start + state.owner.status.get("currentReplicas", 0)
     return kind == "RollingUpdate" and ordinal < below

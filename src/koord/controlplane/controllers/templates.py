@@ -11,6 +11,8 @@ import msgspec
 
 from koord.controlplane.controllers.objects import (
     CONTROLLER_REVISION,
+    DAEMON_SET,
+    STATEFUL_SET,
     Document,
     Revision,
     controller_reference,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 TEMPLATE_HASH = "pod-template-hash"
 REVISION_HASH = "controller-revision-hash"
+
+# How the two kinds with revisions label them.
+_HASH_LABELS = {DAEMON_SET: REVISION_HASH, STATEFUL_SET: "controller.kubernetes.io/hash"}
 
 # Letters of generated names: no vowels, and no digits that look like letters.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -89,9 +94,7 @@ def revisions(
     return [*(r for r in ordered if r is not equal), equal], equal, [renumber]
 
 
-def outdated(
-    ordered: Sequence[Revision], live: Collection[str], limit: int | None
-) -> list[Delete]:
+def outdated(ordered: Sequence[Revision], live: Collection[str], limit: int | None) -> list[Delete]:
     """Deletes the oldest revisions beyond the limit that no pod and no status refers to.
 
     Args:
@@ -112,7 +115,7 @@ def _document(owner: Owner, kind: Kind, data: Document, number: int, suffix: str
         "metadata": {
             "name": f"{owner.metadata.name}-{suffix}",
             "namespace": owner.metadata.namespace,
-            "labels": {**labels, REVISION_HASH: suffix},
+            "labels": {**labels, _HASH_LABELS[kind]: suffix},
             "annotations": {**owner.metadata.annotations},
             "ownerReferences": [controller_reference(owner, kind)],
         },
