@@ -82,7 +82,13 @@ class GarbageCollector:
         actions = self._graph.decide(uid)
         if item is not None and actions:
             owner = Object(metadata=item.metadata)
-            await self._runtime.carry_out(actions, item.kind, owner)
+            try:
+                await self._runtime.carry_out(actions, item.kind, owner)
+            except ApiError as error:
+                if error.reason != "Conflict":
+                    raise
+                # Decided from an old state; the new one is on its way.
+                return _UNSEEN_SECONDS
         return None
 
     async def _ask(self, missing: Missing) -> bool:

@@ -25,7 +25,7 @@ from koord.controlplane.controllers.objects import (
 from koord.controlplane.controllers.plans import Action, Create, Delete, Note, Patch
 from koord.controlplane.controllers.views import View
 from koord.kube import patches
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, causes_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -182,6 +182,9 @@ class Runtime:
             document = await self.client.create(action.document, namespace, kind=action.kind)
         except ApiError as error:
             if action.exists_ok and error.reason == "AlreadyExists":
+                return
+            if any(cause.reason == "NamespaceTerminating" for cause in causes_of(error)):
+                # Nothing can be made there any more, and what is there will go.
                 return
             if action.kind == POD:
                 said = f"Error creating: {error.status.message}"

@@ -109,6 +109,12 @@ class View(Generic[O]):
         key = key_of(value.metadata)
         known = self.informer.get(key)
         version = value.metadata.resource_version
+        if known is None and not is_newer(version, self.informer.resource_version):
+            # The watch was faster, and the object has gone since.
+            return
+        if _is_last(value):
+            self._drop(key, value.metadata.uid)
+            return
         if known is None or is_newer(version, known.metadata.resource_version):
             self._unseen[key] = version
         self._put(key, value)
@@ -173,3 +179,10 @@ class View(Generic[O]):
         self._objects.remove(key)
         for handler in self._handlers:
             handler(old, None)
+
+
+def _is_last(value: Object) -> bool:
+    """Whether this is the last state of an object: nothing holds it back any more."""
+    metadata = value.metadata
+    held = metadata.finalizers or metadata.deletion_grace_period_seconds
+    return metadata.deletion_timestamp is not None and not held

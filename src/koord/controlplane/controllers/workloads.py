@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from koord.controlplane.controllers.views import View
 
 _WORKERS = 4
+_CONFLICT_SECONDS = 1.0
 
 
 class OwnerController:
@@ -76,12 +77,18 @@ class OwnerController:
         if owner is None:
             return None
         plan = self.plan(owner, self.runtime.now)
-        await self.runtime.carry_out(plan.actions, self.kind, owner)
-        if self.owners.get(key) is not owner:
-            # Changed meanwhile, by us or by others: the status would not be of this state.
-            return 0.0
-        if plan.status is not None:
-            await self.runtime.write_status(self.kind, owner, plan.status)
+        try:
+            await self.runtime.carry_out(plan.actions, self.kind, owner)
+            if self.owners.get(key) is not owner:
+                # Changed meanwhile, by us or by others: the status would not be of this state.
+                return 0.0
+            if plan.status is not None:
+                await self.runtime.write_status(self.kind, owner, plan.status)
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
+            # The newer state is on its way to us, and brings the owner back by itself.
+            return _CONFLICT_SECONDS
         return plan.again_seconds
 
     def candidates(self, owner: Owner, kind: Kind) -> list[Object]:
@@ -134,8 +141,7 @@ class ReplicaSetController(OwnerController):
         try:
             again = await super().reconcile(key)
         except ApiError as error:
-            if error.http_status != 409:
-                await self._tell(key, error.status.message)
+            await self._tell(key, error.status.message)
             raise
         if self._failures.pop(key, None):
             return 0.0
