@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
@@ -64,6 +65,11 @@ class ScalePaths:
 class Schema(Protocol):
     """The shape of a kind: types, unknown fields, defaults, merge rules."""
 
+    @property
+    def shape(self) -> Shape:
+        """Of the whole document, for patches and managed fields."""
+        ...
+
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """The document of a request body, without fields that the schema does not know.
 
@@ -81,7 +87,11 @@ class Schema(Protocol):
         ...
 
     def prune(self, document: Document) -> list[str]:
-        """Drops unknown fields, as after a patch; gives their paths."""
+        """Drops unknown fields, as after a patch; gives their paths.
+
+        Raises:
+            ApiError: 422, what the patch made has a field of the wrong type.
+        """
         ...
 
     def default(self, document: Document) -> None:

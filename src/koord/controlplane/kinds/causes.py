@@ -32,7 +32,7 @@ class Causes(list[StatusCause]):
 
     def not_supported(self, field: str, value: object, supported: Iterable[str]) -> None:
         """A value is none of those allowed."""
-        self.append(failures.not_supported(field, value, sorted(supported)))
+        self.append(failures.not_supported(field, value, supported))
 
     def duplicate(self, field: str, value: object) -> None:
         """A value is there twice."""

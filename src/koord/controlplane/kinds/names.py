@@ -151,7 +151,7 @@ def config_key(text: str) -> Whys:
 @lru_cache(maxsize=4096)
 def port_name(text: str) -> Whys:
     """Names of container ports (IANA service names)."""
-    whys = list(_longer_than(text, 15))
+    whys = ["must be no more than 15 characters"] if len(text) > 15 else []
     if not _is_port_charset(text):
         whys.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not any("a" <= letter <= "z" for letter in text):

@@ -8,9 +8,12 @@ get.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.kinds.quantities import canonical, normalise
+from koord.controlplane.kinds.quantities import canonical, normalise, parsed
+
+if TYPE_CHECKING:
+    from koord.kernels.quantity import Quantity
 
 Document = dict[str, Any]
 
@@ -32,6 +35,10 @@ def default_pod(spec: Document) -> None:
                 resources["requests"] = {**limits, **requests} if requests else dict(limits)
     if "enableServiceLinks" not in spec:
         spec["enableServiceLinks"] = True
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    if spec.get("resources"):
+        _default_pod_requests(spec)
     if spec.get("hostNetwork"):
         _default_host_ports(spec)
 
@@ -228,3 +235,31 @@ def _default_host_ports(spec: Document) -> None:
             for port in container.get("ports") or ():
                 if not port.get("hostPort"):
                     port["hostPort"] = port.get("containerPort", 0)
+
+
+def _default_pod_requests(spec: Document) -> None:
+    """Requests of the pod as a whole, where it has limits: what its containers ask for, or these."""
+    limits = spec["resources"].get("limits")
+    if not limits:
+        return
+    requests = spec["resources"].get("requests") or {}
+    for name, limit in limits.items():
+        if name in requests:
+            continue
+        asked = _asked_by_containers(spec, name)
+        requests[name] = str(asked) if asked is not None and "/" not in name else limit
+    spec["resources"]["requests"] = requests
+
+
+def _asked_by_containers(spec: Document, name: str) -> Quantity | None:
+    """Sum over the containers, or the largest init container if that is more."""
+
+    def requests(kind: str) -> list[Quantity]:
+        containers = spec.get(kind) or ()
+        amounts = [(c["resources"].get("requests") or {}).get(name) for c in containers]
+        return [parsed(amount) for amount in amounts if amount is not None]
+
+    together, first = requests("containers"), requests("initContainers")
+    if not together and not first:
+        return None
+    return max([sum(together[1:], together[0]) if together else first[0], *first])

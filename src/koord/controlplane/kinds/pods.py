@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.kinds import pod_table
 from koord.controlplane.kinds.documents import bring, section
+from koord.controlplane.kinds.pod_changes import check_change
 from koord.controlplane.kinds.pod_defaults import default_pod
 from koord.controlplane.kinds.pod_qos import qos_class
+from koord.controlplane.kinds.pod_rules import check_new_pod
 from koord.controlplane.resource import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.controlplane.resource import Context
+    from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
 
@@ -73,6 +76,14 @@ class PodStrategy(Strategy):
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         _keep_observed_generations(status, before)
+
+    def validate(self, document: Document) -> list[StatusCause]:
+        """What is wrong with a new pod."""
+        return check_new_pod(document)
+
+    def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
+        """What is wrong with a changed pod or its changed status."""
+        return check_change(document, old)
 
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """What was asked or the spec says; nothing for a pod that no node runs."""

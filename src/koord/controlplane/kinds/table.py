@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from koord.controlplane.kinds.config import ConfigMapStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
 from koord.controlplane.kinds.pods import PodStrategy
 from koord.controlplane.resource import Resource, ScalePaths, Strategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from koord.controlplane.resource import Schema
-
-    SchemaOf = Callable[[str, str], Schema]
+from koord.controlplane.schema import core_schema
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
@@ -177,7 +171,6 @@ _serve(
     storage_api_version="v1",
 )
 _serve("discovery.k8s.io", "EndpointSlice", "endpointslices")
-_cluster("node.k8s.io", "RuntimeClass", "runtimeclasses")
 _cluster(_STORAGE, "StorageClass", "storageclasses", short_names=("sc",))
 _cluster(_STORAGE, "CSINode", "csinodes")
 _cluster(_STORAGE, "CSIDriver", "csidrivers")
@@ -214,17 +207,9 @@ _cluster(
 )
 
 
-def core_resources(schema_of: SchemaOf) -> tuple[Resource, ...]:
-    """Every core resource.
-
-    Args:
-        schema_of: the schema of an apiVersion and a kind, e.g. ``apps/v1`` and ``Deployment``.
-    """
+def resources() -> tuple[Resource, ...]:
+    """Every core resource."""
     return tuple(
-        Resource(schema=schema_of(_api_version(entry["group"]), entry["kind"]), **entry)
+        Resource(schema=core_schema(entry["group"], entry["version"], entry["kind"]), **entry)
         for entry in _TABLE
     )
-
-
-def _api_version(group: str) -> str:
-    return f"{group}/v1" if group else "v1"

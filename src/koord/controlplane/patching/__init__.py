@@ -6,8 +6,16 @@ None of them changes what it is given, nor gives anything that shares parts with
 and validates it.
 """
 
+from koord.controlplane.patching.apply import apply, track_update
 from koord.controlplane.patching.jsonpatches import MAX_OPERATIONS, json_patch
 from koord.controlplane.patching.merging import merge_patch
 from koord.controlplane.patching.strategic import strategic_merge_patch
 
-__all__ = ["MAX_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
+__all__ = [
+    "MAX_OPERATIONS",
+    "apply",
+    "json_patch",
+    "merge_patch",
+    "strategic_merge_patch",
+    "track_update",
+]
