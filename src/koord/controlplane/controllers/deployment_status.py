@@ -127,12 +127,13 @@ def _has_progressed(old: Document, new: Document) -> bool:
         return int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0))
 
     counts = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    grown = any(new[count] > old.get(count, 0) for count in counts)
+    grown = any(int(new[count]) > int(old.get(count, 0)) for count in counts)
     return grown or remaining(new) < remaining(old)
 
 
 def _has_deadline(owner: Owner) -> bool:
-    return owner.spec.get("progressDeadlineSeconds", _NO_DEADLINE) != _NO_DEADLINE
+    deadline: int = owner.spec.get("progressDeadlineSeconds", _NO_DEADLINE)
+    return deadline != _NO_DEADLINE
 
 
 def _deadline_in(owner: Owner, known: Sequence[Document], now: float) -> float | None:

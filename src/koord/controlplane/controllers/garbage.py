@@ -53,8 +53,8 @@ class GarbageCollector:
         self.controller: Controller[str] = Controller("garbage", self.reconcile, workers=8)
         runtime.view(CRD, project=Object).on_change(lambda _before, _after: self._changed.set())
 
-    async def run(self) -> None:
-        """Follows discovery until cancelled."""
+    async def follow_discovery(self) -> None:
+        """Watches whatever is served, until cancelled."""
         while True:
             self._changed.clear()
             try:

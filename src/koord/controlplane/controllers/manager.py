@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base.errors import KoordError
 from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
@@ -16,10 +16,18 @@ from koord.controlplane.controllers.runtime import Recorder, Runtime
 from koord.controlplane.controllers.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from koord.base.clock import Clock
     from koord.kube.client import Client
+    from koord.kube.controller import Controller
+
+
+class Part(Protocol):
+    """One of the controllers."""
+
+    controller: Controller[str]
+
 
 NAMES = (
     *WORKLOADS,
@@ -67,7 +75,7 @@ class BuiltinControllers:
         self._schedulers = schedulers
         self._config_maps = config_maps
         self._tasks: list[asyncio.Task[None]] = []
-        self._parts: dict[str, Any] = {}
+        self._parts: dict[str, Part] = {}
 
     async def start(self) -> None:
         """Starts the chosen controllers; returns once they know the cluster."""
@@ -76,10 +84,10 @@ class BuiltinControllers:
         await self.runtime.synced()
         for name, part in self._parts.items():
             self._begin(part.controller.run(), name)
-        if "garbage" in self._parts:
-            self._begin(self._parts["garbage"].run(), "garbage discovery")
-        if "podgc" in self._parts:
-            self._parts["podgc"].begin()
+            if isinstance(part, GarbageCollector):
+                self._begin(part.follow_discovery(), "garbage discovery")
+            elif isinstance(part, PodGarbageCollector):
+                part.begin()
 
     async def stop(self) -> None:
         """Ends all; what is under way is cut off and found again at the next start."""
@@ -91,8 +99,16 @@ class BuiltinControllers:
         self._tasks.clear()
         for part in self._parts.values():
             part.controller.queue.shut_down()
-        if "binder" in self._parts:
-            self._parts["binder"].close()
+            if isinstance(part, Binder):
+                part.close()
+
+    async def run(self) -> None:
+        """Starts, and stops when cancelled."""
+        try:
+            await self.start()
+            await asyncio.Event().wait()
+        finally:
+            await self.stop()
 
     async def __aenter__(self) -> BuiltinControllers:
         await self.start()
@@ -101,22 +117,17 @@ class BuiltinControllers:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _begin(self, work: Any, name: str) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
-    def _make(self, name: str) -> Any:
-        runtime = self.runtime
-        match name:
-            case "nodelifecycle":
-                return NodeLifecycleController(runtime)
-            case "podgc":
-                return PodGarbageCollector(runtime)
-            case "garbage":
-                return GarbageCollector(runtime)
-            case "namespace":
-                return NamespaceController(runtime)
-            case "serviceaccount":
-                return ServiceAccountController(runtime, self._config_maps)
-            case "binder":
-                return Binder(runtime, self._schedulers)
-        return WORKLOADS[name](runtime)
+    def _make(self, name: str) -> Part:
+        makers: dict[str, Callable[[Runtime], Part]] = {
+            **WORKLOADS,
+            "nodelifecycle": NodeLifecycleController,
+            "podgc": PodGarbageCollector,
+            "garbage": GarbageCollector,
+            "namespace": NamespaceController,
+            "serviceaccount": lambda runtime: ServiceAccountController(runtime, self._config_maps),
+            "binder": lambda runtime: Binder(runtime, self._schedulers),
+        }
+        return makers[name](self.runtime)
