@@ -26,10 +26,13 @@ class CustomResources:
         self._server = server
         self._clock = clock
 
-    def follow(self) -> None:
-        """Serves what is defined already, and reacts from now on."""
+    def serve_all(self) -> None:
+        """Serves what is defined already."""
         for entry in self._server.store.collection(CRDS).entries.values():
             self._serve(msgspec.json.decode(entry.body))
+
+    def follow(self) -> None:
+        """Reacts to definitions from now on."""
         self._server.store.listen(self._changed)
 
     def _changed(self, storage: str, change: Change) -> None:

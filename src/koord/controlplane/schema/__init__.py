@@ -3,5 +3,6 @@
 
 from koord.controlplane.schema.core import CoreSchema, core_schema
 from koord.controlplane.schema.crd import CrdSchema, crd_schema
+from koord.controlplane.schema.crdcheck import check_crd
 
-__all__ = ["CoreSchema", "CrdSchema", "core_schema", "crd_schema"]
+__all__ = ["CoreSchema", "CrdSchema", "check_crd", "core_schema", "crd_schema"]
