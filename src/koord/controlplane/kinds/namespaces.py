@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import bring, section
 from koord.controlplane.resource import Column, Strategy
 from koord.controlplane.tables import age
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.controlplane.resource import Context
+    from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -51,9 +53,23 @@ class NamespaceStrategy(Strategy):
         bring(document, old, "status")
         bring(document["spec"], section(old, "spec"), "finalizers")
 
-    def prepare_finalize(self, document: Document, old: Document, context: Context) -> None:
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
         """``PUT /finalize``: only the finalizers of the spec change."""
         bring(document, old, "status")
+
+    def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
+        """Only a deleted namespace is terminating."""
+        causes = Causes()
+        phase = section(document, "status").get("phase", "")
+        deleted = "deletionTimestamp" in document["metadata"]
+        if phase != ("Terminating" if deleted else "Active"):
+            wanted = "Terminating" if deleted else "Active"
+            when = "not empty" if deleted else "empty"
+            why = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
+            causes.invalid("status.Phase", phase, why)
+        return causes
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The phase; ``name`` is an old word for ``metadata.name``."""
