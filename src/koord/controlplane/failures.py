@@ -97,6 +97,13 @@ def invalid(resource: Resource, name: str, causes: list[StatusCause]) -> ApiErro
     return failure(422, "Invalid", message, details)
 
 
+def unpatchable(why: str) -> ApiError:
+    """422: what a patch makes of the object cannot be read."""
+    cause = StatusCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
+    details = StatusDetails(causes=[cause])
+    return failure(422, "Invalid", f' "" is invalid: patch: {cause.message}', details)
+
+
 def too_many_requests(message: str, retry_after_seconds: int, cause: str = "") -> ApiError:
     """429: not now; ``DisruptionBudget`` as a cause tells of a budget that is spent."""
     causes = [StatusCause(reason=cause, message=message)] if cause else []

@@ -56,8 +56,19 @@ class NamespaceStrategy(Strategy):
     def prepare_subresource(
         self, subresource: str, document: Document, old: Document, context: Context
     ) -> None:
-        """``PUT /finalize``: only the finalizers of the spec change."""
-        bring(document, old, "status")
+        """Through ``/finalize`` only the finalizers of the spec change."""
+        if subresource == "finalize":
+            bring(document, old, "status")
+        else:
+            self.prepare_status(document, old, context)
+
+    def prepare_delete(self, document: Document, context: Context) -> None:
+        """A namespace that is going is Terminating."""
+        document["status"] = {**section(document, "status"), "phase": "Terminating"}
+
+    def stays(self, document: Document) -> bool:
+        """Until the namespace controller has emptied it."""
+        return bool(section(document, "spec").get("finalizers"))
 
     def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
         """Only a deleted namespace is terminating."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhook configurations, admission policies (stored) and the rows of CRDs."""
+"""Webhook configurations and admission policies (stored)."""
 
 from __future__ import annotations
 
@@ -224,16 +224,3 @@ class AdmissionPolicyBindingStrategy(Strategy):
             shown,
             age_of(document, now_seconds),
         ]
-
-
-class CustomResourceDefinitionStrategy(Strategy):
-    """CRDs: their rows; what they define is checked where it is registered."""
-
-    status_subresource = True
-    generation = True
-    columns = (NAME, Column("Created At", type="date"))
-
-    def row(self, document: Document, now_seconds: float) -> list[Any]:
-        """The cells of one table row."""
-        metadata = document["metadata"]
-        return [metadata["name"], metadata.get("creationTimestamp")]

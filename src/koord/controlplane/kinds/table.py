@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
 from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
@@ -25,7 +26,6 @@ from koord.controlplane.kinds.rbac import RoleBindingStrategy, RoleStrategy
 from koord.controlplane.kinds.registration import (
     AdmissionPolicyBindingStrategy,
     AdmissionPolicyStrategy,
-    CustomResourceDefinitionStrategy,
     WebhookConfigurationStrategy,
 )
 from koord.controlplane.kinds.services import (
@@ -256,7 +256,7 @@ _cluster(
     "apiextensions.k8s.io",
     "CustomResourceDefinition",
     "customresourcedefinitions",
-    CustomResourceDefinitionStrategy(),
+    DefinitionStrategy(),
     short_names=("crd", "crds"),
     categories=_EXTENSIONS,
     subresources=_STATUS,

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koord.controlplane.failures import bad_request
+from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema.bodies import parse
 from koord.controlplane.schema.proofs import hook, proof
 from koord.controlplane.schema.table import kinds, shape_of
 from koord.controlplane.schema.walk import Walk
+from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Document
@@ -52,6 +53,7 @@ class CoreSchema:
 
     @cached_property
     def shape(self) -> Shape:
+        """Of the whole document."""
         return shape_of(self.type_name)
 
     @cached_property
@@ -81,7 +83,7 @@ class CoreSchema:
         """Drops unknown fields and nulls and makes scalars canonical; gives the unknown paths.
 
         Raises:
-            ApiError: 400, a value of the wrong type.
+            ApiError: 422 with the field ``patch``, a value of the wrong type.
         """
         if self._proof is not None:
             try:
@@ -90,8 +92,11 @@ class CoreSchema:
                     return []
             except (msgspec.ValidationError, RecursionError):
                 pass
-        walk = Walk(self._refusal(document))
-        pruned = walk.document(document, self.shape)
+        walk = Walk("")
+        try:
+            pruned = walk.document(document, self.shape)
+        except ApiError as error:
+            raise unpatchable(error.status.message) from None
         document.clear()
         document.update(pruned)
         return walk.unknown

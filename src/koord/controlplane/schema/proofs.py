@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes as msgspec types: a proof at the speed of C that a body needs no closer look.
 
-A body that decodes into the type of its shape has no unknown field, no value of a wrong type, and no
-quantity or time that would be written back in other words. Whatever fails goes through
-:mod:`koord.controlplane.schema.walk`, which alone decides: a type here may refuse too much, never too
-little. Nulls and repeated keys pass and are looked for elsewhere.
+A body that decodes into the type of its shape has no unknown field, no value of a wrong type, and
+no quantity or time that would be written back in other words. Whatever fails goes through
+:mod:`koord.controlplane.schema.walk`, which alone decides: a type here may refuse too much, never
+too little. Nulls and repeated keys pass and are looked for elsewhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SCALARS: dict[str, Any] = {
 
 
 def proof(shape: Shape) -> Any | None:
-    """The type that proves a document to be plainly of this shape; None for one that holds itself."""
+    """The type that proves a document to be of this shape; None for one that holds itself."""
     try:
         return _type(shape, {}, [])
     except _RecursiveError:
@@ -72,8 +72,8 @@ def _type(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
         return _struct(shape, known, above)
     if shape.type in (LIST, MAP):
         assert shape.element is not None
-        element = _type(shape.element, known, above)
-        return list[element] if shape.type == LIST else dict[str, element]  # type: ignore[valid-type]
+        element: Any = _type(shape.element, known, above)
+        return list[element] if shape.type == LIST else dict[str, element]
     return _SCALARS[shape.type]
 
 
@@ -89,7 +89,7 @@ def _struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
             shape.name.rpartition(".")[2],
             fields,
             rename={f"f{number}": key for number, key in enumerate(shape.fields)},
-            forbid_unknown_fields=True,
+            forbid_unknown_fields=not shape.open,
             gc=False,
         )
     return known[shape.name]
