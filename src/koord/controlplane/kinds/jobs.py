@@ -122,7 +122,7 @@ class JobStrategy(WorkloadStrategy):
         labels = spec["template"]["metadata"].get("labels")
         metadata = document.setdefault("metadata", {})
         if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            metadata["labels"] = labels  # one map, as in Go: what is generated shows in both
 
     def prepare_create(self, document: Document, context: Context) -> None:
         """Writes selector and labels, unless the author wants to."""

@@ -25,6 +25,7 @@ class NamespaceStrategy(Strategy):
     """Namespaces (``registry/core/namespace``)."""
 
     status_subresource = True
+    returns_deleted = True
     columns = (Column("Name", format="name"), Column("Status"), Column("Age"))
     selectable = ("status.phase", "name")
 

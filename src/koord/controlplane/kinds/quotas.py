@@ -101,6 +101,7 @@ def _check_order(item: Document, path: str, causes: Causes) -> None:
 class ResourceQuotaStrategy(Strategy):
     """ResourceQuotas."""
 
+    returns_deleted = True
     status_subresource = True
     columns = (NAME, Column("Request"), Column("Limit"), AGE)
 
@@ -148,4 +149,5 @@ class ResourceQuotaStrategy(Strategy):
 class ServiceAccountStrategy(Strategy):
     """ServiceAccounts."""
 
+    returns_deleted = True
     columns = (NAME, AGE)

@@ -35,6 +35,7 @@ class ServiceStrategy(Strategy):
     """Services."""
 
     status_subresource = True
+    returns_deleted = True
     columns = (
         NAME,
         Column("Type"),

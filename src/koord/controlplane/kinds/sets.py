@@ -268,6 +268,7 @@ class ControllerRevisionStrategy(Strategy):
 class PodTemplateStrategy(Strategy):
     """PodTemplates."""
 
+    returns_deleted = True
     generation = True
     columns = (NAME, Column("Containers"), Column("Images"), Column("Pod Labels"))
 

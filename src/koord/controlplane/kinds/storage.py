@@ -51,6 +51,7 @@ _NO_SOURCES = frozenset(
 class PersistentVolumeStrategy(Strategy):
     """PersistentVolumes."""
 
+    returns_deleted = True
     status_subresource = True
     columns = (
         NAME,
@@ -147,6 +148,7 @@ class PersistentVolumeStrategy(Strategy):
 class PersistentVolumeClaimStrategy(Strategy):
     """PersistentVolumeClaims."""
 
+    returns_deleted = True
     status_subresource = True
     columns = (
         NAME,
@@ -249,6 +251,7 @@ def _class_of(document: Document) -> str:
 class StorageClassStrategy(Strategy):
     """StorageClasses."""
 
+    returns_deleted = True
     columns = (
         NAME,
         *map(Column, ("Provisioner", "ReclaimPolicy", "VolumeBindingMode")),
@@ -302,6 +305,7 @@ class StorageClassStrategy(Strategy):
 class CSINodeStrategy(Strategy):
     """CSINodes."""
 
+    returns_deleted = True
     columns = (NAME, integer("Drivers"), AGE)
 
     def default(self, document: Document) -> None:
@@ -317,6 +321,7 @@ class CSINodeStrategy(Strategy):
 class CSIDriverStrategy(Strategy):
     """CSIDrivers."""
 
+    returns_deleted = True
     columns = (
         NAME,
         *(Column(n, type="boolean") for n in ("AttachRequired", "PodInfoOnMount")),
@@ -375,6 +380,7 @@ class CSIStorageCapacityStrategy(Strategy):
 class VolumeAttachmentStrategy(Strategy):
     """VolumeAttachments."""
 
+    returns_deleted = True
     status_subresource = True
     columns = (
         NAME,

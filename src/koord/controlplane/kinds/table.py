@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.custom import DefinitionStrategy
+from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.binding import bind
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
 from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
+from koord.controlplane.kinds.eviction import BUDGETS, Evictions
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
@@ -55,6 +58,9 @@ from koord.controlplane.kinds.workloads import (
 )
 from koord.controlplane.resource import Resource, Strategy
 from koord.controlplane.schema import core_schema
+
+if TYPE_CHECKING:
+    from koord.controlplane.extension import Handlers
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
@@ -269,3 +275,14 @@ def resources() -> tuple[Resource, ...]:
         Resource(schema=core_schema(entry["group"], entry["version"], entry["kind"]), **entry)
         for entry in _TABLE
     )
+
+
+def handlers() -> Handlers:
+    """The subresources with rules of their own, by storage and name."""
+    budgets = next(entry for entry in resources() if entry.storage == BUDGETS)
+    return {
+        ("pods", "binding"): bind,
+        ("pods", "eviction"): Evictions(budgets),
+        ("pods", "log"): subresources.log,
+        ("serviceaccounts", "token"): subresources.token,
+    }
