@@ -103,15 +103,17 @@ class Server:
         for prefix, serve in self.further.items():
             if path.startswith(prefix):
                 return await serve(request)
-        if path.rstrip("/").count("/") <= 2:
-            return self._discover(request)
         if path.startswith("/openapi/"):
             return await self._openapi.serve(request)
+        if path.rstrip("/").count("/") <= 2:
+            return self._discover(request)
         route = routes.parse(path)
         if not route.plural:
             _only_get(request)
             document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
             return _answered(document)
+        if (route.group, route.plural, request.method) == ("", "bindings", "POST"):
+            route = _of_the_pod(route, request)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
             known = self.catalog.serves(route.group, route.version)
@@ -165,7 +167,7 @@ class Server:
             form = answers.form(request.accept)
             now = self._clock.wall_seconds()
             if truth(query.get("watch", "")):
-                render = answers.renderer(resource, form, query, now)
+                render = answers.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             page = self._reads.list(resource, target.namespace, query)
             return Response(200, answers.listing(resource, page, form, query, now))
@@ -311,9 +313,10 @@ class Server:
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
         options = plain(request.body, request.content_type) if request.body.strip() else {}
-        for name in ("propagationPolicy", "dryRun"):
-            if query.get(name):
-                options[name] = query[name]
+        if query.get("propagationPolicy"):
+            options["propagationPolicy"] = query["propagationPolicy"]
+        if query.get("dryRun"):
+            options["dryRun"] = [query["dryRun"]]
         if "gracePeriodSeconds" in query:
             try:
                 options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
@@ -340,6 +343,13 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, objects.encode(document), content_type)
+
+
+def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
+    """The older path of bindings names the pod in the body alone."""
+    meta = plain(request.body, request.content_type).get("metadata")
+    name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+    return route._replace(plural="pods", name=name, subresource="binding")
 
 
 def _only_get(request: Request) -> None:
