@@ -74,17 +74,16 @@ class Webhooks:
         Raises:
             ApiError: a webhook refused, or failed under ``failurePolicy: Fail``.
         """
-        again: list[Document] = []
         changed = False
-        called_before: list[Document] = []
+        called: list[Document] = []
+        again: list[Document] = []
         for webhook in self._mutating.get():
-            if not await self._mutate_by(webhook, attributes):
-                if self._was_called(webhook, attributes):
-                    called_before.append(webhook)
-                continue
-            changed = True
-            again = [entry for entry in called_before if _may_be_called_again(entry)]
-            called_before.append(webhook)
+            differs = await self._mutate_by(webhook, attributes)
+            if differs:
+                changed = True
+                again = [entry for entry in called if entry.get("reinvocationPolicy") == "IfNeeded"]
+            if differs is not None:
+                called.append(webhook)
         for webhook in again:
             await self._mutate_by(webhook, attributes)
         return changed
@@ -109,14 +108,11 @@ class Webhooks:
             if answer is not None and answer.refusal is not None:
                 raise answer.refusal
 
-    def _was_called(self, webhook: Document, attributes: Attributes) -> bool:
-        return self._matcher.match(webhook, attributes) is not None
-
-    async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool:
-        """Calls one webhook if it matches; whether it has changed the document."""
+    async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool | None:
+        """Calls one webhook; whether it has changed the document, None if it does not match."""
         seen_as = self._matcher.match(webhook, attributes)
         if seen_as is None:
-            return False
+            return None
         answer = await self._ask(_Called(webhook, seen_as), attributes, mutating=True)
         if answer is None:
             return False
@@ -156,10 +152,6 @@ class Webhooks:
     def _labels_of(self, namespace: str) -> dict[str, str] | None:
         found = self._reader.document("namespaces", "", namespace)
         return None if found is None else found["metadata"].get("labels") or {}
-
-
-def _may_be_called_again(webhook: Document) -> bool:
-    return webhook.get("reinvocationPolicy") == "IfNeeded"
 
 
 def _apply(name: str, patch: bytes, attributes: Attributes, seen_as: Resource) -> bool:
