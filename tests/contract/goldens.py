@@ -42,12 +42,21 @@ def normal(answer: Answer) -> Document:
     for key in _BY_RUN:
         metadata.pop(key, None)
     document.pop("status", None)
-    said = {"code": answer.code, "document": _filled(document), "warnings": answer.warnings}
+    said = {
+        "code": answer.code,
+        "document": _filled(document),
+        "warnings": _of_fields(answer.warnings),
+    }
     if any(entry["operation"] == "Apply" for entry in managers):
         untimed = [{key: entry[key] for key in entry if key != "time"} for entry in managers]
         said["managers"] = sorted(untimed, key=lambda entry: json.dumps(entry, sort_keys=True))
     plain: Document = json.loads(json.dumps(said))
     return plain
+
+
+def _of_fields(warnings: list[str]) -> list[str]:
+    """Those about the shape of what was sent; advice on values is another matter."""
+    return [text for text in warnings if text.startswith(("unknown field", "duplicate field"))]
 
 
 def _filled(value: Any) -> Any:

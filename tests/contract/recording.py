@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the goldens of ``test_goldens.py`` anew, from a real kube-apiserver.
 
-``python -m tests.contract.recording PORT TOKEN`` asks a server on loopback; it makes and removes the
-namespace ``recording`` and the custom resource ``things.contract.koord.dev``.
+``python -m tests.contract.recording PORT TOKEN`` asks a server on loopback. It makes the namespace
+``recording`` and the custom resource ``things.contract.koord.dev``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def perform(api: Api, namespace: str, step: Document) -> Document:
 
 def _as_before(current: Document, changes: Document) -> Document:
     """What is there, with some fields replaced: a client that reads, changes and writes."""
-    current["metadata"]["labels"] = changes["metadata"].get("labels", {})
+    if labels := changes["metadata"].get("labels"):
+        current["metadata"]["labels"] = labels
     current["spec"] |= changes.get("spec", {})
     return current
 
@@ -81,19 +82,14 @@ def apply_steps() -> list[Document]:
         steps.append(
             {"method": "PATCH", "path": path, "content": APPLY_PATCH, "query": query, "body": body}
         )
-    first = steps[0]["body"]
-    first["spec"] = deepcopy_spec()
-    return steps
-
-
-def deepcopy_spec() -> Document:
-    """A spec that a first apply can create."""
+    # The first one creates the deployment.
     labels = {"app": "d"}
     pod = {"containers": [{"name": "m", "image": "i"}]}
-    return {
+    steps[0]["body"]["spec"] = {
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod},
     }
+    return steps
 
 
 def custom_definition() -> Document:
@@ -132,14 +128,14 @@ def main() -> None:
     headers = {"Authorization": f"Bearer {arguments.token}"}
     api = Api(arguments.port, ssl._create_unverified_context(), headers)
     api.post(at("customresourcedefinitions"), custom_definition())
+    metadata = {"name": NAMESPACE}
+    api.post(at("namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for name, steps in FILES.items():
-        namespace = f"{NAMESPACE}-{name}"
-        metadata = {"name": namespace}
-        api.post(at("namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        recorded = [{**step, "answer": perform(api, namespace, step)} for step in steps()]
+        recorded = [{**step, "answer": perform(api, NAMESPACE, step)} for step in steps()]
         save(name, recorded)
-        api.patch(at("deployments", namespace, "d"), {"metadata": {"finalizers": None}})
-        api.delete(at("namespaces", name=namespace))
+        deployment = at("deployments", NAMESPACE, "d")
+        api.patch(deployment, {"metadata": {"finalizers": None}})
+        api.delete(deployment)
     api.delete(at("customresourcedefinitions", name="things.contract.koord.dev"))
     api.close()
 
