@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import ssl
-from pathlib import Path
 from typing import Any
 
 import yaml

@@ -33,7 +33,7 @@ def test_patches_of_a_deployment(api: Api, namespace: str, name: str) -> None:
 
 def test_custom_resources_of_every_shape(api: Api, namespace: str) -> None:
     definition = custom_definition()
-    api.post(at("customresourcedefinitions"), definition).ok
+    assert api.post(at("customresourcedefinitions"), definition).code == 201
     try:
         _wait_until_served(api, namespace)
         assert differing(api, namespace, "custom") == []
