@@ -109,18 +109,21 @@ class EmbeddedControlPlane:
         options = self.options
         catalog = Catalog(table.resources())
         self.store = self._open_store()
-        admission = chain(
+        self.admission = chain(
             StoreReader(self.store), options.clock, caller=options.webhooks,
             equivalents=catalog.at_all_versions,
         )  # fmt: skip
         self.server = Server(
-            self.store, catalog, options.clock, self._random, admission,
-            table.handlers(), further=options.further, bookmark_seconds=options.bookmark_seconds,
+            self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
+            further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
         custom.follow()
+        fresh = self.store.version == 1
         await self._first_objects()
+        if fresh:
+            self.store.begin()
         if options.port is not None:
             await self._listen(options.port)
         for controller in options.controllers:
@@ -139,6 +142,7 @@ class EmbeddedControlPlane:
         if self._front is not None:
             await self._front.stop()
             self._front = None
+        await self.admission.close()
         if self._journal is not None:
             self.store.flush()
             self._journal.close()
