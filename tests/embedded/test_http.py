@@ -67,8 +67,8 @@ def test_it_listens_on_loopback_alone(host: str) -> None:
 
 def test_without_the_token_nothing_is_told() -> None:
     async def test(plane: EmbeddedControlPlane, session: Session) -> None:
-        for given in ("", "Bearer", "Bearer wrong", "Basic YTpi", "Bearer \u00e9"):
-            async with session.get("/api/v1/pods", headers={"Authorization": given}) as answer:
+        for shown in ("", "Bearer", "Bearer wrong", "Basic YTpi", "Bearer \u00e9"):
+            async with session.get("/api/v1/pods", headers={"Authorization": shown}) as answer:
                 assert answer.status == 401
                 assert (await answer.json())["reason"] == "Unauthorized"
         async with session.get("/api/v1/pods") as answer:
@@ -171,8 +171,8 @@ PATHS = st.one_of(
     st.text(alphabet="/apisv1%2e.:@~\x00 é?", max_size=30).map(lambda text: "/" + text),
 )  # fmt: skip
 QUERIES = st.dictionaries(
-    st.sampled_from(("limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector",
-                     "fieldSelector", "dryRun", "fieldValidation", "fieldManager", "force", "odd")),
+    st.sampled_from(("limit", "continue", "resourceVersion", "resourceVersionMatch",
+                     "labelSelector", "fieldSelector", "dryRun", "fieldValidation", "fieldManager", "force", "odd")),
     st.text(max_size=8) | st.sampled_from(("1", "-1", "0", "All", "Exact", "Strict", "true")),
     max_size=3,
 )  # fmt: skip

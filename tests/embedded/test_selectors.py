@@ -65,10 +65,11 @@ def test_any_text_is_a_selector_or_400(text: str) -> None:
     for parse in (selectors.labels, lambda text: selectors.fields(text, ("spec.nodeName",))):
         try:
             match = parse(text)
-        except ApiError as error:
-            assert error.http_status == 400
+        except ApiError as refused:
+            status = refused.http_status
         else:
-            assert match is None or callable(match)
+            status = 400 if match is None or callable(match) else 0
+        assert status == 400
 
 
 def entry(namespace: str, name: str, node: str) -> Entry:
@@ -88,5 +89,5 @@ def test_fields_match_whatever_characters_they_have(name: str, node: str, same: 
 
 
 def test_a_field_that_cannot_be_selected_is_refused() -> None:
-    with pytest.raises(ApiError, match="field label not supported: spec.image"):
+    with pytest.raises(ApiError, match=r"field label not supported: spec\.image"):
         selectors.fields("spec.image=x", ("spec.nodeName",))

@@ -124,7 +124,10 @@ def count_generation(resource: Resource, document: Document, old: Document) -> N
 
 def modified(resource: Resource, name: str) -> Exception:
     """409: someone else was faster."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
+    why = (
+        "the object has been modified; please apply your changes to the latest version and try "
+        "again"
+    )
     return conflict(resource, name, why)
 
 
