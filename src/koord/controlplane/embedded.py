@@ -110,7 +110,7 @@ class EmbeddedControlPlane:
         admission = chain(StoreReader(self.store), options.clock)
         self.server = Server(
             self.store, catalog, options.clock, self._random, admission,
-            further=options.further, bookmark_seconds=options.bookmark_seconds,
+            table.handlers(), further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)

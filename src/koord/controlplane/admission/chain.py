@@ -44,7 +44,9 @@ class Chain:
             rule.mutate(attributes)
         if await self._webhooks.mutate(attributes):
             # What webhooks changed is looked at again, as in kube-apiserver's second round.
-            attributes.resource.strategy.default(attributes.document or {})
+            assert attributes.document is not None
+            attributes.resource.strategy.default(attributes.document)
+            attributes.resource.schema.default(attributes.document)
             for rule in self._mutating:
                 rule.mutate(attributes)
 
