@@ -43,10 +43,13 @@ COMPARED = (
 SETTLE_SECONDS = 60
 # What no two runs have in common, and what only a scheduler or a kubelet says.
 _UNCOMPARED = frozenset(
-    """uid resourceVersion managedFields creationTimestamp lastTransitionTime lastUpdateTime
-    lastProbeTime startTime completionTime podIP podIPs hostIP hostIPs nodeName startedAt
-    controller-uid batch.kubernetes.io/controller-uid containerStatuses""".split()
-)
+    (
+        "uid", "resourceVersion", "managedFields", "creationTimestamp", "lastTransitionTime",
+        "lastUpdateTime", "lastProbeTime", "startTime", "completionTime", "podIP", "podIPs",
+        "hostIP", "hostIPs", "nodeName", "startedAt", "controller-uid",
+        "batch.kubernetes.io/controller-uid", "containerStatuses",
+    )
+)  # fmt: skip
 _LETTERS = "[bcdfghjklmnpqrstvwxz2456789]"
 
 
@@ -117,7 +120,7 @@ def comparable(value: Any) -> Any:
         typed = all(isinstance(item, dict) and "type" in item for item in items)
         return sorted(items, key=lambda item: item["type"]) if typed else items
     if isinstance(value, str):
-        value = re.sub(rf"(^|-){_LETTERS}{{8,10}}(?=$|-)", r"\1HASH", value)
+        value = re.sub(rf"(?<![a-z0-9]){_LETTERS}{{8,10}}(?![a-z0-9])", "HASH", value)
         return re.sub(rf"-{_LETTERS}{{5}}$", "-RANDOM", value)
     return value
 
