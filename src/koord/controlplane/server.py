@@ -16,10 +16,13 @@ from koord.controlplane.failures import (
     bad_request,
     internal,
     method_not_allowed,
+    no_such_page,
     no_such_path,
     unsupported_media_type,
 )
 from koord.controlplane.objects import StoreReader
+from koord.controlplane.openapi import OpenApiPages
+from koord.controlplane.options import check_write
 from koord.controlplane.pages import pages
 from koord.controlplane.patches import Patches, patched_scale
 from koord.controlplane.reads import Reads, truth
@@ -74,6 +77,7 @@ class Server:
         self.pages = pages(self.metrics)
         self.handlers = dict(handlers or {})
         self.further = dict(further or {})
+        self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
         self._patches = Patches(self.verbs)
@@ -99,6 +103,8 @@ class Server:
         for prefix, serve in self.further.items():
             if path.startswith(prefix):
                 return await serve(request)
+        if path.startswith("/openapi/"):
+            return await self._openapi.serve(request)
         if path.rstrip("/").count("/") <= 2:
             return self._discover(request)
         route = routes.parse(path)
@@ -106,16 +112,28 @@ class Server:
             _only_get(request)
             document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
             return _answered(document)
+        if (route.group, route.plural, request.method) == ("", "bindings", "POST"):
+            route = _of_the_pod(route, request)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
-            raise no_such_path()
+            known = self.catalog.serves(route.group, route.version)
+            raise no_such_path() if known else no_such_page()
         query = dict(request.query) if request.query else _NO_QUERY
+        if query and request.method in ("POST", "PUT", "PATCH"):
+            check_write(request.method, query)
+        if route.watched:
+            query = {**query, "watch": "true"}
         target = Target(resource, route.namespace, route.name, route.subresource)
         if route.subresource:
-            return await self._subresource(request, target, query)
-        if route.name:
-            return await self._one(request, target, query)
-        return await self._all(request, target, query)
+            answer = await self._subresource(request, target, query)
+        elif route.name:
+            answer = await self._one(request, target, query)
+        else:
+            answer = await self._all(request, target, query)
+        if resource.warning and isinstance(answer, Response):
+            warnings = (resource.warning, *answer.warnings)
+            answer = msgspec.structs.replace(answer, warnings=warnings)
+        return answer
 
     def _discover(self, request: Request) -> Response:
         _only_get(request)
@@ -131,7 +149,7 @@ class Server:
             return _answered(discovery.resource_list(known, "", path.removeprefix("/api/")))
         if path.startswith("/apis/"):
             return _answered(discovery.group(known, path.removeprefix("/apis/")))
-        raise no_such_path()
+        raise no_such_page()
 
     async def _all(
         self, request: Request, target: Target, query: Mapping[str, str]
@@ -149,7 +167,7 @@ class Server:
             form = answers.form(request.accept)
             now = self._clock.wall_seconds()
             if truth(query.get("watch", "")):
-                render = answers.renderer(resource, form, query, now)
+                render = answers.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             page = self._reads.list(resource, target.namespace, query)
             return Response(200, answers.listing(resource, page, form, query, now))
@@ -295,9 +313,10 @@ class Server:
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
         options = plain(request.body, request.content_type) if request.body.strip() else {}
-        for name in ("propagationPolicy", "dryRun"):
-            if query.get(name):
-                options[name] = query[name]
+        if query.get("propagationPolicy"):
+            options["propagationPolicy"] = query["propagationPolicy"]
+        if query.get("dryRun"):
+            options["dryRun"] = [query["dryRun"]]
         if "gracePeriodSeconds" in query:
             try:
                 options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
@@ -324,6 +343,13 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, objects.encode(document), content_type)
+
+
+def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
+    """The older path of bindings names the pod in the body alone."""
+    meta = plain(request.body, request.content_type).get("metadata")
+    name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+    return route._replace(plural="pods", name=name, subresource="binding")
 
 
 def _only_get(request: Request) -> None:
