@@ -21,7 +21,7 @@ from tests.contract.documents import (
     workload,
 )
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 15.0
 T = TypeVar("T")
 
 
@@ -272,9 +272,11 @@ def test_pods_go_before_the_rest_of_a_namespace(api: Api, namespace: str) -> Non
         lambda: api.get(at("namespaces", name=namespace)).ok["status"].get("conditions", []),
         lambda found: len(found) > 0,
     )
-    states = {item["type"]: item["status"] for item in conditions}
-    assert states["NamespaceContentRemaining"] == "True"
-    assert states["NamespaceFinalizersRemaining"] == "True"
+    assert {item["type"] for item in conditions} >= {
+        "NamespaceDeletionContentFailure",
+        "NamespaceContentRemaining",
+        "NamespaceFinalizersRemaining",
+    }
     api.patch(at("pods", namespace, "a"), {"metadata": {"finalizers": None}})
 
 
