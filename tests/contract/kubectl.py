@@ -22,7 +22,10 @@ _NORMAL = (
     (r"-[bcdf0-9]{8,10}\b", "-HASH"),
     (r"(pod-template-hash=)\w+", r"\1HASH"),
     (r"10\.96\.\d+\.\d+", "ADDRESS"),
-    (r"(resourceVersion: \")\d+", r"\1N"),
+    (r"(resourceVersion\"?: \")\d+", r"\1N"),
+    (r"(Resource Version:\s+)\d+", r"\1N"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+", "TIME"),
+    (r"/(LIVE|MERGED)-\d+", r"/\1"),
     (r"https://127\.0\.0\.1:\d+", "SERVER"),
     (r"\b\d+(\.\d+)?(ms|s|m)( ago)?\b", "AGE"),
     (r"<(invalid|unknown)>", "AGE"),
@@ -60,7 +63,9 @@ class Pair:
     home: Path
     differences: list[str] = field(default_factory=list)
 
-    def run(self, line: str, stdin: str = "", *, editor: str = "", sort: bool = False) -> str:
+    def run(
+        self, line: str, stdin: str = "", *, editor: str = "", sort: bool = False, only: str = ""
+    ) -> str:
         """Runs one command line on both; gives the output on the first server.
 
         Args:
@@ -68,11 +73,13 @@ class Pair:
             stdin: text for ``-f -``.
             editor: a shell command that edits the file it is given.
             sort: lines may come in any order.
+            only: compares only lines in which this pattern is found.
         """
         found = [self._call(server, line, stdin, editor) for server in self.servers]
         shown = []
         for outcome in found:
             lines = normal(outcome.output) + normal(outcome.errors)
+            lines = [line for line in lines if re.search(only, line)]
             shown.append([f"exit {outcome.status}", *(sorted(lines) if sort else lines)])
         if shown[0] != shown[1]:
             told = [f"$ kubectl {line}"]
