@@ -161,13 +161,16 @@ class _Protocol(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to a request that could not be read or served."""
-        self.force_close()
         if isinstance(exc, BadHttpMethod):
-            return _response(answers.refusal(method_not_allowed()))
-        if status < 500:
-            return _response(answers.refusal(bad_request("the request is no HTTP")))
-        _log.error("request failed", exc_info=exc)
-        return _response(answers.refusal(internal("the request could not be served")))
+            refusal = method_not_allowed()
+        elif status < 500:
+            refusal = bad_request("the request is no HTTP")
+        else:
+            _log.error("request failed", exc_info=exc)
+            refusal = internal("the request could not be served")
+        response = _response(answers.refusal(refusal))
+        response.force_close()
+        return response
 
 
 class _WebServer(web.Server):
