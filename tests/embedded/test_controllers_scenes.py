@@ -151,6 +151,25 @@ def test_jobs_end_and_are_counted() -> None:
     play(story)
 
 
+def test_pods_of_a_deleted_job_go_too() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.add_nodes(1)
+        await scene.client.create(workload("Job", "work", completions=2, parallelism=2))
+
+        async def running() -> bool:
+            return len(ready(await scene.pods("app=work"))) == 2
+
+        await scene.until(running)
+        await scene.client.delete(JOB, "work", "default", propagation="Background")
+
+        async def gone() -> bool:
+            return await scene.pods("app=work") == []
+
+        await scene.until(gone)
+
+    play(story)
+
+
 def test_pods_leave_a_node_that_falls_silent() -> None:
     async def story(scene: Scene) -> None:
         await scene.add_nodes(2)
