@@ -264,6 +264,45 @@ def test_a_silent_watch_is_dead() -> None:
     assert "silent for 0.1 s" in str(error)
 
 
+def test_closing_ends_a_watch_and_lets_nothing_begin() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.begin()
+        await speaker.chunk(b"{}\n")
+        await asyncio.sleep(60)
+
+    async def work(transport: HttpTransport, server: RawServer) -> None:
+        stream = await transport.open(WATCH)
+        assert await stream.read() == [b"{}"]
+        reading = asyncio.create_task(stream.read())
+        await asyncio.sleep(0.01)
+        await transport.close()
+        with pytest.raises(TransportError):
+            await reading
+        with pytest.raises(TransportError, match="closed") as caught:
+            await transport.send(GET)
+        assert not caught.value.sent
+
+    over_http(answerer, work)
+
+
+def test_a_request_may_be_given_up() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target == "/slow":
+            await asyncio.sleep(60)
+        await speaker.answer(b"{}")
+
+    async def work(transport: HttpTransport, server: RawServer) -> int:
+        slow = asyncio.create_task(transport.send(Request("GET", "/slow")))
+        await asyncio.sleep(0.02)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        # With one connection allowed, the next request shows that it was given back.
+        return (await transport.send(GET)).status
+
+    assert over_http(answerer, work, connections=1) == 200
+
+
 def test_a_refused_watch_is_an_api_error() -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.answer(b'{"kind":"Status","reason":"Expired","message":"old"}', 410)
