@@ -151,6 +151,18 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
     assert over_http(answerer, send).status == 302
 
 
+def test_a_proxy_is_asked() -> None:
+    async def main() -> str:
+        async with raw_server(hello) as proxy:
+            config = ClusterConfig("http://api.example.com:8080", proxy_url=proxy.url)
+            transport = HttpTransport(config)
+            await transport.send(GET)
+            await transport.close()
+            return proxy.heard[0].target
+
+    assert run(main()) == "http://api.example.com:8080/api/v1/pods"
+
+
 def test_warnings_are_given_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.answer(b"{}", 200, 'Warning: 299 - "old \\"API\\""', "Warning: 199 x")

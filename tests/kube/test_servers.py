@@ -238,6 +238,26 @@ def test_a_watch_from_a_list(does: Does) -> None:
     does(work)
 
 
+def test_large_objects_pass(does: Does) -> None:
+    # Beyond 128 KiB API servers compress; beyond 64 KiB nothing comes in one piece.
+    async def work(client: Client, namespace: str) -> None:
+        text = "".join(f"line {number}\n" for number in range(50_000))
+        listed = await client.list(ConfigMap, namespace=namespace)
+        watch = client.watch(
+            ConfigMap, namespace=namespace, resource_version=listed.resource_version
+        )
+        async with watch as batches:
+            await client.create(config_map(namespace, "large", text=text))
+            (event, *_) = await anext(batches)
+        assert event.object is not None
+        assert event.object.data["text"] == text
+        assert (await client.get(ConfigMap, "large", namespace)).data["text"] == text
+        items = (await client.list(ConfigMap, namespace=namespace)).items
+        assert text in {item.data.get("text") for item in items}
+
+    does(work)
+
+
 def test_a_watch_ends_when_told_to(does: Does) -> None:
     async def work(client: Client, namespace: str) -> None:
         types: list[str] = []
