@@ -28,6 +28,7 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 _SHOWN_BYTES = 300
+_MOST_DIGITS = 9
 
 # client-go's reasons for answers that are no Status.
 _REASONS = {
@@ -249,8 +250,8 @@ def refusal(response: Response) -> Status:
         status = Status(status="Failure", message=message, reason=reason)
     status.code = response.status
     asked = response.headers.get("retry-after", "")
-    # The other form, a date, is none that API servers send.
-    if asked.isdigit():
+    # The other form, a date, is none that API servers send; nor do they ask for years.
+    if asked.isdecimal() and len(asked) < _MOST_DIGITS:
         status.details = status.details or StatusDetails()
         status.details.retry_after_seconds = int(asked)
     return status
