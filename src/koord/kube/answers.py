@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -222,6 +223,12 @@ class Decoder(Generic[T]):
         if self._stamped:
             self._stamp_all([value])
         return value
+
+
+@cache
+def decoder_of(kind: Kind, into: Any) -> Decoder[Any]:
+    """The decoder of a kind into a type; made once."""
+    return Decoder(kind, into)
 
 
 @contextmanager
