@@ -219,14 +219,12 @@ def test_custom_resources(both: Pair) -> None:
     everything = "---\n".join(path.read_text(encoding="utf-8") for path in sorted(definitions))
     both.run("apply --server-side -f -", everything, sort=True)
     both.run("wait crd --all --for=condition=Established --timeout=20s", sort=True)
-    quota = document(
-        "scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "q", spec={"max": {"cpu": "4"}}
-    )
-    both.run("apply -f -", text(quota))
-    both.run("get elasticquotas")
-    both.run("get eq")
-    both.run("get elasticquotas.scheduling.sigs.k8s.io")
-    meant = json.loads(both.run("get elasticquotas -o json"))["items"]
-    assert [item["apiVersion"] for item in meant] in ([quota["apiVersion"]], [])
-    both.run("explain elasticquota.spec", only=r"^ \w+ <")
+    kinds = ("scheduling.sigs.k8s.io/v1alpha1", "quota.koordinator.sh/v1alpha1")
+    both.run("apply -f -", text(*(document(one, "ElasticQuota", "q", spec={}) for one in kinds)))
+    for name in ("elasticquotas", "elasticquota", "keq", "elasticquotas.scheduling.sigs.k8s.io"):
+        both.run(f"get {name}")
+        both.run(f"get {name} -o name")
+    (meant,) = json.loads(both.run("get elasticquotas -o json"))["items"]
+    assert meant["apiVersion"] == "quota.koordinator.sh/v1alpha1"
+    both.run("explain elasticquotas.scheduling.sigs.k8s.io --recursive", only=r"^ +\w+ <")
     both.run("delete elasticquotas.scheduling.sigs.k8s.io q")
