@@ -66,7 +66,8 @@ class Patches:
             told[:] = self._pruned(patched, target.resource, query)
             return patched
 
-        written = await self._verbs.update(target, make, context, options.of_write("PATCH", query))
+        given = options.of_write("PUT", query)  # As webhooks see it, a patch is an update.
+        written = await self._verbs.update(target, make, context, given)
         written.warnings = told + written.warnings
         return written
 
