@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.controlplane.failures import bad_request
+from koord.controlplane.schema.depth import is_too_deep
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Document
@@ -23,7 +24,10 @@ def read(body: bytes) -> Any:
         ApiError: 400, no JSON.
     """
     try:
-        return _decode(body)
+        value = _decode(body)
+        if isinstance(value, dict | list) and is_too_deep(body, value):
+            raise RecursionError("exceeded max depth")
+        return value
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         ended = not body.strip() or "truncated" in str(error)
         why = "unexpected end of JSON input" if ended else f"invalid JSON: {error}"
@@ -43,6 +47,14 @@ def read_object(body: bytes) -> dict[str, Any] | None:
         f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go value of type "
         "map[string]interface {}"
     )
+
+
+def is_deep(document: Document) -> bool:
+    """Whether a patch has nested a document too deep."""
+    try:
+        return is_too_deep(_encode(document), document)
+    except RecursionError:
+        return True
 
 
 def copied(document: Document) -> Document:
