@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server on a socket: loopback only, TLS and a bearer token, bounded bodies, streamed watches."""
+"""The server on a socket: loopback only, TLS and a token, bounded bodies, streamed watches."""
 
 from __future__ import annotations
 

@@ -96,8 +96,11 @@ class Patches:
             if target.subresource:
                 raise not_found(resource, target.name)
             if uid := applied["metadata"].get("uid"):
-                raise conflict(resource, target.name, f"uid mismatch: the provided object specified "
-                               f"uid {uid}, and no existing object was found")  # fmt: skip
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing "
+                    "object was found"
+                )
+                raise conflict(resource, target.name, why)
             written = await self._verbs.create(
                 target, make(None), context, told_options, tracked=True
             )

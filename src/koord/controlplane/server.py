@@ -136,7 +136,9 @@ class Server:
 
     def _discover(self, request: Request) -> Response:
         _only_get(request)
-        path, known = request.path.rstrip("/"), self.catalog.resources()
+        path = request.path.rstrip("/")
+        further = [resource for api in self.further.values() for resource in api.resources]
+        known = [*self.catalog.resources(), *further]
         if path in ("/api", "/apis"):
             if discovery.is_aggregated(request.accept):
                 document = discovery.aggregated(known, path == "/api")
