@@ -300,6 +300,30 @@ def test_webhooks_are_not_asked_about_their_configurations() -> None:
     with_api(check)
 
 
+def test_a_webhook_for_bindings_sees_a_binding() -> None:
+    seen: list[Document] = []
+
+    def answer(_: str, review: Document) -> Document:
+        seen.append(review["request"])
+        return allow(review, allowed=False, status={"message": "stay"})
+
+    async def check(api: Api) -> None:
+        rule = {**PODS_RULE, "resources": ["pods/binding"]}
+        await register(api, "a", answer, "validating", rules=[rule])
+        await api.made(PODS, pod())
+        target = {"kind": "Node", "name": "n1"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}}
+        said = await api("POST", f"{PODS}/web/binding", {**binding, "target": target})
+        assert (said["code"], "stay" in said["message"]) == (400, True)
+        assert "nodeName" not in (await api("GET", f"{PODS}/web"))["spec"]
+
+    with_api(check)
+    (asked,) = seen
+    assert asked["kind"] == {"group": "", "version": "v1", "kind": "Binding"}
+    assert (asked["resource"]["resource"], asked["subResource"]) == ("pods", "binding")
+    assert asked["object"]["target"] == {"kind": "Node", "name": "n1"}
+
+
 def test_conditions_in_cel_are_refused_where_they_are_configured() -> None:
     async def check(api: Api) -> None:
         with pytest.raises(AssertionError, match="CEL expressions are not evaluated"):
