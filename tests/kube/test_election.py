@@ -19,7 +19,7 @@ from koord.kube.errors import TransportError
 from koord.kube.messages import Request, Response
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
-from tests.kube.virtual import run_virtual
+from tests.kube.harness import run_virtual
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases/koord"
 

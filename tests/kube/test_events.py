@@ -18,7 +18,7 @@ from koord.kube.errors import ApiError, Status, TransportError
 from koord.kube.events import EventRecorder
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
-from tests.kube.virtual import run_virtual
+from tests.kube.harness import run_virtual
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="u1", resource_version="7"))
 NODE = Node(metadata=ObjectMeta(name="node-1", uid="u2"))

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from koord.kube.lifecycle import Component, run_until_stopped
-from tests.kube.virtual import run_virtual
+from tests.kube.harness import run_virtual
 
 
 class Parts:
