@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from koord.base.errors import KoordError
 from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.http import HttpTransport
@@ -150,6 +151,18 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
     assert over_http(answerer, send).status == 302
 
 
+def test_a_proxy_is_asked() -> None:
+    async def main() -> str:
+        async with raw_server(hello) as proxy:
+            config = ClusterConfig("http://api.example.com:8080", proxy_url=proxy.url)
+            transport = HttpTransport(config)
+            await transport.send(GET)
+            await transport.close()
+            return proxy.heard[0].target
+
+    assert run(main()) == "http://api.example.com:8080/api/v1/pods"
+
+
 def test_warnings_are_given_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.answer(b"{}", 200, 'Warning: 299 - "old \\"API\\""', "Warning: 199 x")
@@ -263,6 +276,45 @@ def test_a_silent_watch_is_dead() -> None:
     assert "silent for 0.1 s" in str(error)
 
 
+def test_closing_ends_a_watch_and_lets_nothing_begin() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.begin()
+        await speaker.chunk(b"{}\n")
+        await asyncio.sleep(60)
+
+    async def work(transport: HttpTransport, server: RawServer) -> None:
+        stream = await transport.open(WATCH)
+        assert await stream.read() == [b"{}"]
+        reading = asyncio.create_task(stream.read())
+        await asyncio.sleep(0.01)
+        await transport.close()
+        with pytest.raises(TransportError):
+            await reading
+        with pytest.raises(TransportError, match="closed") as caught:
+            await transport.send(GET)
+        assert not caught.value.sent
+
+    over_http(answerer, work)
+
+
+def test_a_request_may_be_given_up() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target == "/slow":
+            await asyncio.sleep(60)
+        await speaker.answer(b"{}")
+
+    async def work(transport: HttpTransport, server: RawServer) -> int:
+        slow = asyncio.create_task(transport.send(Request("GET", "/slow")))
+        await asyncio.sleep(0.02)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        # With one connection allowed, the next request shows that it was given back.
+        return (await transport.send(GET)).status
+
+    assert over_http(answerer, work, connections=1) == 200
+
+
 def test_a_refused_watch_is_an_api_error() -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.answer(b'{"kind":"Status","reason":"Expired","message":"old"}', 410)
@@ -319,6 +371,35 @@ def test_a_refused_token_is_renewed_for_the_next_try() -> None:
             return statuses + [answer.status for answer in answers]
 
     assert run(main()) == [401, 200, 200, 200]
+
+
+def test_credentials_that_cannot_be_renewed_may_be_later() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.answer(b"{}")
+
+    async def main() -> tuple[bool, int]:
+        async with raw_server(answerer) as server:
+            outcomes: list[ClusterConfig | KoordError] = [
+                KoordError("kubeconfig k", "users[a].exec", "login", "a plugin that works"),
+                ClusterConfig(server.url),
+            ]
+
+            def renew() -> ClusterConfig:
+                outcome = outcomes.pop(0)
+                if isinstance(outcome, KoordError):
+                    raise outcome
+                return outcome
+
+            transport = HttpTransport(
+                ClusterConfig(server.url, expires_at_seconds=0.0, reload=renew)
+            )
+            with pytest.raises(TransportError, match="a plugin that works") as caught:
+                await transport.send(GET)
+            answer = await transport.send(GET)
+            await transport.close()
+            return caught.value.sent, answer.status
+
+    assert run(main()) == (False, 200)
 
 
 def test_an_expired_token_is_renewed_before_it_is_used() -> None:

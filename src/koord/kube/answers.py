@@ -266,6 +266,7 @@ def _status_of(body: bytes) -> Status | None:
 
 def _version(value: Any) -> str:
     if isinstance(value, dict):
-        return str(value.get("metadata", {}).get("resourceVersion", ""))
+        metadata = value.get("metadata")
+        return str(metadata.get("resourceVersion", "")) if isinstance(metadata, dict) else ""
     version: str = value.metadata.resource_version
     return version
