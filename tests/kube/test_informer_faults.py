@@ -140,8 +140,10 @@ async def through(
     await direct.create(Namespace(metadata=ObjectMeta(name=namespace)))
     policy = RetryPolicy(first_seconds=0.05, most_seconds=0.5)
     informers = [
-        Informer(watched, ConfigMap, namespace=namespace, page_size=50, policy=policy)
-        for _ in range(2)
+        Informer(
+            watched, ConfigMap, namespace=namespace, page_size=50, policy=policy, stream_list=stream
+        )
+        for stream in (False, True)
     ]
     histories = [History() for _ in informers]
     for history, informer in zip(histories, informers, strict=True):
