@@ -267,6 +267,27 @@ def test_indexes_follow_every_change() -> None:
     check(story, indexers={"node": lambda pod: [pod.spec.node_name]})
 
 
+@pytest.mark.parametrize("able", [True, False])
+def test_a_list_is_streamed_where_the_server_can(able: bool) -> None:
+    async def whole() -> None:
+        server = FakeServer()
+        server.streams_lists = able
+        for name in "xyz":
+            server.put(path(name))
+        informer = Informer(client_of(server), Pod, stream_list=True)
+        history = History()
+        history.follow(informer)
+        async with running(informer):
+            assert len(informer) == 3
+            assert server.requests["list"] == (0 if able else 1)
+            server.remove(path("x"))
+            server.expire()
+            await asyncio.sleep(60)
+            history.check(informer, truth(server))
+
+    run_virtual(whole())
+
+
 class PodView(Object):
     """A pod of which only the metadata counts."""
 
@@ -310,7 +331,7 @@ WEATHER = st.sampled_from(
 
 @given(st.lists(st.one_of(CHANGES, CHANGES, CHANGES, WEATHER), max_size=60), st.booleans())
 def test_whatever_happens_the_handlers_learn_the_truth_in_order(
-    steps: list[Any], share: bool
+    steps: list[Any], stream_list: bool
 ) -> None:
     def lose(_: Any) -> None:
         raise TransportError("lost")
@@ -334,4 +355,4 @@ def test_whatever_happens_the_handlers_learn_the_truth_in_order(
         server.before = server.after = None
         await asyncio.sleep(60)
 
-    check(story, share=share)
+    check(story, stream_list=stream_list)
