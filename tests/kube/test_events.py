@@ -192,6 +192,27 @@ def test_what_waits_is_flushed_at_the_end_but_not_for_ever() -> None:
     assert 'koord_events_total{result="dropped"} 3.0' in text
 
 
+def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
+    class Jumping(VirtualClock):
+        def wall_seconds(self) -> float:
+            return 1_900_000_000.0 - 3600 * self.monotonic_seconds()
+
+    async def whole() -> FakeServer:
+        server, clock = FakeServer(), Jumping()
+        client = Client(server, policy=RetryPolicy(attempts=1), requests_per_second=None)
+        recorder = EventRecorder(client, "c", clock=clock)
+        task = asyncio.create_task(recorder.run())
+        for number in range(5):
+            recorder.event(POD, "Normal", f"R{number}", "m")
+            clock.advance(1)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        return server
+
+    assert len(run_virtual(whole()).objects) == 5
+
+
 @given(
     st.lists(
         st.tuples(

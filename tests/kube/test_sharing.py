@@ -13,11 +13,11 @@ from koord.api import Pod, decode_as, to_document, to_json
 from koord.kube.sharing import Sharer
 from tests.kube.pods import pods
 
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
-    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
-    max_leaves=6,
+LEAVES = st.sampled_from([None, True, False, 0, 1, 1.0, -0.5, 300, "", "a", "1"])
+NESTED = st.one_of(
+    LEAVES, st.lists(LEAVES, max_size=2), st.dictionaries(st.sampled_from("ab"), LEAVES)
 )
+JSON = st.one_of(NESTED, st.lists(NESTED, max_size=2), st.fixed_dictionaries({"a": NESTED}))
 
 
 class Frozen(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +26,9 @@ class Frozen(msgspec.Struct, frozen=True, gc=False):
     rest: Any = None
 
 
-@given(st.lists(st.builds(Frozen, st.text(max_size=2), rest=JSON), max_size=10), st.integers(1, 9))
+@given(
+    st.lists(st.builds(Frozen, st.sampled_from("xyz"), rest=JSON), max_size=10), st.integers(1, 9)
+)
 def test_sharing_changes_no_value_however_little_it_remembers(
     values: list[Frozen], table_size: int
 ) -> None:
@@ -45,14 +47,14 @@ def test_documents_keep_every_type(values: list[Any]) -> None:
 
 def test_pods_of_a_workload_share_what_they_have_in_common() -> None:
     sharer = Sharer()
-    texts = list(itertools.islice(pods(4000), 3000))
+    texts = list(itertools.islice(pods(2000), 1500))
     shared = [sharer.share(decode_as(text, Pod)) for text in texts]
     for text, pod in zip(texts, shared, strict=True):
         assert to_document(pod) == to_document(decode_as(text, Pod))
     kept: dict[str, Pod] = {}
     common = 0
-    # From the first thousand on it is known which fields come again.
-    for pod in shared[1500:]:
+    # After about a thousand it is known which fields come again.
+    for pod in shared[1100:]:
         owner = pod.metadata.owner_references[0].name if pod.metadata.owner_references else ""
         first = kept.setdefault(f"{pod.metadata.namespace}/{owner}", pod)
         if first is not pod:
@@ -61,7 +63,7 @@ def test_pods_of_a_workload_share_what_they_have_in_common() -> None:
             assert pod.spec.containers is first.spec.containers
             assert pod.spec.scheduler_name is first.spec.scheduler_name
             assert pod.metadata.uid != first.metadata.uid
-    assert common > 500
+    assert common > 250
 
 
 def test_quantities_of_one_value_keep_their_spelling() -> None:
