@@ -182,6 +182,12 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(timed())
 
 
+async def more(writers: Writers, changes: int) -> None:
+    """Waits for so many more changes."""
+    so_far = writers.done
+    await until(lambda: writers.done > so_far + changes)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.02)
@@ -190,13 +196,11 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_a_server_killed_under_load_loses_nothing(plane: Plane) -> None:
     async def trouble(writers: Writers) -> None:
         for _ in range(2):
-            so_far = writers.done
-            await until(lambda before=so_far: writers.done > before + 200)  # type: ignore[misc]
+            await more(writers, 200)
             plane.kill()
             await asyncio.sleep(0.2)
             await asyncio.to_thread(plane.restart)
-        so_far = writers.done
-        await until(lambda: writers.done > so_far + 200)
+        await more(writers, 200)
 
     async def whole() -> None:
         transport = transport_of(plane)
@@ -249,8 +253,7 @@ def test_a_log_that_is_always_too_short_is_listed_past(tmp_path: Any) -> None:
             async def stumbling(writers: Writers) -> None:
                 # Whoever is not served for a moment has fallen behind the log.
                 for _ in range(20):
-                    so_far = writers.done
-                    await until(lambda before=so_far: writers.done > before + 40)  # type: ignore[misc]
+                    await more(writers, 40)
 
             await through(client, client, stumbling)
 

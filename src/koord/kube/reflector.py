@@ -43,9 +43,13 @@ class InformerMetrics:
         into, kind = metrics or registry(), ("kind",)
         self.lists = into.counter("koord_informer_lists_total", "Lists begun.", kind)
         self.watches = into.counter("koord_informer_watches_total", "Watches begun.", kind)
-        self.failures = into.counter("koord_informer_failures_total", "Lists or watches that failed.", kind)  # fmt: skip # noqa: E501
+        self.failures = into.counter(
+            "koord_informer_failures_total", "Lists and watches that failed.", kind
+        )
         self.events = into.counter("koord_informer_events_total", "Changes told.", ("kind", "type"))
-        self.errors = into.counter("koord_informer_handler_errors_total", "Handlers that raised.", kind)  # fmt: skip # noqa: E501
+        self.errors = into.counter(
+            "koord_informer_handler_errors_total", "Handlers that raised.", kind
+        )
         self.objects = into.gauge("koord_informer_objects", "Objects in the cache.", kind)
         self.lag = into.histogram(
             "koord_informer_lag_seconds", "From an event's arrival to its last handler.", kind
