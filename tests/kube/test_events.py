@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,12 +15,15 @@ from koord.api.kinds.cluster import EventSource
 from koord.base.clock import VirtualClock
 from koord.base.metrics import registry
 from koord.kube.client import Client
+from koord.kube.config import ClusterConfig
 from koord.kube.correlation import COMBINED, Correlator
 from koord.kube.errors import ApiError, Status, TransportError
 from koord.kube.events import EventRecorder
+from koord.kube.http import HttpTransport
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
 from tests.kube.harness import run_virtual
+from tests.kube.planes import BOTH, started
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="u1", resource_version="7"))
 NODE = Node(metadata=ObjectMeta(name="node-1", uid="u2"))
@@ -211,6 +216,32 @@ def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
         return server
 
     assert len(run_virtual(whole()).objects) == 5
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -> None:
+    async def whole(kubeconfig: Path) -> list[Event]:
+        transport = HttpTransport(ClusterConfig.load(kubeconfig))
+        try:
+            client = Client(transport)
+            recorder = EventRecorder(client, "koord-test", host="here")
+            task = asyncio.create_task(recorder.run())
+            pod = ObjectReference(kind="Pod", namespace="default", name="web-0", api_version="v1")
+            for _ in range(3):
+                recorder.event(pod, "Warning", "FailedScheduling", "0/3 nodes fit")
+            recorder.event(NODE, "Normal", "Registered", "here")
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            found = await client.list(Event, namespace="default")
+        finally:
+            await transport.close()
+        return [event for event in found.items if event.source.component == "koord-test"]
+
+    with started(server, tmp_path) as plane:
+        found = asyncio.run(whole(plane.kubeconfig))
+    told = sorted((event.involved_object.kind, event.reason, event.count) for event in found)
+    assert told == [("Node", "Registered", 1), ("Pod", "FailedScheduling", 3)]
 
 
 @given(

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import KINDS, Object, Pod
+from koord.base import faults
 from koord.base.metrics import registry
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
@@ -308,6 +309,21 @@ def test_a_smaller_type_and_plain_documents_serve_too(options: dict[str, Any]) -
             assert type(found) is (PodView if options else dict)
 
     run_virtual(whole())
+
+
+def test_failures_that_are_injected_are_survived() -> None:
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        for number in range(20):
+            server.put(path("x"), spec={"nodeName": f"n{number}"})
+            (server.expire if number % 3 else server.cut)()
+            await asyncio.sleep(1)
+
+    lost = faults.Rule(0.5, TransportError("injected"))
+    rules = {"kube.informer.list": lost, "kube.informer.watch": lost}
+    with faults.inject(faults.Plan(seed=3, rules=rules)) as plan:
+        check(story)
+    assert plan.failed["kube.informer.list"] > 0
+    assert plan.failed["kube.informer.watch"] > 0
 
 
 def test_cancelling_leaves_no_task_and_no_watch_behind() -> None:

@@ -247,8 +247,8 @@ class LeaderElector:
             left = self._until - self._clock.monotonic_seconds()
             if left <= 0:
                 return
-            faults.point("kube.election.renew")
             try:
+                faults.point("kube.election.renew")
                 async with asyncio.timeout(left):
                     await self._attempt()
             except (ApiError, TransportError, KoordError, TimeoutError) as error:

@@ -124,14 +124,15 @@ class Reflector(Generic[O]):
             # A watch that the server ended in good order after it brought something is resumed
             # at once.
             if failed or not self._progress:
-                faults.point("kube.informer.retry")
                 await asyncio.sleep(self._policy.backoff_seconds(max(failures, 1)))
 
     async def _once(self) -> bool:
         """One list if there must be one, and one watch. False if either failed."""
         try:
             if not self.version and not self._stream_list:
+                faults.point("kube.informer.list")
                 await self._list()
+            faults.point("kube.informer.watch")
             await self._watch()
         except (ApiError, TransportError, KoordError) as error:
             self._failed(error)
