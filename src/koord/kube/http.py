@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from koord.base import log
-from koord.base.errors import MissingExtraError, one_line
+from koord.base.errors import KoordError, MissingExtraError, one_line
 from koord.kube.answers import refusal
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.lines import LineSplitter
@@ -53,9 +53,10 @@ class HttpTransport:
     ) -> None:
         self._config = config
         self._under_way = asyncio.Semaphore(connections)
-        self._kept_connections = connections
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        self._streams: set[HttpStream] = set()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
         self._stale = False
         self._renewing = asyncio.Lock()
@@ -64,15 +65,17 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         """See :class:`koord.kube.messages.Transport`."""
-        async with self._under_way:
-            try:
-                async with (
-                    asyncio.timeout(request.timeout_seconds),
-                    await self._start(request) as answer,
-                ):
-                    body = await answer.read()
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise self._failed(error, request) from None
+        try:
+            async with (
+                asyncio.timeout(request.timeout_seconds),
+                self._under_way,
+                await self._start(request) as answer,
+            ):
+                body = await answer.read()
+        except TransportError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failed(error, request) from None
         return self._response(answer, body)
 
     async def open(self, request: Request) -> HttpStream:
@@ -82,15 +85,21 @@ class HttpTransport:
                 answer = await self._start(request)
                 if answer.status == 200:
                     self._response(answer, b"")
-                    return HttpStream(answer, self._idle_seconds)
+                    return HttpStream(answer, self._idle_seconds, self._streams)
                 async with answer:
                     body = await answer.read()
+        except TransportError:
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failed(error, request) from None
         raise ApiError(refusal(self._response(answer, body)))
 
     async def close(self) -> None:
         """Ends all connections, watches included."""
+        self._closed = True
+        # Who waits for an event is told; closing the session would leave them waiting.
+        for stream in list(self._streams):
+            await stream.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -120,6 +129,8 @@ class HttpTransport:
         )
 
     def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise TransportError("the transport is closed", sent=False)
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(
@@ -128,6 +139,9 @@ class HttpTransport:
                 read_bufsize=_READ_BYTES,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
+            # aiohttp would send PUT and DELETE again on its own when a kept connection breaks;
+            # what is sent twice is for the retry policy to say.
+            self._session._retry_connection = False
         return self._session
 
     async def _current(self) -> ClusterConfig:
@@ -136,9 +150,16 @@ class HttpTransport:
             async with self._renewing:
                 # Another request may have renewed them while this one waited.
                 if self._stale or self._config.expired():
-                    self._config = await asyncio.to_thread(self._config.renewed)
-                    self._stale = False
+                    await self._renew()
         return self._config
+
+    async def _renew(self) -> None:
+        try:
+            self._config = await asyncio.to_thread(self._config.renewed)
+        except KoordError as error:
+            # What worked once may work again: a plugin without network, a file being replaced.
+            raise TransportError(str(error), sent=False) from None
+        self._stale = False
 
     def _tls_of(self, config: ClusterConfig) -> ssl.SSLContext | bool:
         if not config.server.startswith("https:"):
@@ -180,10 +201,14 @@ class HttpTransport:
 class HttpStream:
     """A watch over HTTP; see :class:`koord.kube.messages.Stream`."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, idle_seconds: float) -> None:
+    def __init__(
+        self, answer: aiohttp.ClientResponse, idle_seconds: float, opened: set[HttpStream]
+    ) -> None:
         self._answer = answer
         self._idle_seconds = idle_seconds
         self._lines = LineSplitter()
+        self._opened = opened
+        opened.add(self)
 
     async def read(self) -> list[bytes]:
         """See :class:`koord.kube.messages.Stream`."""
@@ -203,6 +228,7 @@ class HttpStream:
 
     async def close(self) -> None:
         """Cuts the connection: a watch has no end of its own."""
+        self._opened.discard(self)
         self._answer.close()
 
 
@@ -212,7 +238,7 @@ def _warnings(headers: list[str]) -> tuple[str, ...]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
+    if isinstance(error, aiohttp.ServerTimeoutError):
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"
