@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import Any
 
+from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.registry import Kind
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.controlplane.controllers import BuiltinControllers
@@ -62,9 +62,9 @@ class Scene:
         await self.stop()
         await self.start()
 
-    def event(self, regarding: Any, event_type: str, reason: str, message: str) -> None:
+    def event(self, about: ObjectReference, event_type: str, reason: str, message: str) -> None:
         """Takes the place of the events recorder."""
-        self.events.append((regarding.metadata.name, reason, message))
+        self.events.append((about.name, reason, message))
 
     @property
     def now(self) -> str:

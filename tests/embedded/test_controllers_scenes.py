@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from koord.api.kinds.cluster import Event
 from koord.base import faults
 from koord.base.errors import KoordError
 from koord.controlplane.controllers import BuiltinControllers
@@ -23,6 +24,7 @@ from koord.controlplane.controllers.objects import (
     STATEFUL_SET,
     Document,
 )
+from koord.kube.client import Client
 from koord.kube.errors import TransportError
 from koord.kube.patches import Patch
 from tests.embedded.scene import Scene, play
@@ -281,6 +283,22 @@ def test_what_is_switched_off_does_nothing() -> None:
             assert "nodeName" not in (await scene.pods("app=web"))[0]["spec"]
 
     play(story, which=("deployment", "replicaset"))
+
+
+def test_events_are_there_to_be_read() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.stop()
+        client = Client(scene.plane.transport(), requests_per_second=None)
+        async with BuiltinControllers(client, scene.clock):
+            await scene.client.create(workload("Deployment", "web", replicas=1))
+            await asyncio.sleep(5)
+        events = await scene.client.list(Event, namespace="default")
+        told = {(event.involved_object.kind, event.reason) for event in events.items}
+        assert ("Deployment", "ScalingReplicaSet") in told
+        assert ("ReplicaSet", "SuccessfulCreate") in told
+        assert ("Pod", "FailedScheduling") in told
+
+    play(story)
 
 
 def test_an_unknown_name_is_refused() -> None:

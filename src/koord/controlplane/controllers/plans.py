@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import Object
     from koord.api.kinds.registry import Kind
     from koord.controlplane.controllers.objects import Document
+    from koord.kube.events import EventType
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Note:
 
     reason: str
     message: str
-    type: str = "Normal"
+    type: EventType = "Normal"
 
 
 Action = Create | Patch | Delete | Note

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.api import codec
 from koord.api.draft import merge_patch
-from koord.api.kinds.meta import Object
+from koord.api.kinds.meta import Object, ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base import faults
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.registry import Kind
     from koord.base.clock import Clock
     from koord.kube.client import Client
+    from koord.kube.events import EventType
 
 # Writes of one plan that are under way together.
 _TOGETHER = 64
@@ -47,7 +48,9 @@ _INDEXERS: dict[Kind, dict[str, Any]] = {
 class Recorder(Protocol):
     """Where events go; :class:`koord.kube.events.EventRecorder` is one."""
 
-    def event(self, regarding: Object, event_type: str, reason: str, message: str) -> None:
+    def event(
+        self, about: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None:
         """Tells of something that happened to an object."""
         ...
 
@@ -58,10 +61,10 @@ class Runtime:
     Args:
         client: the way to the API server.
         clock: wall time of conditions and deadlines.
-        recorder: where events go; None for nowhere.
+        recorder: where events go.
     """
 
-    def __init__(self, client: Client, clock: Clock, recorder: Recorder | None = None) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder) -> None:
         self.client = client
         self.clock = clock
         self.views: dict[tuple[Kind, str], View[Any]] = {}
@@ -130,10 +133,16 @@ class Runtime:
 
     def note(self, regarding: Object, kind: Kind, note: Note) -> None:
         """Records an event on an object."""
-        if self._recorder is not None:
-            # Projections carry no type of their own to take these from.
-            regarding.api_version, regarding.kind = kind.api_version, kind.name
-            self._recorder.event(regarding, note.type, note.reason, note.message)
+        metadata = regarding.metadata
+        about = ObjectReference(
+            api_version=kind.api_version,
+            kind=kind.name,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+        )
+        self._recorder.event(about, note.type, note.reason, note.message)
 
     async def carry_out(self, actions: Sequence[Action], kind: Kind, owner: Object) -> None:
         """Does what a plan says, in its order; runs of one type go out together.
