@@ -58,6 +58,10 @@ class Catalog:
         """The resource at the version that is stored."""
         return self._stored.get(storage)
 
+    def at_all_versions(self, resource: Resource) -> list[Resource]:
+        """The resources that share their objects with one, itself included."""
+        return [entry for entry in self._by_path.values() if entry.storage == resource.storage]
+
     def resources(self) -> list[Resource]:
         """All of them, in the order they came."""
         return list(self._by_path.values())

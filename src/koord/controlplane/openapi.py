@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.controlplane.failures import method_not_allowed, no_such_path
-from koord.controlplane.schema.openapi import V2_PROTOBUF, OpenApi
+from koord.controlplane.schema.openapi import V2_PROTOBUF, V2_PROTOBUF_SENT, OpenApi
 from koord.kube.messages import JSON, Response
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OpenApiPages:
         path = request.path.rstrip("/").removeprefix("/openapi/")
         if path == "v2":
             if V2_PROTOBUF in request.accept:
-                return Response(200, self._documents.v2_protobuf, V2_PROTOBUF)
+                return Response(200, self._documents.v2_protobuf, V2_PROTOBUF_SENT)
             return Response(200, self._documents.v2)
         if path == "v3":
             return Response(200, self._documents.index)

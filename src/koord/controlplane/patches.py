@@ -66,7 +66,8 @@ class Patches:
             told[:] = self._pruned(patched, target.resource, query)
             return patched
 
-        written = await self._verbs.update(target, make, context)
+        given = options.of_write("PUT", query)  # As webhooks see it, a patch is an update.
+        written = await self._verbs.update(target, make, context, given)
         written.warnings = told + written.warnings
         return written
 
@@ -82,6 +83,7 @@ class Patches:
         applied = plain(request.body, "application/yaml")
         _check_applied(applied, target)
         told: list[str] = []
+        told_options = options.of_write("PATCH", query)
 
         def make(current: Document | None) -> Document:
             merged = patching.apply(
@@ -95,11 +97,16 @@ class Patches:
             if target.subresource:
                 raise not_found(resource, target.name)
             if uid := applied["metadata"].get("uid"):
-                raise conflict(resource, target.name, f"uid mismatch: the provided object specified "
-                               f"uid {uid}, and no existing object was found")  # fmt: skip
-            written = await self._verbs.create(target, make(None), context, tracked=True)
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing "
+                    "object was found"
+                )
+                raise conflict(resource, target.name, why)
+            written = await self._verbs.create(
+                target, make(None), context, told_options, tracked=True
+            )
         else:
-            written = await self._verbs.update(target, make, context, tracked=True)
+            written = await self._verbs.update(target, make, context, told_options, tracked=True)
         written.warnings = told + written.warnings
         return written
 

@@ -160,8 +160,10 @@ class _Options:
         self.timeout_seconds = float(seconds) if seconds > 0 else None
         text = query.get("resourceVersion", "")
         if text and not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
-            raise bad_request("invalid resource version: resourceVersion: Invalid value: "
-                              f'"{text}": strconv.ParseUint: parsing "{text}": invalid syntax')  # fmt: skip
+            raise bad_request(
+                f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+                f'strconv.ParseUint: parsing "{text}": invalid syntax'
+            )
         self.version = int(text) if text else None
         self.exact = self.match == "Exact"
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Resource
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF_SENT = V2_PROTOBUF.replace("@", ".")
+"""The type of the answer: what clients ask for is no type that their own parsers would take."""
 INFO = {"title": "Kubernetes", "version": "1.35"}
 META_V1 = "apimachinery.pkg.apis.meta.v1."
 _ACTIONS = {"get": "get", "put": "put", "patch": "patch", "delete": "delete", "post": "post"}
