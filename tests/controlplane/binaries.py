@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of a real control plane: which there are, where their binaries lie or will lie.
 
-Nothing is built here; `tests.controlplane.build` does that. ``python -m tests.controlplane.binaries``
-says which Go would.
+Nothing is built here; `tests.controlplane.build` does that. Run as a program, this module says
+which Go would.
 """
 
 from __future__ import annotations
