@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core resources that the server serves, as kube-apiserver's discovery names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.controlplane.custom import DefinitionStrategy
+from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.binding import bind
+from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
+from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
+from koord.controlplane.kinds.eviction import BUDGETS, Evictions
+from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
+from koord.controlplane.kinds.namespaces import NamespaceStrategy
+from koord.controlplane.kinds.nodes import NodeStrategy
+from koord.controlplane.kinds.pods import PodStrategy
+from koord.controlplane.kinds.policy import (
+    LeaseStrategy,
+    PodDisruptionBudgetStrategy,
+    PriorityClassStrategy,
+)
+from koord.controlplane.kinds.quotas import (
+    LimitRangeStrategy,
+    ResourceQuotaStrategy,
+    ServiceAccountStrategy,
+)
+from koord.controlplane.kinds.rbac import RoleBindingStrategy, RoleStrategy
+from koord.controlplane.kinds.registration import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
+    WebhookConfigurationStrategy,
+)
+from koord.controlplane.kinds.services import (
+    EndpointSliceStrategy,
+    EndpointsStrategy,
+    ServiceStrategy,
+)
+from koord.controlplane.kinds.sets import (
+    ControllerRevisionStrategy,
+    DaemonSetStrategy,
+    PodTemplateStrategy,
+    StatefulSetStrategy,
+)
+from koord.controlplane.kinds.storage import (
+    CSIDriverStrategy,
+    CSINodeStrategy,
+    CSIStorageCapacityStrategy,
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
+    StorageClassStrategy,
+    VolumeAttachmentStrategy,
+)
+from koord.controlplane.kinds.workloads import (
+    DeploymentStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+)
+from koord.controlplane.resource import Resource, Strategy
+from koord.controlplane.schema import core_schema
+
+if TYPE_CHECKING:
+    from koord.controlplane.extension import Handlers
+
+_ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
+_RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
+_POD_SUBRESOURCES = ("status", "binding", "eviction", "ephemeralcontainers", "resize", "log")
+_ALL, _EXTENSIONS = ("all",), ("api-extensions",)
+_STATUS, _SCALE = ("status",), ("status", "scale")
+
+
+_TABLE: list[dict[str, Any]] = []
+
+
+def _serve(
+    group: str, kind: str, plural: str, strategy: Strategy | None = None, **fields: Any
+) -> None:
+    fields.setdefault("namespaced", True)
+    fields.setdefault("version", "v1")
+    strategy = strategy or Strategy()
+    _TABLE.append({"group": group, "kind": kind, "plural": plural, "strategy": strategy, **fields})
+
+
+def _cluster(
+    group: str, kind: str, plural: str, strategy: Strategy | None = None, **fields: Any
+) -> None:
+    _serve(group, kind, plural, strategy, namespaced=False, **fields)
+
+
+_serve(
+    "",
+    "Pod",
+    "pods",
+    PodStrategy(),
+    short_names=("po",),
+    categories=_ALL,
+    subresources=_POD_SUBRESOURCES,
+)
+_cluster("", "Node", "nodes", NodeStrategy(), short_names=("no",), subresources=_STATUS)
+_cluster(
+    "",
+    "Namespace",
+    "namespaces",
+    NamespaceStrategy(),
+    short_names=("ns",),
+    subresources=("status", "finalize"),
+    verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+)
+_serve("", "ConfigMap", "configmaps", ConfigMapStrategy(), short_names=("cm",))
+_serve("", "Secret", "secrets", SecretStrategy())
+_serve(
+    "",
+    "Service",
+    "services",
+    ServiceStrategy(),
+    short_names=("svc",),
+    categories=_ALL,
+    subresources=_STATUS,
+)
+_serve("", "Endpoints", "endpoints", EndpointsStrategy(), short_names=("ep",))
+_serve("", "Event", "events", EventStrategy(), short_names=("ev",))
+_serve(
+    "",
+    "ServiceAccount",
+    "serviceaccounts",
+    ServiceAccountStrategy(),
+    short_names=("sa",),
+    subresources=("token",),
+)
+_cluster(
+    "",
+    "PersistentVolume",
+    "persistentvolumes",
+    PersistentVolumeStrategy(),
+    short_names=("pv",),
+    subresources=_STATUS,
+)
+_serve(
+    "",
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    PersistentVolumeClaimStrategy(),
+    short_names=("pvc",),
+    subresources=_STATUS,
+)
+_serve("", "LimitRange", "limitranges", LimitRangeStrategy(), short_names=("limits",))
+_serve(
+    "",
+    "ResourceQuota",
+    "resourcequotas",
+    ResourceQuotaStrategy(),
+    short_names=("quota",),
+    subresources=_STATUS,
+)
+_serve("", "PodTemplate", "podtemplates", PodTemplateStrategy())
+_serve(
+    "",
+    "ReplicationController",
+    "replicationcontrollers",
+    ReplicationControllerStrategy(),
+    short_names=("rc",),
+    categories=_ALL,
+    subresources=_SCALE,
+)
+for _kind, _plural, _short, _strategy in (
+    ("Deployment", "deployments", "deploy", DeploymentStrategy()),
+    ("ReplicaSet", "replicasets", "rs", ReplicaSetStrategy()),
+    ("StatefulSet", "statefulsets", "sts", StatefulSetStrategy()),
+):
+    _serve(
+        _APPS,
+        _kind,
+        _plural,
+        _strategy,
+        short_names=(_short,),
+        categories=_ALL,
+        subresources=_SCALE,
+    )
+_serve(
+    _APPS,
+    "DaemonSet",
+    "daemonsets",
+    DaemonSetStrategy(),
+    short_names=("ds",),
+    categories=_ALL,
+    subresources=_STATUS,
+)
+_serve(_APPS, "ControllerRevision", "controllerrevisions", ControllerRevisionStrategy())
+_serve(_BATCH, "Job", "jobs", JobStrategy(), categories=_ALL, subresources=_STATUS)
+_serve(
+    _BATCH,
+    "CronJob",
+    "cronjobs",
+    CronJobStrategy(),
+    short_names=("cj",),
+    categories=_ALL,
+    subresources=_STATUS,
+)
+_serve(
+    "policy",
+    "PodDisruptionBudget",
+    "poddisruptionbudgets",
+    PodDisruptionBudgetStrategy(),
+    short_names=("pdb",),
+    subresources=_STATUS,
+)
+_serve("coordination.k8s.io", "Lease", "leases", LeaseStrategy())
+_cluster(
+    "scheduling.k8s.io",
+    "PriorityClass",
+    "priorityclasses",
+    PriorityClassStrategy(),
+    short_names=("pc",),
+)
+_serve(
+    "events.k8s.io",
+    "Event",
+    "events",
+    NewEventStrategy(),
+    short_names=("ev",),
+    storage="events",
+    storage_api_version="v1",
+)
+_serve("discovery.k8s.io", "EndpointSlice", "endpointslices", EndpointSliceStrategy())
+_cluster(_STORAGE, "StorageClass", "storageclasses", StorageClassStrategy(), short_names=("sc",))
+_cluster(_STORAGE, "CSINode", "csinodes", CSINodeStrategy())
+_cluster(_STORAGE, "CSIDriver", "csidrivers", CSIDriverStrategy())
+_serve(_STORAGE, "CSIStorageCapacity", "csistoragecapacities", CSIStorageCapacityStrategy())
+_cluster(
+    _STORAGE,
+    "VolumeAttachment",
+    "volumeattachments",
+    VolumeAttachmentStrategy(),
+    subresources=_STATUS,
+)
+_serve(_RBAC, "Role", "roles", RoleStrategy())
+_serve(_RBAC, "RoleBinding", "rolebindings", RoleBindingStrategy())
+_cluster(_RBAC, "ClusterRole", "clusterroles", RoleStrategy(cluster=True))
+_cluster(_RBAC, "ClusterRoleBinding", "clusterrolebindings", RoleBindingStrategy(cluster=True))
+for _kind, _mutating in (
+    ("MutatingWebhookConfiguration", True),
+    ("ValidatingWebhookConfiguration", False),
+):
+    _webhooks = WebhookConfigurationStrategy(mutating=_mutating)
+    _cluster(_ADMISSION, _kind, f"{_kind.lower()}s", _webhooks, categories=_EXTENSIONS)
+_cluster(
+    _ADMISSION,
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    AdmissionPolicyStrategy(),
+    categories=_EXTENSIONS,
+    subresources=_STATUS,
+)
+_cluster(
+    _ADMISSION,
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    AdmissionPolicyBindingStrategy(),
+    categories=_EXTENSIONS,
+)
+_cluster(
+    "apiextensions.k8s.io",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    DefinitionStrategy(),
+    short_names=("crd", "crds"),
+    categories=_EXTENSIONS,
+    subresources=_STATUS,
+)
+
+
+def resources() -> tuple[Resource, ...]:
+    """Every core resource."""
+    return tuple(
+        Resource(schema=core_schema(entry["group"], entry["version"], entry["kind"]), **entry)
+        for entry in _TABLE
+    )
+
+
+def handlers() -> Handlers:
+    """The subresources with rules of their own, by storage and name."""
+    budgets = next(entry for entry in resources() if entry.storage == BUDGETS)
+    return {
+        ("pods", "binding"): bind,
+        ("pods", "eviction"): Evictions(budgets),
+        ("pods", "log"): subresources.log,
+        ("serviceaccounts", "token"): subresources.token,
+    }

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request to an answer: routes to verbs, reads bodies and parameters, words refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koord.base import log, metrics
+from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
+from koord.controlplane.bodies import YAML, plain
+from koord.controlplane.deletion import Deletion
+from koord.controlplane.extension import AdmitAll, Attributes, Call
+from koord.controlplane.failures import (
+    bad_request,
+    internal,
+    method_not_allowed,
+    no_such_page,
+    no_such_path,
+    unsupported_media_type,
+)
+from koord.controlplane.objects import StoreReader
+from koord.controlplane.openapi import OpenApiPages
+from koord.controlplane.pages import pages
+from koord.controlplane.patches import Patches, patched_scale
+from koord.controlplane.reads import Reads, truth
+from koord.controlplane.resource import Context
+from koord.controlplane.verbs import Target, Verbs, Written
+from koord.kube.errors import ApiError
+from koord.kube.messages import JSON, Response
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping
+
+    from koord.base.clock import Clock
+    from koord.controlplane.catalog import Catalog
+    from koord.controlplane.extension import Admission, FurtherApi, Handlers
+    from koord.controlplane.resource import Document, Resource
+    from koord.controlplane.store import Store
+    from koord.controlplane.watches import Watch
+    from koord.kube.messages import Request
+
+_BODIES = (JSON, YAML)
+_NO_QUERY: dict[str, str] = {}
+_log = log.get("controlplane")
+
+
+class Server:
+    """An API server without its ways in.
+
+    Args:
+        clock: for creation times and ages.
+        random: for uids and generated names.
+        handlers: of subresources with rules of their own.
+        further: by path prefix, APIs that are not stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        random: random.Random,
+        admission: Admission | None = None,
+        handlers: Handlers | None = None,
+        further: Mapping[str, FurtherApi] | None = None,
+        bookmark_seconds: float = 60.0,
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.reader = StoreReader(store)
+        self.verbs = Verbs(store, admission or AdmitAll(), random)
+        self.metrics = metrics.registry()
+        self.pages = pages(self.metrics)
+        self.handlers = dict(handlers or {})
+        self.further = dict(further or {})
+        self._openapi = OpenApiPages(catalog)
+        self._reads = Reads(store, bookmark_seconds)
+        self._deletion = Deletion(self.verbs)
+        self._patches = Patches(self.verbs)
+        self._clock = clock
+
+    async def handle(self, request: Request) -> Response | Watch:
+        """The answer to any request; every refusal is one too."""
+        try:
+            answer = await self._route(request)
+            await self.store.settled()
+        except ApiError as error:
+            return answers.refusal(error)
+        except Exception:
+            _log.exception("request failed", extra=log.fields(path=request.path))
+            return answers.refusal(internal("the request could not be served"))
+        return answer
+
+    async def _route(self, request: Request) -> Response | Watch:
+        path = request.path
+        page = self.pages.get(path.rstrip("/") or "/")
+        if page is not None:
+            return await page(request)
+        for prefix, serve in self.further.items():
+            if path.startswith(prefix):
+                return await serve(request)
+        if path.startswith("/openapi/"):
+            return await self._openapi.serve(request)
+        if path.rstrip("/").count("/") <= 2:
+            return self._discover(request)
+        route = routes.parse(path)
+        if not route.plural:
+            _only_get(request)
+            document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
+            return _answered(document)
+        if (route.group, route.plural, request.method) == ("", "bindings", "POST"):
+            route = _of_the_pod(route, request)
+        resource = self.catalog.find(route.group, route.version, route.plural)
+        if resource is None or (route.namespace and not resource.namespaced):
+            known = self.catalog.serves(route.group, route.version)
+            raise no_such_path() if known else no_such_page()
+        query = dict(request.query) if request.query else _NO_QUERY
+        if query and request.method in ("POST", "PUT", "PATCH"):
+            options.check_write(request.method, query)
+        if route.watched:
+            query = {**query, "watch": "true"}
+        target = Target(resource, route.namespace, route.name, route.subresource)
+        if route.subresource:
+            answer = await self._subresource(request, target, query)
+        elif route.name:
+            answer = await self._one(request, target, query)
+        else:
+            answer = await self._all(request, target, query)
+        if resource.warning and isinstance(answer, Response):
+            warnings = (resource.warning, *answer.warnings)
+            answer = msgspec.structs.replace(answer, warnings=warnings)
+        return answer
+
+    def _discover(self, request: Request) -> Response:
+        _only_get(request)
+        path = request.path.rstrip("/")
+        further = [resource for api in self.further.values() for resource in api.resources]
+        known = [*self.catalog.resources(), *further]
+        if path in ("/api", "/apis"):
+            if discovery.is_aggregated(request.accept):
+                document = discovery.aggregated(known, path == "/api")
+                return _answered(document, discovery.AGGREGATED)
+            return _answered(
+                discovery.core_versions() if path == "/api" else discovery.groups(known)
+            )
+        if path.startswith("/api/"):
+            return _answered(discovery.resource_list(known, "", path.removeprefix("/api/")))
+        if path.startswith("/apis/"):
+            return _answered(discovery.group(known, path.removeprefix("/apis/")))
+        raise no_such_page()
+
+    async def _all(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        """A request to a whole resource."""
+        resource, method = target.resource, request.method
+        if method == "POST":
+            if resource.namespaced and not target.namespace:
+                raise method_not_allowed()
+            document, warnings = self._body(request, resource, query)
+            context = self.context(request, query)
+            written = await self.verbs.create(
+                target, document, context, options.of_write(method, query), warnings
+            )
+            return self._written(request, resource, written, query)
+        if method in ("GET", "HEAD"):
+            form = answers.form(request.accept)
+            now = self._clock.wall_seconds()
+            if truth(query.get("watch", "")):
+                render = answers.event_renderer(resource, form, query, now)
+                return self._reads.watch(resource, target.namespace, query, render)
+            page = self._reads.list(resource, target.namespace, query)
+            return Response(200, answers.listing(resource, page, form, query, now))
+        if method == "DELETE":
+            return await self._delete_all(request, target, query)
+        raise method_not_allowed()
+
+    async def _one(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        """A request to one object."""
+        resource, method = target.resource, request.method
+        if resource.namespaced and not target.namespace:
+            raise method_not_allowed() if method == "POST" else no_such_path()
+        if method in ("GET", "HEAD"):
+            if truth(query.get("watch", "")):
+                query = {**query, "fieldSelector": f"metadata.name={target.name}"}
+                return await self._all(request, Target(resource, target.namespace), query)
+            entry = self.verbs.present(target)
+            return self._shown(request, resource, entry.body, query)
+        if method == "PUT":
+            return await self._put(request, target, query)
+        if method == "PATCH":
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
+            return self._written(request, resource, written, query)
+        if method == "DELETE":
+            given = self._delete_options(request, query)
+            context = self.context(request, query, given)
+            written = await self._deletion.delete(target, given, context)
+            return Response(200, written.body, warnings=tuple(written.warnings))
+        raise method_not_allowed()
+
+    async def _put(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+        resource = target.resource
+        sent, warnings = self._body(request, resource, query)
+        meta = metadata.metadata_of(sent)
+        name = meta.setdefault("name", target.name)
+        if name != target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL "
+                              f"({target.name})")  # fmt: skip
+        context = self.context(request, query)
+        strategy = resource.strategy
+        if strategy.create_on_update and not target.subresource and not self.verbs.entry(target):
+            meta.pop("resourceVersion", None)
+            written = await self.verbs.create(
+                target, sent, context, options.of_write("POST", query), warnings
+            )
+            return self._written(request, resource, written, query)
+        text = msgspec.json.encode(sent)
+        written = await self.verbs.update(
+            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query)
+        )
+        written.warnings = warnings + written.warnings
+        return self._written(request, resource, written, query)
+
+    async def _subresource(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        resource, name = target.resource, target.subresource
+        if name not in resource.subresources:
+            raise no_such_path()
+        handler = self.handlers.get((resource.storage, name)) or self.handlers.get(("*", name))
+        if handler is not None:
+            document = plain(request.body, request.content_type) if request.body else None
+            context = self.context(request, query)
+            call = Call(
+                request.method, resource, target.namespace, target.name, document, query, context,
+                self.verbs, name,
+            )  # fmt: skip
+            if request.method == "POST":
+                await self._admit(call, query)
+            status, answer = await handler(call)
+            return Response(status, objects.encode(answer))
+        if name == "scale":
+            return await self._scale(request, target, query)
+        if request.method in ("GET", "HEAD"):
+            return self._shown(request, resource, self.verbs.present(target).body, query)
+        if request.method == "PUT":
+            return await self._put(request, target, query)
+        if request.method == "PATCH":
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
+            return self._written(request, resource, written, query)
+        raise method_not_allowed()
+
+    async def _admit(self, call: Call, query: Mapping[str, str]) -> None:
+        """Takes what is posted to a subresource through admission."""
+        attributes = Attributes(
+            "CREATE", call.resource, call.subresource, call.namespace, call.name, call.document,
+            None, call.context, options.of_write("POST", query),
+        )  # fmt: skip
+        await self.verbs.admission.mutate(attributes)
+        await self.verbs.admission.validate(attributes)
+
+    async def _scale(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+        resource = target.resource
+        if request.method in ("GET", "HEAD"):
+            document = objects.document(resource, self.verbs.present(target).body)
+            return _answered(scale.scale_of(resource, document))
+
+        def make(current: Document) -> Document:
+            if request.method == "PUT":
+                wanted = plain(request.body, request.content_type)
+            else:
+                wanted = patched_scale(scale.scale_of(resource, current), request)
+            return scale.scaled(resource, current, wanted)
+
+        if request.method not in ("PUT", "PATCH"):
+            raise method_not_allowed()
+        main = Target(resource, target.namespace, target.name)
+        written = await self.verbs.update(main, make, self.context(request, query))
+        document = msgspec.json.decode(written.body)
+        return _answered(scale.scale_of(resource, document))
+
+    async def _delete_all(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response:
+        resource = target.resource
+        if "deletecollection" not in resource.verbs:
+            raise method_not_allowed()
+        given = self._delete_options(request, query)
+        context = self.context(request, query, given)
+        page = self._reads.list(resource, target.namespace, query)
+        for entry in page.entries:
+            one = Target(resource, entry.namespace, entry.name)
+            try:
+                await self._deletion.delete(one, given, context)
+            except ApiError as error:
+                if error.http_status != 404:
+                    raise
+        form, now = answers.form(request.accept), self._clock.wall_seconds()
+        return Response(200, answers.listing(resource, page, form, query, now))
+
+    def context(
+        self, request: Request, query: Mapping[str, str], given: Document | None = None
+    ) -> Context:
+        """What surrounds a request."""
+        dry_run = bool(query.get("dryRun") or (given or {}).get("dryRun"))
+        manager = query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
+        now = metadata.timestamp(self._clock.wall_seconds())
+        return Context(now, manager=manager, dry_run=dry_run)
+
+    def _body(
+        self, request: Request, resource: Resource, query: Mapping[str, str]
+    ) -> tuple[Document, list[str]]:
+        """The document of a body, checked and cleaned by the schema."""
+        validation = query.get("fieldValidation") or "Warn"
+        body = request.body
+        media = request.content_type.partition(";")[0].strip()
+        if media not in _BODIES and media:
+            raise unsupported_media_type(media, (*_BODIES, "application/vnd.kubernetes.protobuf"))
+        if media == YAML:
+            body = objects.encode(plain(request.body, request.content_type))
+        return resource.schema.decode(body, validation)
+
+    def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
+        given = plain(request.body, request.content_type) if request.body.strip() else {}
+        if query.get("propagationPolicy"):
+            given["propagationPolicy"] = query["propagationPolicy"]
+        if query.get("dryRun"):
+            given["dryRun"] = [query["dryRun"]]
+        if "gracePeriodSeconds" in query:
+            try:
+                given["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+            except ValueError:
+                raise bad_request("gracePeriodSeconds: expected an integer") from None
+        return given
+
+    def _shown(
+        self, request: Request, resource: Resource, body: bytes, query: Mapping[str, str]
+    ) -> Response:
+        form = answers.form(request.accept)
+        render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+        return Response(200, render(body) if render else body)
+
+    def _written(
+        self, request: Request, resource: Resource, written: Written, query: Mapping[str, str]
+    ) -> Response:
+        form, body = answers.form(request.accept), written.body
+        if form.shape:
+            render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+            body = render(body) if render else body
+        return Response(201 if written.created else 200, body, warnings=tuple(written.warnings))
+
+
+def _answered(document: Document, content_type: str = JSON) -> Response:
+    return Response(200, objects.encode(document), content_type)
+
+
+def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
+    """The older path of bindings names the pod in the body alone."""
+    meta = plain(request.body, request.content_type).get("metadata")
+    name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+    return route._replace(plural="pods", name=name, subresource="binding")
+
+
+def _only_get(request: Request) -> None:
+    if request.method not in ("GET", "HEAD"):
+        raise method_not_allowed()

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cache of all objects of one kind, kept true by a list and a watch, and who is told of changes.
+
+The promises stand in ``docs/kube.md``. A list that is repeated tells handlers of what differs and
+of nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from koord.api.kinds.registry import Kind
+from koord.base import log
+from koord.base.errors import one_line
+from koord.kube.indexer import Indexer, IndexFunction
+from koord.kube.reflector import InformerMetrics, Reflector, Sink
+from koord.kube.sharing import Sharer
+from koord.kube.targets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import ItemsView
+
+    from koord.kube.answers import WatchEvent
+    from koord.kube.client import Client
+    from koord.kube.retry import RetryPolicy
+
+O = TypeVar("O")  # noqa: E741
+
+_LOG = log.get("informer")
+# Objects that a resync tells of before others get a turn.
+_RESYNC_CHUNK = 500
+
+Added = Callable[[O], None]
+Updated = Callable[[O, O], None]
+Deleted = Callable[[O, bool], None]
+
+
+class Identity(NamedTuple):
+    """Which object, which life of it, and which state."""
+
+    key: str
+    uid: str
+    version: str
+
+
+class Handlers(NamedTuple, Generic[O]):
+    """Who is told. All are called in the order of registration, and must not wait."""
+
+    added: Added[O] | None
+    updated: Updated[O] | None
+    deleted: Deleted[O] | None
+
+
+class Informer(Generic[O]):
+    """Lists and watches one kind.
+
+    Args:
+        client: the way to the API server.
+        kind: a type of ``koord.api``, or a Kind for plain documents.
+        namespace: empty for all.
+        label_selector: which objects; one that stops to match is told of as deleted.
+        field_selector: likewise.
+        project: a smaller type to decode into, with ``metadata`` as the whole one has it.
+        indexers: see :class:`koord.kube.indexer.Indexer`.
+        resync_seconds: how often handlers are told of every object as updated; 0 for never.
+        page_size: objects a list request asks for.
+        stream_list: ask for the first list as part of the watch where the server can do that.
+        share: whether equal parts of objects are kept once, see :mod:`koord.kube.sharing`.
+        policy: the back-off between failed lists and watches.
+        seed: of how long each watch lasts, so that those of many programs do not end together.
+        metrics: shared by the informers of a component.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: type[O] | Kind,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        project: type[O] | None = None,
+        indexers: Mapping[str, IndexFunction[O]] | None = None,
+        resync_seconds: float = 0.0,
+        page_size: int = 500,
+        stream_list: bool = False,
+        share: bool = True,
+        policy: RetryPolicy | None = None,
+        seed: int = 0,
+        metrics: InformerMetrics | None = None,
+    ) -> None:
+        served, decoded = resolve(kind)
+        self.name = served.name
+        documents = decoded is dict and project is None
+        self._identify = _identify_document if documents else _identify
+        self._cache: Indexer[O] = Indexer(indexers)
+        self._handlers: tuple[Handlers[O], ...] = ()
+        self._resync_seconds = resync_seconds
+        self._sharer = Sharer() if share else None
+        self._metrics = metrics or InformerMetrics()
+        self._objects = self._metrics.objects.labels(self.name)
+        self._synced = asyncio.Event()
+        self._reflector: Reflector[O] = Reflector(
+            client,
+            project or kind,
+            self.name,
+            {
+                "kind": served,
+                "namespace": namespace,
+                "label_selector": label_selector,
+                "field_selector": field_selector,
+            },
+            Sink(self._listed, self._completed, self._changed),
+            page_size=page_size,
+            stream_list=stream_list,
+            policy=policy,
+            seed=seed,
+            metrics=self._metrics,
+        )
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache."""
+        return self._synced.is_set()
+
+    @property
+    def resource_version(self) -> str:
+        """The version up to which the cache is complete; empty before the first list."""
+        return self._reflector.version
+
+    async def synced(self) -> None:
+        """Waits until the first list is in the cache and its handlers have been called."""
+        await self._synced.wait()
+
+    def get(self, key: str) -> O | None:
+        """The object ``namespace/name`` (``name`` for kinds without namespaces), or None."""
+        return self._cache.get(key)
+
+    def items(self) -> ItemsView[str, O]:
+        """Keys and objects, a view that must not be kept across an ``await``."""
+        return self._cache.items()
+
+    def by_index(self, index: str, value: str) -> list[O]:
+        """The objects that have a value in an index.
+
+        Raises:
+            KeyError: there is no such index.
+        """
+        return self._cache.by_index(index, value)
+
+    def on_change(
+        self,
+        added: Added[O] | None = None,
+        updated: Updated[O] | None = None,
+        deleted: Deleted[O] | None = None,
+    ) -> Handlers[O]:
+        """Registers handlers. They are told at once of what is in the cache already, as added.
+
+        Args:
+            added: gets the new object.
+            updated: gets the object before and after; the same one twice at a resync.
+            deleted: gets the last known state, and whether a later one was missed
+                (``final_state_unknown``).
+
+        Returns:
+            What :meth:`remove_handlers` takes.
+        """
+        handlers: Handlers[O] = Handlers(added, updated, deleted)
+        for key, value in list(self._cache.items()):
+            if added is not None:
+                self._call(key, added, value)
+        self._handlers = (*self._handlers, handlers)
+        return handlers
+
+    def remove_handlers(self, handlers: Handlers[O]) -> None:
+        """Tells these handlers of nothing more."""
+        self._handlers = tuple(other for other in self._handlers if other is not handlers)
+
+    async def run(self) -> None:
+        """Keeps the cache true until cancelled, whatever the server does."""
+        resync = asyncio.create_task(self._resync(), name=f"resync of {self.name}")
+        try:
+            await self._reflector.run()
+        finally:
+            resync.cancel()
+            await asyncio.wait({resync})
+
+    def _listed(self, value: O) -> str:
+        # The version says whether an object of a list differs, not which is newer: a server that
+        # went back to a backup is believed.
+        found = self._identify(value)
+        old = self._cache.get(found.key)
+        if old is not None:
+            had = self._identify(old)
+            if had == found:
+                return found.key
+            if had.uid != found.uid:
+                self._gone(found.key)
+        self._put(found.key, value)
+        return found.key
+
+    def _completed(self, seen: set[str]) -> None:
+        for key in [key for key, _ in self._cache.items() if key not in seen]:
+            self._gone(key)
+        self._objects.set(len(self._cache))
+        self._synced.set()
+
+    def _changed(self, event: WatchEvent[O]) -> None:
+        assert event.object is not None
+        if event.type == "DELETED":
+            self._deleted(event.object)
+        else:
+            self._upserted(event.object)
+        self._objects.set(len(self._cache))
+
+    def _upserted(self, value: O) -> None:
+        key, uid, version = self._identify(value)
+        old = self._cache.get(key)
+        if old is not None:
+            had = self._identify(old)
+            if not is_newer(version, had.version):
+                return
+            if had.uid != uid:
+                self._gone(key)
+        self._put(key, value)
+
+    def _put(self, key: str, value: O) -> None:
+        if self._sharer is not None:
+            value = self._sharer.share(value)
+        old = self._cache.get(key)
+        self._cache.put(key, value)
+        if old is None:
+            self._metrics.events.labels(self.name, "added").inc()
+            for handlers in self._handlers:
+                if handlers.added is not None:
+                    self._call(key, handlers.added, value)
+        else:
+            self._metrics.events.labels(self.name, "updated").inc()
+            self._tell_updated(key, old, value)
+
+    def _deleted(self, last: O) -> None:
+        key, uid, version = self._identify(last)
+        old = self._cache.get(key)
+        if old is None:
+            return
+        had = self._identify(old)
+        # A deletion may have the version of the last change, where nothing else changed.
+        if had.uid == uid and (had.version == version or is_newer(version, had.version)):
+            self._remove(key, last, False)
+
+    def _gone(self, key: str) -> None:
+        """An object went away and nobody said so."""
+        last = self._cache.get(key)
+        assert last is not None
+        self._remove(key, last, True)
+
+    def _remove(self, key: str, last: O, final_state_unknown: bool) -> None:
+        self._cache.remove(key)
+        self._metrics.events.labels(self.name, "deleted").inc()
+        for handlers in self._handlers:
+            if handlers.deleted is not None:
+                self._call(key, handlers.deleted, last, final_state_unknown)
+
+    def _tell_updated(self, key: str, old: O, value: O) -> None:
+        for handlers in self._handlers:
+            if handlers.updated is not None:
+                self._call(key, handlers.updated, old, value)
+
+    def _call(self, key: str, handler: Callable[..., None], *arguments: object) -> None:
+        try:
+            handler(*arguments)
+        except Exception as error:
+            # One handler's mistake must not keep the others from the event.
+            self._metrics.errors.labels(self.name).inc()
+            told = log.fields(kind=self.name, key=key, error=one_line(repr(error)))
+            _LOG.error("a handler failed", extra=told)
+            _LOG.debug("where it failed", exc_info=error, extra=log.fields(key=key))
+
+    async def _resync(self) -> None:
+        while self._resync_seconds > 0:
+            await asyncio.sleep(self._resync_seconds)
+            keys = [key for key, _ in self._cache.items()]
+            for number, key in enumerate(keys, 1):
+                value = self._cache.get(key)
+                if value is not None:
+                    self._tell_updated(key, value, value)
+                if number % _RESYNC_CHUNK == 0:
+                    await asyncio.sleep(0)
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether a resource version comes later; any other one where they are no numbers."""
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than
+
+
+def _identify(value: Any) -> Identity:
+    meta = value.metadata
+    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    return Identity(key, meta.uid, meta.resource_version)
+
+
+def _identify_document(value: Any) -> Identity:
+    meta = value["metadata"]
+    namespace, name = meta.get("namespace"), meta["name"]
+    key = f"{namespace}/{name}" if namespace else name
+    return Identity(key, meta.get("uid", ""), meta.get("resourceVersion", ""))
