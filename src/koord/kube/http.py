@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from importlib.metadata import PackageNotFoundError, version
@@ -242,7 +243,20 @@ def _reason(error: Exception) -> str:
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"the server's certificate: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _no_connection(error.os_error)
     return str(error) or type(error).__name__
+
+
+def _no_connection(error: OSError) -> str:
+    # asyncio puts the address, and no reason, where the system's text would be.
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    code = error.errno or 0
+    return os.strerror(code) if code > 0 else error.strerror or str(error)
 
 
 def _version() -> str:
