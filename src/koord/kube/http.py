@@ -46,11 +46,11 @@ class HttpTransport:
         config: where the server is and who asks.
         connections: how many requests may be under way at once, watches not counted.
         idle_seconds: how long a watch may be silent, bookmarks included, before it is taken for
-            dead. API servers send a bookmark about once a minute.
+            dead. API servers send a bookmark once a minute, changes or not.
     """
 
     def __init__(
-        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 300.0
+        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 150.0
     ) -> None:
         self._config = config
         self._under_way = asyncio.Semaphore(connections)
