@@ -226,7 +226,9 @@ def test_nobody_there_is_surely_not_sent() -> None:
         await transport.close()
         return error
 
-    assert not run(main()).sent
+    error = run(main())
+    assert not error.sent
+    assert str(error).endswith("GET /api/v1/pods: Connection refused")
 
 
 def test_a_watch_gives_what_is_there_in_batches() -> None:
@@ -460,14 +462,21 @@ def test_tls(authority: Authority, tmp_path: Path) -> None:
         assert answer.status == 200
 
 
-@pytest.mark.parametrize("options", [{}, {"tls_server_name": "other.example.com"}])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({}, "certificate: "),
+        ({"tls_server_name": "other.example.com"}, "not valid for 'other.example.com'"),
+    ],
+)
 def test_a_server_that_cannot_prove_who_it_is(
-    authority: Authority, options: dict[str, str]
+    authority: Authority, options: dict[str, str], line: str
 ) -> None:
     ca = {"ca": str(authority.ca)} if options else {}
     error = over_tls(authority, **ca, **options)
     assert isinstance(error, TransportError)
     assert not error.sent
+    assert line in str(error)
     assert "\n" not in str(error)
 
 

@@ -106,7 +106,7 @@ class Decoder(Generic[T]):
 
     Args:
         kind: what the answers are about.
-        into: the type of each object; ``dict`` for whole documents.
+        into: the type of each object, with ``metadata``; ``dict`` for whole documents.
     """
 
     def __init__(self, kind: Kind, into: type[T]) -> None:
@@ -138,7 +138,7 @@ class Decoder(Generic[T]):
             KoordError: no JSON list, or a field of the wrong type.
         """
         name = f"{self._kind.name} list"
-        if guide.may_have_shapes(self._kind, body):
+        if self._into is not dict and guide.may_have_shapes(self._kind, body):
             return self._one_by_one(body, name)
         try:
             with _no_collection():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from importlib.metadata import PackageNotFoundError, version
@@ -45,11 +46,11 @@ class HttpTransport:
         config: where the server is and who asks.
         connections: how many requests may be under way at once, watches not counted.
         idle_seconds: how long a watch may be silent, bookmarks included, before it is taken for
-            dead. API servers send a bookmark about once a minute.
+            dead. API servers send a bookmark once a minute, changes or not.
     """
 
     def __init__(
-        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 300.0
+        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 150.0
     ) -> None:
         self._config = config
         self._under_way = asyncio.Semaphore(connections)
@@ -242,7 +243,20 @@ def _reason(error: Exception) -> str:
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"the server's certificate: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _no_connection(error.os_error)
     return str(error) or type(error).__name__
+
+
+def _no_connection(error: OSError) -> str:
+    # asyncio puts the address, and no reason, where the system's text would be.
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    code = error.errno or 0
+    return os.strerror(code) if code > 0 else error.strerror or str(error)
 
 
 def _version() -> str:
