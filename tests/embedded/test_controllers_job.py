@@ -64,7 +64,7 @@ def test_no_pod_is_lost_and_none_counts_twice(
     cluster.add(JOB, job(completions=completions, parallelism=parallelism, **mode))
     ended = {"Succeeded": 0, "Failed": 0}
     won: set[str] = set()
-    for _ in range(data.draw(st.integers(0, 40))):
+    for _ in range(data.draw(st.integers(0, 20))):
         running = [pod for pod in cluster.pods() if pod["status"]["phase"] == "Pending"]
         match data.draw(st.sampled_from(["round", "half", "lost", "end", "later"])):
             case "round":

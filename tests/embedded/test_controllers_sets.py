@@ -75,7 +75,7 @@ def test_an_ordered_set_changes_one_pod_at_a_time(first: int, then: int, data: D
     document["spec"]["replicas"] = then
     if data.draw(st.booleans()):
         set_image(document, "b")
-    for _ in range(data.draw(st.integers(0, 30))):
+    for _ in range(data.draw(st.integers(0, 15))):
         before = {p["metadata"]["uid"] for p in cluster.pods()}
         unready = [p for p in cluster.pods() if p["status"]["phase"] == "Pending"]
         leaving = [p for p in cluster.pods() if p["metadata"].get("deletionTimestamp")]
@@ -192,7 +192,7 @@ def test_daemons_run_where_they_may_and_nowhere_else() -> None:
     assert [pod["spec"]["nodeName"] for pod in cluster.pods()] == ["d"]
 
 
-@given(st.integers(1, 5), st.integers(1, 3), st.data())
+@given(st.integers(1, 4), st.integers(1, 3), st.data())
 def test_daemons_roll_under_their_bound(count: int, most: int, data: DataObject) -> None:
     cluster = SmallCluster()
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most}}
@@ -200,7 +200,7 @@ def test_daemons_roll_under_their_bound(count: int, most: int, data: DataObject)
     nodes = [node(f"n{number}") for number in range(count)]
     settle(cluster, nodes)
     set_image(document, "b")
-    for _ in range(data.draw(st.integers(0, 30))):
+    for _ in range(data.draw(st.integers(0, 15))):
         unready = [p for p in cluster.pods() if p["status"]["phase"] == "Pending"]
         leaving = [p for p in cluster.pods() if p["metadata"].get("deletionTimestamp")]
         match data.draw(st.sampled_from(["round", "ready", "gone"])):
