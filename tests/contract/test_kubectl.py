@@ -145,7 +145,7 @@ def test_creation_by_flags(both: Pair, line: str) -> None:
 def test_run_and_expose(both: Pair) -> None:
     both.run("run r --image=a --port=80 --labels=app=r")
     both.run("expose pod r --port=80")
-    both.run("get pods,services,endpoints")
+    both.run("get pods,services")
     both.run("events")
 
 
