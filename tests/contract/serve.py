@@ -8,8 +8,18 @@ import signal
 import sys
 from pathlib import Path
 
+from koord.base.clock import Clock
 from koord.controlplane import kubeconfig
+from koord.controlplane.controllers import NAMES, BuiltinControllers
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.kube.client import Client
+from koord.kube.messages import Transport
+
+
+async def control(transport: Transport, clock: Clock) -> None:
+    """What kube-controller-manager does; pods are bound by nobody, as on the real server."""
+    which = [name for name in NAMES if name != "binder"]
+    await BuiltinControllers(Client(transport), clock, which).run()
 
 
 async def serve(path: Path, controllers: bool) -> None:
@@ -18,7 +28,8 @@ async def serve(path: Path, controllers: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    async with EmbeddedControlPlane(Options(port=0)) as plane:
+    options = Options(port=0, controllers=[control] if controllers else [])
+    async with EmbeddedControlPlane(options) as plane:
         kubeconfig.write(path, plane.kubeconfig)
         print("ready", plane.url, flush=True)
         await stopped.wait()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from koord.api import KINDS, ConfigMap, Deployment, Lease, Namespace, Node, ObjectMeta, Pod
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError, causes_of
@@ -33,8 +34,7 @@ Does = Callable[[Work], Any]
 
 @asynccontextmanager
 async def embedded_over_https(folder: Path) -> AsyncIterator[HttpTransport]:
-    embedded = pytest.importorskip("koord.controlplane.embedded")
-    async with embedded.EmbeddedControlPlane(embedded.Options(port=0)) as plane:
+    async with EmbeddedControlPlane(Options(port=0)) as plane:
         path = folder / "kubeconfig"
         path.write_text(plane.kubeconfig)
         transport = HttpTransport(await asyncio.to_thread(ClusterConfig.load, path))
@@ -60,8 +60,7 @@ def does(request: pytest.FixtureRequest, tmp_path: Path) -> Does:
 
     async def main(work: Work) -> Any:
         if request.param == "in process":
-            embedded = pytest.importorskip("koord.controlplane.embedded")
-            async with embedded.EmbeddedControlPlane() as plane:
+            async with EmbeddedControlPlane() as plane:
                 return await with_client(plane.transport(), work)
         if request.param == "https":
             async with embedded_over_https(tmp_path) as transport:
@@ -399,8 +398,7 @@ def test_a_stranger_is_refused(where: str, request: pytest.FixtureRequest, tmp_p
     async def main() -> int:
         if where == "real":
             return await asked(ClusterConfig.load(request.getfixturevalue("real_plane").kubeconfig))
-        embedded = pytest.importorskip("koord.controlplane.embedded")
-        async with embedded.EmbeddedControlPlane(embedded.Options(port=0)) as plane:
+        async with EmbeddedControlPlane(Options(port=0)) as plane:
             path = tmp_path / "kubeconfig"
             path.write_text(plane.kubeconfig)
             return await asked(await asyncio.to_thread(ClusterConfig.load, path))

@@ -15,7 +15,7 @@ import msgspec
 from koord.base import rng
 from koord.base.clock import SystemClock
 from koord.controlplane import kubeconfig, objects, pki
-from koord.controlplane.admission import chain
+from koord.controlplane.admission import Caller, chain
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.crds import CRDS, CustomResources
 from koord.controlplane.inprocess import InProcessTransport
@@ -57,6 +57,7 @@ class Options:
         seed: of uids and generated names; None for a fresh one.
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
+        webhooks: how webhooks are reached; services in this process are registered there.
     """
 
     data: Path | None = None
@@ -69,6 +70,7 @@ class Options:
     bookmark_seconds: float = 60.0
     controllers: Sequence[Controller] = ()
     further: Mapping[str, FurtherApi] = field(default_factory=dict)
+    webhooks: Caller = field(default_factory=Caller)
 
 
 class EmbeddedControlPlane:
@@ -107,15 +109,21 @@ class EmbeddedControlPlane:
         options = self.options
         catalog = Catalog(table.resources())
         self.store = self._open_store()
-        admission = chain(StoreReader(self.store), options.clock)
+        self.admission = chain(
+            StoreReader(self.store), options.clock, caller=options.webhooks,
+            equivalents=catalog.at_all_versions,
+        )  # fmt: skip
         self.server = Server(
-            self.store, catalog, options.clock, self._random, admission,
+            self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
         custom.follow()
+        fresh = self.store.version == 1
         await self._first_objects()
+        if fresh:
+            self.store.begin()
         if options.port is not None:
             await self._listen(options.port)
         for controller in options.controllers:
@@ -130,9 +138,11 @@ class EmbeddedControlPlane:
         self._tasks = []
         for transport in self._transports:
             await transport.close()
+        await self.options.webhooks.close()
         if self._front is not None:
             await self._front.stop()
             self._front = None
+        await self.admission.close()
         if self._journal is not None:
             self.store.flush()
             self._journal.close()
@@ -151,6 +161,11 @@ class EmbeddedControlPlane:
     def url(self) -> str:
         """Where the server listens; empty without HTTP."""
         return self._front.url if self._front is not None else ""
+
+    @property
+    def authority(self) -> bytes:
+        """PEM of what clients trust; empty without TLS."""
+        return self._credentials.authority if self._credentials is not None else b""
 
     @property
     def kubeconfig(self) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,6 +92,7 @@ class Call:
         name: of the object.
         document: the body as sent, unchecked; None where there is none.
         query: parameters, the last of each name.
+        subresource: e.g. ``binding``.
         verbs: to read and change objects; ``verbs.change`` is read, change, store as one step.
     """
 
@@ -103,6 +104,7 @@ class Call:
     query: Mapping[str, str]
     context: Context
     verbs: Verbs
+    subresource: str = ""
 
 
 Handler = Callable[[Call], Awaitable[tuple[int, Document]]]
@@ -111,5 +113,16 @@ Handler = Callable[[Call], Awaitable[tuple[int, Document]]]
 Handlers = Mapping[tuple[str, str], Handler]
 """By storage and subresource, e.g. ``("pods", "binding")``."""
 
-FurtherApi = Callable[["Request"], Awaitable["Response"]]
-"""Serves a whole group version that is not stored, e.g. ``/apis/metrics.k8s.io/v1beta1``."""
+
+class FurtherApi(Protocol):
+    """Serves a whole group that is not stored, e.g. ``/apis/metrics.k8s.io``.
+
+    Attributes:
+        resources: what discovery lists of it.
+    """
+
+    resources: Sequence[Resource]
+
+    async def __call__(self, request: Request) -> Response:
+        """Answers a request below the prefix at which the API is mounted, or raises ApiError."""
+        ...

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koord.controlplane.store import Entry, Store, interned, key_of
 
 if TYPE_CHECKING:
-    from koord.controlplane.journal import Kept
     from collections.abc import Callable, Iterator
 
+    from koord.controlplane.journal import Kept
     from koord.controlplane.resource import Document, Resource
 
 _decode = msgspec.json.Decoder().decode
@@ -23,6 +23,12 @@ encode = msgspec.json.Encoder().encode
 def stored_as_asked(resource: Resource) -> bool:
     """Whether stored text is what this version of the resource looks like."""
     return resource.api_version == resource.storage_api_version
+
+
+def head(resource: Resource) -> bytes:
+    """How every stored object of a resource begins (store.ordered)."""
+    api_version, kind = encode(resource.storage_api_version), encode(resource.kind)
+    return b'{"apiVersion":%b,"kind":%b,' % (api_version, kind)
 
 
 def renderer(resource: Resource) -> Callable[[bytes], bytes] | None:
@@ -84,7 +90,9 @@ class StoreReader:
     def document(self, storage: str, namespace: str, name: str) -> Document | None:
         """A fresh copy of one object; None where there is none."""
         entry = self.entry(storage, namespace, name)
-        found: Any = _decode(entry.body) if entry else None
+        if entry is None:
+            return None
+        found: Document = _decode(entry.body)
         return found
 
     def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:

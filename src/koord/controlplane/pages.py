@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is served beside the resources: version, health, metrics, and reviews of one's own rights."""
+"""What is served beside the resources: version, health, metrics, reviews of one's rights."""
 
 from __future__ import annotations
 

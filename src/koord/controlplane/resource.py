@@ -176,6 +176,12 @@ class Strategy:
         """What is wrong with a change, beyond schema and metadata; also calls for immutability."""
         return self.validate(document)
 
+    def validate_subresource(
+        self, subresource: str, document: Document, old: Document
+    ) -> list[StatusCause]:
+        """What is wrong with a change through a subresource that has no handler."""
+        return self.validate_update(document, old)
+
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """How long a graceful deletion waits; 0 deletes at once."""
         return 0
@@ -215,6 +221,7 @@ class Resource:
         storage_api_version: apiVersion that stored documents carry.
         subresources: besides the main one, e.g. ``("status", "binding", "eviction")``.
         verbs: what discovery lists.
+        warning: told with every answer, e.g. that the version is deprecated.
     """
 
     group: str
@@ -231,6 +238,7 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
+    warning: str = ""
     verbs: tuple[str, ...] = (
         "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
     )  # fmt: skip

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label and field selectors as text, compiled to functions.
 
-Grammar of labels: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``, ``a notin (b,c)``, ``a``, ``!a``, ``a>1``,
-``a<1``, joined by commas. Fields: ``a=b``, ``a==b``, ``a!=b``, with ``\\`` before ``,``, ``=`` and ``\\``.
+Grammar of labels: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``, ``a notin (b,c)``, ``a``, ``!a``,
+``a>1``, ``a<1``, joined by commas. Fields: ``a=b``, ``a==b``, ``a!=b``, with a backslash before
+commas, equals signs and backslashes.
 """
 
 from __future__ import annotations
@@ -127,8 +128,10 @@ def _requirement(tokens: list[str]) -> LabelMatch:
 def _compared(key: str, operator: str, text: str) -> LabelMatch:
     bound = _integer(text)
     if bound is None:
-        raise _unreadable(f'values[0][{key}]: Invalid value: "{text}": for \'Gt\', \'Lt\' operators, '
-                          "the value must be an integer")  # fmt: skip
+        raise _unreadable(
+            f'values[0][{key}]: Invalid value: "{text}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
 
     def compare(found: Mapping[str, str]) -> bool:
         number = _integer(found.get(key, ""))

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from koord.controlplane.resource import Column, Document, Resource
 
+_DESCRIPTIONS = {
+    "Name": "The name, unique within the resource and the namespace.",
+    "Age": "How long ago the object was created.",
+}
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 
 
@@ -24,6 +28,7 @@ def table(
     query: Mapping[str, str],
     now_seconds: float,
     metadata: Mapping[str, object] | None = None,
+    columns: Sequence[Column] | None = None,
 ) -> bytes:
     """A ``Table`` of objects.
 
@@ -32,6 +37,7 @@ def table(
         version: of meta.k8s.io.
         query: ``includeObject`` says what each row carries.
         metadata: of the list; None for that of a single object.
+        columns: that are told; None for those of the resource.
 
     Raises:
         ApiError: 400, an unknown ``includeObject``.
@@ -39,6 +45,7 @@ def table(
     include = query.get("includeObject", "") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         raise bad_request(f'unrecognized includeObject value: "{include}"')
+    columns = resource.strategy.columns if columns is None else columns
     rows = []
     documents = [objects.document(resource, body) for body in bodies]
     for document in documents:
@@ -49,10 +56,10 @@ def table(
             row["object"] = document
         rows.append(row)
     if metadata is None:
-        metadata = {"resourceVersion": d["metadata"]["resourceVersion"] for d in documents[:1]}
+        metadata = {"resourceVersion": documents[0]["metadata"]["resourceVersion"]}
     return objects.encode({
         "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata,
-        "columnDefinitions": [_definition(column) for column in resource.strategy.columns],
+        "columnDefinitions": [_definition(column) for column in columns],
         "rows": rows,
     })  # fmt: skip
 
@@ -75,7 +82,7 @@ def _definition(column: Column) -> dict[str, Any]:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description,
+        "description": column.description or _DESCRIPTIONS.get(column.name, ""),
         "priority": column.priority,
     }
 

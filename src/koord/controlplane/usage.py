@@ -17,6 +17,7 @@ from koord.api.kinds.pod import Pod
 from koord.controlplane import answers, discovery, objects, routes, selectors, tables
 from koord.controlplane.failures import method_not_allowed, no_such_path, not_found
 from koord.controlplane.resource import Column, Resource, Strategy
+from koord.controlplane.schema.shapes import Shape
 from koord.kernels.quantity import Quantity
 from koord.kube.errors import ApiError
 from koord.kube.messages import JSON, Response
@@ -56,6 +57,8 @@ class _Usage(Strategy):
 
 class _NoSchema:
     """Nothing is ever written to this API."""
+
+    shape = Shape("struct", open=True)
 
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         raise method_not_allowed()

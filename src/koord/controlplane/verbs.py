@@ -109,7 +109,6 @@ class Verbs:
         attempts = 0
         base = metadata.begin(resource, document, target.namespace, context.now, self._random)
         strategy.default(document)
-        strategy.prepare_create(document, context)
         resource.schema.default(document)
         name = document["metadata"].get("name", "")
         attributes = Attributes(
@@ -117,6 +116,7 @@ class Verbs:
             options or {}, warnings if warnings is not None else [],
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        strategy.prepare_create(document, context)
         if not tracked and "managedFields" in document["metadata"]:
             document = attributes.document = _tracked(target, None, document, context)
         causes = metadata_rules.validate_create(resource, document)
@@ -150,12 +150,9 @@ class Verbs:
             entry = self.present(target)
             old = objects.document(target.resource, entry.body)
             document = make(objects.document(target.resource, entry.body))
-            fixed = bool(document.get("metadata", {}).get("resourceVersion"))
             attributes = await self._prepare(target, document, old, context, options, tracked)
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
-            if fixed:
-                raise metadata.modified(target.resource, target.name)
 
     async def change(
         self,
@@ -192,23 +189,25 @@ class Verbs:
         resource, strategy = target.resource, target.resource.strategy
         metadata.carry_over(resource, document, old, target.namespace)
         strategy.default(document)
-        if not target.subresource:
-            strategy.prepare_update(document, old, context)
-        else:
-            strategy.prepare_subresource(target.subresource, document, old, context)
-        metadata.count_generation(resource, document, old)
         resource.schema.default(document)
         attributes = Attributes(
             "UPDATE", resource, target.subresource, target.namespace, target.name, document, old,
             context, options or {},
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        if not target.subresource:
+            strategy.prepare_update(document, old, context)
+        else:
+            strategy.prepare_subresource(target.subresource, document, old, context)
+        metadata.count_generation(resource, document, old)
         if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
             document = attributes.document = _tracked(target, old, document, context)
         causes = metadata_rules.validate_update(resource, document, old)
         causes += resource.schema.validate(document, old)
         if not target.subresource:
             causes += strategy.validate_update(document, old)
+        else:
+            causes += strategy.validate_subresource(target.subresource, document, old)
         if causes:
             raise invalid(resource, target.name, causes)
         await self.admission.validate(attributes)

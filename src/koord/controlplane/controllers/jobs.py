@@ -118,7 +118,7 @@ def plan(owner: Owner, candidates: Sequence[Pod], now: float) -> Plan:
     mine, patches = pods.claim(owner, JOB, selector, candidates)
     if ended or owner.metadata.deletion_timestamp is not None:
         # Counted already, or of no interest any more: the pods may go.
-        result = Plan([_untracked(pod) for pod in mine if FINALIZER in pod.metadata.finalizers])
+        result = Plan(released(mine))
         if ended:
             _expire(result, owner, ended, now)
         return result
@@ -134,6 +134,11 @@ def plan(owner: Owner, candidates: Sequence[Pod], now: float) -> Plan:
     result = Plan([*patches, *job.actions], _reported(job))
     result.again(job.again_seconds)
     return result
+
+
+def released(left: Sequence[Pod]) -> list[Action]:
+    """Lets go of pods that need not be counted any more."""
+    return [_untracked(pod) for pod in left if FINALIZER in pod.metadata.finalizers]
 
 
 def finished(owner: Owner) -> Document | None:

@@ -9,6 +9,7 @@ from koord.controlplane.controllers import node_lifecycle, pod_garbage
 from koord.controlplane.controllers.constraints import NO_EXECUTE
 from koord.controlplane.controllers.objects import LEASE, NODE, POD, Owner
 from koord.kube.controller import Controller
+from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from koord.api.kinds.node import Node
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LEASE_NAMESPACE = "kube-node-lease"
 _WORKERS = 4
+_CONFLICT_SECONDS = 1.0
 
 
 class NodeLifecycleController:
@@ -48,7 +50,13 @@ class NodeLifecycleController:
         plan = node_lifecycle.plan(node, on_node, self._signs[name], now)
         leave = node_lifecycle.evict(node, on_node, now)
         plan.again(leave.again_seconds)
-        await self._runtime.carry_out([*plan.actions, *leave.actions], NODE, node)
+        try:
+            await self._runtime.carry_out([*plan.actions, *leave.actions], NODE, node)
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
+            # Decided from an old state; the new one is on its way.
+            return _CONFLICT_SECONDS
         return plan.again_seconds
 
     def _listen(self, node: Node) -> None:

@@ -26,6 +26,7 @@ from koord.controlplane.controllers.plans import Action, Create, Delete, Note, P
 from koord.controlplane.controllers.views import View
 from koord.kube import patches
 from koord.kube.errors import ApiError, causes_of
+from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -84,7 +85,8 @@ class Runtime:
         found = self.views.get((kind, namespace))
         if found is None:
             chosen = _TYPES.get(kind, project)
-            found = View(self.client, kind, chosen, namespace, _INDEXERS.get(kind))
+            informer = Informer(self.client, kind, namespace=namespace, project=chosen)
+            found = View(kind, chosen, informer, _INDEXERS.get(kind))
             self.views[kind, namespace] = found
             self._begin(found)
         return found
@@ -153,6 +155,8 @@ class Runtime:
     async def write_status(self, kind: Kind, owner: Owner, status: Document) -> None:
         """Makes the status what it should be, against the version that was read.
 
+        An object that is gone needs none.
+
         Raises:
             ApiError: 409 if the object has changed; or another refusal.
         """
@@ -162,7 +166,8 @@ class Runtime:
         metadata = owner.metadata
         bound = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         body = {"metadata": bound, "status": change}
-        await self._patch(Patch(kind, metadata.namespace, metadata.name, body, "status"))
+        write = Patch(kind, metadata.namespace, metadata.name, body, "status")
+        await _unless(404, self._patch(write))
 
     async def _one(self, action: Action, kind: Kind, owner: Object) -> None:
         match action:

@@ -17,14 +17,14 @@ import msgspec
 from koord.api.kinds.meta import Object
 from koord.controlplane.controllers.objects import controller_of, key_of
 from koord.kube.indexer import Indexer
-from koord.kube.informer import Informer, is_newer
+from koord.kube.informer import is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.registry import Kind
-    from koord.kube.client import Client
     from koord.kube.indexer import IndexFunction
+    from koord.kube.informer import Informer
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 Changed = Callable[[O | None, O | None], None]
@@ -50,24 +50,22 @@ class View(Generic[O]):
     """The objects of one kind.
 
     Args:
-        client: the way to the API server.
         kind: what is seen.
-        project: the type it is decoded into.
-        namespace: empty for all.
+        project: the type that the informer decodes into.
+        informer: what brings it; whoever owns the view runs it.
         indexers: besides ``owner``, ``orphans`` and ``namespace``.
     """
 
     def __init__(
         self,
-        client: Client,
         kind: Kind,
         project: type[O],
-        namespace: str = "",
+        informer: Informer[O],
         indexers: Mapping[str, IndexFunction[O]] | None = None,
     ) -> None:
         self.kind = kind
         self.project = project
-        self.informer: Informer[O] = Informer(client, kind, namespace=namespace, project=project)
+        self.informer = informer
         self._objects: Indexer[O] = Indexer(
             {
                 "owner": by_owner,

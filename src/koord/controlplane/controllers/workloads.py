@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
+from koord.api.kinds.meta import Object, ObjectMeta
 from koord.controlplane.controllers import (
     daemonsets,
     deployments,
@@ -28,6 +29,7 @@ from koord.controlplane.controllers.objects import (
     controller_of,
     key_of,
     selector_of,
+    split_key,
 )
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
@@ -35,7 +37,6 @@ from koord.kube.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from koord.api.kinds.meta import Object
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.registry import Kind
@@ -256,11 +257,44 @@ class JobController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, JOB, (POD,))
+        self._pods: View[Pod] = runtime.view(POD)
+        self._pods.on_change(self._pod_changed)
+        # Jobs that are gone while pods of theirs may still wait to be counted: uids by key.
+        self._left: dict[str, set[str]] = {}
 
     def plan(self, owner: Owner, now: float) -> Plan:
         """See :func:`jobs.plan`."""
         candidates: list[Pod] = self.candidates(owner, POD)  # type: ignore[assignment]
         return jobs.plan(owner, candidates, now)
+
+    async def reconcile(self, key: str) -> float | None:
+        """As every owner; pods that a Job has left behind count no more and may go."""
+        again = await super().reconcile(key)
+        owner = self.owners.get(key)
+        for uid in self._left.pop(key, set()):
+            if owner is None or owner.metadata.uid != uid:
+                left = self._pods.by("owner", uid)
+                gone = Object(metadata=ObjectMeta(name=split_key(key)[1], uid=uid))
+                await self.runtime.carry_out(jobs.released(left), JOB, gone)
+        return again
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        reference = controller_of(after.metadata) if after else None
+        if after is None or reference is None or jobs.FINALIZER not in after.metadata.finalizers:
+            return
+        key = f"{after.metadata.namespace}/{reference.name}"
+        owner = self.owners.get(key)
+        if owner is None or owner.metadata.uid != reference.uid:
+            self._leave(key, reference.uid)
+
+    def _changed(self, before: Owner | None, after: Owner | None) -> None:
+        super()._changed(before, after)
+        if before is not None and after is None:
+            self._leave(key_of(before.metadata), before.metadata.uid)
+
+    def _leave(self, key: str, uid: str) -> None:
+        self._left.setdefault(key, set()).add(uid)
+        self.controller.queue.add(key)
 
 
 class DisruptionController(OwnerController):

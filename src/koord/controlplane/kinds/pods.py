@@ -11,6 +11,12 @@ from koord.controlplane.kinds.pod_changes import check_change
 from koord.controlplane.kinds.pod_defaults import default_pod
 from koord.controlplane.kinds.pod_qos import qos_class
 from koord.controlplane.kinds.pod_rules import check_new_pod
+from koord.controlplane.kinds.pod_subresources import (
+    check_ephemeral_change,
+    check_resize,
+    keep_all_but_ephemeral,
+    keep_all_but_resources,
+)
 from koord.controlplane.resource import Strategy
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ class PodStrategy(Strategy):
 
     status_subresource = True
     graceful = True
+    returns_deleted = True
     generation = True
     columns = pod_table.COLUMNS
     selectable = (
@@ -50,7 +57,6 @@ class PodStrategy(Strategy):
         """A new pod is Pending, whatever status came along."""
         spec = document["spec"]
         status: Document = {"phase": "Pending"}
-        document["metadata"]["generation"] = 1
         if spec.get("schedulingGates"):
             status["conditions"] = [gated_condition(context.now)]
         status["qosClass"] = qos_class(spec)
@@ -59,13 +65,8 @@ class PodStrategy(Strategy):
             _merge_label_keys(document)
 
     def prepare_update(self, document: Document, old: Document, context: Context) -> None:
-        """Status stays; a changed spec is a new generation."""
+        """Status stays."""
         bring(document, old, "status")
-        generation = old["metadata"].get("generation", 0)
-        if document.get("spec") != old.get("spec"):
-            generation += 1
-        if generation:
-            document["metadata"]["generation"] = generation
 
     def prepare_status(self, document: Document, old: Document, context: Context) -> None:
         """Spec, owners and QoS class stay."""
@@ -83,6 +84,29 @@ class PodStrategy(Strategy):
 
     def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
         """What is wrong with a changed pod or its changed status."""
+        return check_change(document, old)
+
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
+        """``resize`` changes resources, ``ephemeralcontainers`` adds containers."""
+        if subresource == "resize":
+            keep_all_but_resources(document, old)
+        elif subresource == "ephemeralcontainers":
+            keep_all_but_ephemeral(document, old)
+        else:
+            self.prepare_status(document, old, context)
+            return
+        bring(document, old, "status")
+
+    def validate_subresource(
+        self, subresource: str, document: Document, old: Document
+    ) -> list[StatusCause]:
+        """Of ``resize`` the resources, of ``ephemeralcontainers`` those, else the status."""
+        if subresource == "resize":
+            return check_resize(document, old)
+        if subresource == "ephemeralcontainers":
+            return check_ephemeral_change(document, old)
         return check_change(document, old)
 
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
