@@ -41,7 +41,7 @@ def decode_json(data: bytes | str, kind: type[T], object_name: str) -> T:
         KoordError: no JSON, or a field of the wrong type.
     """
     try:
-        return _decoder(kind).decode(data)  # type: ignore[arg-type, no-any-return]
+        return decoder(kind).decode(data)  # type: ignore[arg-type, no-any-return]
     except msgspec.ValidationError:
         # Either wrong, or a null where the type has none; nulls are rare, so they pay.
         document = without_nulls(parse_json(data, object_name), object_name)
@@ -123,7 +123,8 @@ def _without_nulls(document: Any, object_name: str, levels: int) -> Any:
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder for one type, with msgspec's own errors and no leniency about nulls."""
     return msgspec.json.Decoder(kind, dec_hook=_decode_hook)
 
 

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers decoded: one object, a list, the events of a watch, a refusal.
+
+Whatever its size, an answer is decoded from bytes to typed values in one step where its kind and
+content allow it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from koord.api import codec, guide
+from koord.api.kinds.meta import Object
+from koord.base.errors import KoordError, one_line
+from koord.kube.errors import ApiError, Status, StatusDetails
+
+if TYPE_CHECKING:
+    from koord.api.kinds.registry import Kind
+    from koord.kube.messages import Response
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+_SHOWN_BYTES = 300
+
+# client-go's reasons for answers that are no Status.
+_REASONS = {
+    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+    405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone",
+    413: "RequestEntityTooLarge", 415: "UnsupportedMediaType", 422: "Invalid",
+    429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout",
+}  # fmt: skip
+
+
+class ObjectList(msgspec.Struct, Generic[T]):
+    """A list, or one page of it.
+
+    Attributes:
+        items: the objects, in the server's order.
+        resource_version: where a watch of what comes next begins.
+        continue_token: asks for the next page; empty at the end.
+        remaining: how many objects come after this page; None where the server does not say.
+    """
+
+    items: list[T]
+    resource_version: str
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One change.
+
+    Attributes:
+        type: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``.
+        object: the object after the change, before it for DELETED; None for a bookmark.
+        resource_version: where a watch of what comes next begins.
+        initial_events_end: whether a bookmark marks the end of a streamed list.
+    """
+
+    type: str
+    object: T | None
+    resource_version: str
+    initial_events_end: bool = False
+
+
+class _ListMeta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct, Generic[T], gc=False):
+    items: list[T] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _Event(msgspec.Struct, Generic[T], gc=False):
+    type: str
+    object: T
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct, gc=False):
+    metadata: _BookmarkMeta
+
+
+_ODD_EVENTS = (b'{"type":"ERROR"', b'{"type":"BOOKMARK"')
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Decoder(Generic[T]):
+    """Decodes answers about one kind into one type.
+
+    Args:
+        kind: what the answers are about.
+        into: the type of each object; ``dict`` for whole documents.
+    """
+
+    def __init__(self, kind: Kind, into: type[T]) -> None:
+        self._kind = kind
+        self._into: Any = into
+        self._list = codec.decoder(_List[into])  # type: ignore[valid-type]
+        self._event = codec.decoder(_Event[into])  # type: ignore[valid-type]
+        self._stamped = issubclass(into, Object)
+
+    def one(self, body: bytes) -> T:
+        """One object.
+
+        Raises:
+            KoordError: no JSON object, or a field of the wrong type.
+        """
+        name = self._kind.name
+        if self._into is dict:
+            return self._document(codec.parse_json(body, name))
+        if guide.may_have_shapes(self._kind, body):
+            document = codec.without_nulls(codec.parse_json(body, name), name)
+            document = guide.normalise(document, self._kind, name)
+            return self._stamp(codec.convert(document, self._into, name))
+        return self._stamp(codec.decode_json(body, self._into, name))
+
+    def page(self, body: bytes) -> ObjectList[T]:
+        """A list or a page of one.
+
+        Raises:
+            KoordError: no JSON list, or a field of the wrong type.
+        """
+        name = f"{self._kind.name} list"
+        if guide.may_have_shapes(self._kind, body):
+            return self._one_by_one(body, name)
+        try:
+            found = self._list.decode(body)
+        except msgspec.ValidationError:
+            # A null where the type has none, or a wrong field: find out object by object.
+            return self._one_by_one(body, name)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise codec.malformed(body, name, "", error) from None
+        return self._whole(found.metadata, found.items or [])
+
+    def events(self, lines: list[bytes]) -> tuple[list[WatchEvent[T]], ApiError | None]:
+        """The events of one reading of a watch, and the error that ended it, if one did.
+
+        Raises:
+            KoordError: no JSON, or a field of the wrong type.
+        """
+        events: list[WatchEvent[T]] = []
+        try:
+            for line in lines:
+                events.append(self._event_of(line))  # noqa: PERF401 - those before an error count
+        except ApiError as error:
+            return events, error
+        return events, None
+
+    def _event_of(self, line: bytes) -> WatchEvent[T]:
+        odd = line.startswith(_ODD_EVENTS) or guide.may_have_shapes(self._kind, line)
+        if odd or self._into is dict:
+            return self._odd_event(line)
+        try:
+            event = self._event.decode(line)
+        except msgspec.MsgspecError:
+            return self._odd_event(line)
+        if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+            return self._odd_event(line)
+        value = self._stamp(event.object)
+        return WatchEvent(event.type, value, _version(value))
+
+    def _odd_event(self, line: bytes) -> WatchEvent[T]:
+        event = codec.decode_json(line, _Event[msgspec.Raw], f"{self._kind.name} event")
+        raw = bytes(event.object)
+        if event.type == "ERROR":
+            raise ApiError(codec.decode_json(raw, Status, "Status"))
+        if event.type == "BOOKMARK":
+            metadata = codec.decode_json(raw, _Bookmark, "bookmark").metadata
+            ended = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
+            return WatchEvent("BOOKMARK", None, metadata.resource_version, ended)
+        value = self.one(raw)
+        return WatchEvent(event.type, value, _version(value))
+
+    def _document(self, value: Any) -> T:
+        if not isinstance(value, dict):
+            raise KoordError(self._kind.name, "", value, "a JSON object")
+        document: Any = value
+        return document  # type: ignore[no-any-return]
+
+    def _one_by_one(self, body: bytes, name: str) -> ObjectList[T]:
+        found = codec.decode_json(body, _List[msgspec.Raw], name)
+        return self._whole(found.metadata, [self.one(bytes(raw)) for raw in found.items or []])
+
+    def _whole(self, metadata: _ListMeta, items: list[T]) -> ObjectList[T]:
+        self._stamp_all(items)
+        return ObjectList(
+            items, metadata.resource_version, metadata.continue_ or "",
+            metadata.remaining_item_count,
+        )  # fmt: skip
+
+    def _stamp_all(self, items: list[T]) -> None:
+        """Items of a list do not repeat what the list says."""
+        version, kind = self._kind.api_version, self._kind.name
+        item: Any
+        if self._stamped:
+            for item in items:
+                item.api_version, item.kind = version, kind
+        elif self._into is dict:
+            for item in items:
+                item.setdefault("apiVersion", version)
+                item.setdefault("kind", kind)
+
+    def _stamp(self, value: T) -> T:
+        # The strings of the kind are shared by all objects; those just decoded are not.
+        if self._stamped:
+            self._stamp_all([value])
+        return value
+
+
+def refusal(response: Response) -> Status:
+    """What an answer other than 2xx says, whoever wrote it: a server, or a proxy before it."""
+    status = _status_of(response.body)
+    if status is None:
+        text = one_line(response.body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace").strip())
+        message = f"status {response.status}" + (f": {text}" if text else "")
+        reason = _REASONS.get(response.status, "Unknown")
+        status = Status(status="Failure", message=message, reason=reason)
+    status.code = response.status
+    asked = response.headers.get("retry-after", "")
+    # The other form, a date, is none that API servers send.
+    if asked.isdigit():
+        status.details = status.details or StatusDetails()
+        status.details.retry_after_seconds = int(asked)
+    return status
+
+
+def _status_of(body: bytes) -> Status | None:
+    try:
+        status = codec.decode_json(body, Status, "Status")
+    except KoordError:
+        return None
+    return status if status.kind == "Status" and (status.message or status.reason) else None
+
+
+def _version(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("metadata", {}).get("resourceVersion", ""))
+    version: str = value.metadata.resource_version
+    return version

@@ -1,0 +1,504 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed verbs of the Kubernetes API, the same over HTTP and in process.
+
+Every verb raises ApiError where the server refuses, TransportError where no answer comes, and
+KoordError for names that cannot be and answers that do not decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+
+import msgspec
+
+from koord.api import codec
+from koord.api.kinds.meta import Object
+from koord.api.kinds.registry import KINDS, Kind
+from koord.api.objects import stamped
+from koord.kube.answers import Decoder, ObjectList, refusal
+from koord.kube.discovery import Served, discover
+from koord.kube.errors import ApiError
+from koord.kube.messages import Request, Response
+from koord.kube.patches import Patch
+from koord.kube.paths import collection_path, object_path
+from koord.kube.retry import Caller, CallMetrics, RateLimiter, RetryPolicy
+from koord.kube.subresources import Scale, binding, delete_options, eviction
+from koord.kube.targets import (
+    Document,
+    Listing,
+    Reading,
+    Selection,
+    Watching,
+    Writing,
+    kind_of_object,
+    place_of,
+    query,
+    resolve,
+)
+from koord.kube.watch import Watch
+
+if TYPE_CHECKING:
+    from koord.base.metrics import Registry
+    from koord.kube.messages import Stream, Transport
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Object | Document)
+Pages = AsyncIterator[ObjectList[T]]
+
+PAGE = 500
+_GONE = 410
+_POD = next(kind for kind in KINDS if kind.name == "Pod")
+# These keep a controller's lead and its voice: they must not queue behind its other work.
+_APART = frozenset(("leases", "events"))
+
+
+class Client:
+    """Typed access to one API server.
+
+    Args:
+        transport: how requests get there. The client does not close it.
+        field_manager: who is named as owner of written fields.
+        policy: what is tried again.
+        requests_per_second: of the rate limiter; None for none, as in process.
+        burst: how many requests may go at once before the rate counts.
+        timeout_seconds: for a call with all its tries, where the call names none.
+        registry: where calls are counted.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        field_manager: str = "koord",
+        policy: RetryPolicy | None = None,
+        requests_per_second: float | None = 50.0,
+        burst: int = 100,
+        timeout_seconds: float = 60.0,
+        registry: Registry | None = None,
+    ) -> None:
+        self._transport = transport
+        self._field_manager = field_manager
+        self._timeout_seconds = timeout_seconds
+        self._limiters: dict[str, RateLimiter] = {}
+        if requests_per_second is not None:
+            names = ("", *_APART)
+            self._limiters = {name: RateLimiter(requests_per_second, burst) for name in names}
+        self._caller = Caller(policy, CallMetrics(registry))
+        self._decoders: dict[tuple[Kind, Any], Decoder[Any]] = {}
+
+    @overload
+    async def get(
+        self, target: type[T], name: str, namespace: str = "", **options: Unpack[Reading]
+    ) -> T: ...
+    @overload
+    async def get(
+        self, target: Kind, name: str, namespace: str = "", **options: Unpack[Reading]
+    ) -> Document: ...
+    async def get(
+        self, target: Any, name: str, namespace: str = "", **options: Unpack[Reading]
+    ) -> Any:
+        """One object.
+
+        Args:
+            target: a type for a typed object, a Kind for a whole document.
+            name: of the object.
+            namespace: of the object; empty for kinds that have none.
+            options: see :class:`koord.kube.targets.Reading`.
+        """
+        kind, into = resolve(target, options.get("kind"))
+        version = query(resourceVersion=options.get("resource_version", ""))
+        request = Request("GET", object_path(kind, name, namespace), version)
+        answer = await self._call(request, kind, True, options.get("timeout_seconds"))
+        return self._decoder(kind, into).one(answer.body)
+
+    @overload
+    async def list(self, target: type[T], **options: Unpack[Listing]) -> ObjectList[T]: ...
+    @overload
+    async def list(self, target: Kind, **options: Unpack[Listing]) -> ObjectList[Document]: ...
+    async def list(self, target: Any, **options: Unpack[Listing]) -> ObjectList[Any]:
+        """All objects that are selected, fetched page by page.
+
+        Where the server forgets the version of the first page on the way (410), all are asked for
+        once more and at once, as client-go's pager does.
+
+        Args:
+            target: a type for typed objects, a Kind for whole documents.
+            options: see :class:`koord.kube.targets.Listing`.
+        """
+        whole: ObjectList[Any] | None = None
+        try:
+            async for page in self.pages(target, **options):
+                if whole is None:
+                    whole = page
+                else:
+                    whole.items += page.items
+        except ApiError as error:
+            if error.http_status != _GONE or whole is None:
+                raise
+            at_once: Listing = {**options, "limit": 0}
+            again: ObjectList[Any] = await self.list(target, **at_once)
+            return again
+        assert whole is not None, "a list has at least one page"
+        whole.continue_token, whole.remaining = "", None
+        return whole
+
+    @overload
+    def pages(self, target: type[T], **options: Unpack[Listing]) -> Pages[T]: ...
+    @overload
+    def pages(self, target: Kind, **options: Unpack[Listing]) -> Pages[Document]: ...
+    async def pages(self, target: Any, **options: Unpack[Listing]) -> Pages[Any]:
+        """The pages of a list, so that no more than one need be held.
+
+        A page that the server can no longer give is an ApiError 410: begin again.
+
+        Args:
+            target: a type for typed objects, a Kind for whole documents.
+            options: see :class:`koord.kube.targets.Listing`.
+        """
+        kind, into = resolve(target, options.get("kind"))
+        path = collection_path(kind, options.get("namespace", ""))
+        decoder = self._decoder(kind, into)
+        fixed = _selectors(options) + query(limit=options.get("limit", PAGE))
+        # The token of a page stands for the version as well, and goes alone.
+        where = query(
+            resourceVersion=options.get("resource_version", ""),
+            resourceVersionMatch=options.get("resource_version_match", ""),
+        )
+        while True:
+            request = Request("GET", path, fixed + where)
+            seconds = options.get("timeout_seconds")
+            answer = await self._call(request, kind, True, seconds, verb="LIST")
+            page = decoder.page(answer.body)
+            del answer
+            yield page
+            if not page.continue_token:
+                return
+            where = query(**{"continue": page.continue_token})
+
+    @overload
+    def watch(self, target: type[T], **options: Unpack[Watching]) -> Watch[T]: ...
+    @overload
+    def watch(self, target: Kind, **options: Unpack[Watching]) -> Watch[Document]: ...
+    def watch(self, target: Any, **options: Unpack[Watching]) -> Watch[Any]:
+        """The changes of the selected objects; use it with ``async with``.
+
+        Args:
+            target: a type for typed objects, a Kind for whole documents.
+            options: see :class:`koord.kube.targets.Watching`.
+        """
+        kind, into = resolve(target, options.get("kind"))
+        initial = options.get("initial_events", False)
+        asked = query(
+            watch=True,
+            resourceVersion=options.get("resource_version", ""),
+            allowWatchBookmarks=options.get("bookmarks", True),
+            sendInitialEvents=initial,
+            resourceVersionMatch="NotOlderThan" if initial else "",
+            timeoutSeconds=options.get("last_seconds"),
+        )
+        path = collection_path(kind, options.get("namespace", ""))
+        request = Request("GET", path, _selectors(options) + asked)
+        seconds = options.get("timeout_seconds")
+        return Watch(lambda: self._open(request, kind, seconds), self._decoder(kind, into))
+
+    async def create(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
+        """Creates an object, and gives it as the server stored it.
+
+        Args:
+            value: typed or a document; a name, or a ``generateName``, and what the kind requires.
+            namespace: where the object does not say.
+            options: see :class:`koord.kube.targets.Writing`.
+        """
+        kind = kind_of_object(value, options.get("kind"))
+        _, namespace = place_of(value, kind, namespace)
+        return await self._write("POST", collection_path(kind, namespace), kind, value, options)
+
+    async def update(
+        self, value: S, namespace: str = "", subresource: str = "", **options: Unpack[Writing]
+    ) -> S:
+        """Replaces an object, and gives it as the server stored it.
+
+        With a resource version the server refuses (409) if the object has changed meanwhile. A
+        typed object holds only the fields that koord knows: of kinds that others write to as well,
+        patch, or update a document (:class:`koord.api.Draft`).
+
+        Args:
+            value: typed or a document.
+            namespace: where the object does not say.
+            subresource: replace only that part, e.g. ``status``.
+            options: see :class:`koord.kube.targets.Writing`.
+        """
+        kind = kind_of_object(value, options.get("kind"))
+        name, namespace = place_of(value, kind, namespace)
+        path = object_path(kind, name, namespace, subresource)
+        return await self._write("PUT", path, kind, value, options)
+
+    async def update_status(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
+        """Replaces an object's status; see :meth:`update`."""
+        return await self.update(value, namespace, "status", **options)
+
+    async def apply(
+        self,
+        value: S,
+        namespace: str = "",
+        *,
+        force: bool = False,
+        subresource: str = "",
+        **options: Unpack[Writing],
+    ) -> S:
+        """Applies the fields of an object that the field manager wants (server-side apply).
+
+        Args:
+            value: typed or a document, with just these fields.
+            namespace: where the object does not say.
+            force: take over fields that others own, which is a 409 otherwise.
+            subresource: apply to that part, e.g. ``status``.
+            options: see :class:`koord.kube.targets.Writing`.
+        """
+        kind = kind_of_object(value, options.get("kind"))
+        name, namespace = place_of(value, kind, namespace)
+        body = stamped(value) if isinstance(value, Object) else value
+        target: Any = type(value) if isinstance(value, Object) else kind
+        options["kind"] = kind
+        applied: S = await self._patch(
+            target, name, Patch.apply(body), namespace, subresource, query(force=force), options
+        )
+        return applied
+
+    @overload
+    async def patch(
+        self,
+        target: type[T],
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        subresource: str = "",
+        **options: Unpack[Writing],
+    ) -> T: ...
+    @overload
+    async def patch(
+        self,
+        target: Kind,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        subresource: str = "",
+        **options: Unpack[Writing],
+    ) -> Document: ...
+    async def patch(
+        self, target: Any, name: str, patch: Patch, namespace: str = "", subresource: str = "",
+        **options: Unpack[Writing],
+    ) -> Any:  # fmt: skip
+        """Changes an object, and gives it as the server stored it.
+
+        Args:
+            target: a type for a typed answer, a Kind for a whole document.
+            name: of the object.
+            patch: the change.
+            namespace: of the object.
+            subresource: change only that part, e.g. ``status``.
+            options: see :class:`koord.kube.targets.Writing`.
+        """
+        return await self._patch(target, name, patch, namespace, subresource, (), options)
+
+    async def delete(
+        self,
+        target: type[Object] | Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Deletes an object, or marks it if it has finalizers or a grace period.
+
+        Args:
+            target: type or Kind.
+            name: of the object.
+            namespace: of the object.
+            uid: delete only the object with it, else 409.
+            resource_version: delete only this version, else 409.
+            grace_period_seconds: 0 deletes a pod at once; None for the pod's own.
+            propagation: ``Foreground``, ``Background`` or ``Orphan`` for what it owns.
+            dry_run: delete nothing.
+            timeout_seconds: for all tries together.
+        """
+        kind, _ = resolve(target)
+        body = delete_options(uid, resource_version, grace_period_seconds, propagation, dry_run)
+        path = object_path(kind, name, namespace)
+        request = Request("DELETE", path, body=codec.to_json(body))
+        await self._call(request, kind, bool(uid or resource_version), timeout_seconds)
+
+    async def delete_collection(
+        self,
+        target: type[Object] | Kind,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+        **options: Unpack[Selection],
+    ) -> None:
+        """Deletes the selected objects of a kind; arguments as of :meth:`delete`."""
+        kind, _ = resolve(target, options.get("kind"))
+        body = delete_options("", "", grace_period_seconds, propagation, dry_run)
+        path = collection_path(kind, options.get("namespace", ""))
+        request = Request("DELETE", path, _selectors(options), body=codec.to_json(body))
+        await self._call(request, kind, False, options.get("timeout_seconds"))
+
+    async def bind(self, pod: Object, node: str, *, timeout_seconds: float | None = None) -> None:
+        """Puts a pod on a node; 409 if it has one, or is another pod of that name by now."""
+        meta = pod.metadata
+        path = object_path(_POD, meta.name, meta.namespace, "binding")
+        body = binding(meta.name, meta.namespace, meta.uid, node)
+        request = Request("POST", path, body=body)
+        # A pod is bound once: the second try of one that worked is a 409.
+        await self._call(request, _POD, False, timeout_seconds)
+
+    async def evict(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Deletes a pod if its disruption budget allows; 429 if not; arguments as of delete."""
+        options = delete_options(uid, resource_version, grace_period_seconds, "", dry_run)
+        path = object_path(_POD, name, namespace, "eviction")
+        request = Request("POST", path, body=eviction(name, namespace, options))
+        await self._call(request, _POD, False, timeout_seconds)
+
+    async def get_scale(
+        self, target: type[Object] | Kind, name: str, namespace: str = "",
+        *, timeout_seconds: float | None = None,
+    ) -> Scale:  # fmt: skip
+        """How many replicas a workload should have and has."""
+        kind, _ = resolve(target)
+        request = Request("GET", object_path(kind, name, namespace, "scale"))
+        answer = await self._call(request, kind, True, timeout_seconds)
+        return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
+
+    async def set_scale(
+        self, target: type[Object] | Kind, name: str, replicas: int, namespace: str = "",
+        *, timeout_seconds: float | None = None,
+    ) -> Scale:  # fmt: skip
+        """Sets the number of replicas, whatever it was."""
+        kind, _ = resolve(target)
+        path = object_path(kind, name, namespace, "scale")
+        patch = Patch.merge({"spec": {"replicas": replicas}})
+        asked = query(fieldManager=self._field_manager)
+        request = Request("PATCH", path, asked, patch.body, patch.content_type)
+        # The same number twice is no different from once.
+        answer = await self._call(request, kind, True, timeout_seconds)
+        return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
+
+    async def discover(self, *, timeout_seconds: float | None = None) -> tuple[Served, ...]:
+        """Every kind that the server serves, at each of its versions."""
+        return tuple(
+            await discover(lambda request: self._call(request, None, True, timeout_seconds))
+        )
+
+    async def request(self, request: Request, *, repeatable: bool = False) -> Response:
+        """Any other call, with tries and rate limit as ever; the answer is a success.
+
+        Args:
+            request: its timeout is for all tries together.
+            repeatable: whether sending it twice does no harm.
+        """
+        repeatable = repeatable or request.method in ("GET", "HEAD")
+        return await self._call(request, None, repeatable, request.timeout_seconds)
+
+    async def _write(self, method: str, path: str, kind: Kind, value: S, options: Writing) -> S:
+        typed = isinstance(value, Object)
+        body = codec.to_json(stamped(value) if isinstance(value, Object) else value)
+        request = Request(method, path, self._write_query(options), body)
+        repeatable = method == "PUT" and _has_version(value)
+        answer = await self._call(request, kind, repeatable, options.get("timeout_seconds"))
+        into: Any = type(value) if typed else dict
+        stored: S = self._decoder(kind, into).one(answer.body)
+        return stored
+
+    async def _patch(
+        self,
+        target: Any,
+        name: str,
+        patch: Patch,
+        namespace: str,
+        subresource: str,
+        extra: tuple[tuple[str, str], ...],
+        options: Writing,
+    ) -> Any:
+        kind, into = resolve(target, options.get("kind"))
+        path = object_path(kind, name, namespace, subresource)
+        asked = self._write_query(options) + extra
+        request = Request("PATCH", path, asked, patch.body, patch.content_type)
+        seconds = options.get("timeout_seconds")
+        answer = await self._call(request, kind, patch.conditional, seconds)
+        return self._decoder(kind, into).one(answer.body)
+
+    def _write_query(self, options: Writing) -> tuple[tuple[str, str], ...]:
+        return query(
+            fieldManager=options.get("field_manager") or self._field_manager,
+            fieldValidation=options.get("field_validation", ""),
+            dryRun="All" if options.get("dry_run") else "",
+        )
+
+    async def _call(
+        self,
+        request: Request,
+        kind: Kind | None,
+        repeatable: bool,
+        timeout_seconds: float | None,
+        verb: str = "",
+    ) -> Response:
+        async def attempt(left: float | None) -> Response:
+            timed = msgspec.structs.replace(request, timeout_seconds=left)
+            response = await self._transport.send(timed)
+            if not 200 <= response.status < 300:
+                raise ApiError(refusal(response))
+            return response
+
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        limiter = self._limiter(kind)
+        return await self._caller.call(
+            attempt, verb or request.method, repeatable, seconds, limiter
+        )
+
+    async def _open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
+        async def attempt(left: float | None) -> Stream:
+            return await self._transport.open(
+                msgspec.structs.replace(request, timeout_seconds=left)
+            )
+
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        return await self._caller.call(attempt, "WATCH", True, seconds, self._limiter(kind))
+
+    def _limiter(self, kind: Kind | None) -> RateLimiter | None:
+        apart = kind is not None and kind.plural in _APART
+        return self._limiters.get(kind.plural if kind is not None and apart else "")
+
+    def _decoder(self, kind: Kind, into: Any) -> Decoder[Any]:
+        found = self._decoders.get((kind, into))
+        if found is None:
+            found = self._decoders[kind, into] = Decoder(kind, into)
+        return found
+
+
+def _selectors(options: Selection) -> tuple[tuple[str, str], ...]:
+    return query(
+        labelSelector=options.get("label_selector", ""),
+        fieldSelector=options.get("field_selector", ""),
+    )
+
+
+def _has_version(value: Object | Document) -> bool:
+    if isinstance(value, Object):
+        return bool(value.metadata.resource_version)
+    return bool(value.get("metadata", {}).get("resourceVersion"))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds a server serves: aggregated discovery, or group by group where it has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koord.api import codec
+from koord.api.kinds.registry import Kind, kind_of
+from koord.kube.messages import JSON, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from koord.kube.messages import Response
+
+
+_AGGREGATED = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A kind that a server serves.
+
+    Attributes:
+        kind: how it is named; the ``type_path`` is empty where koord has no type for it.
+        verbs: what can be done to it.
+        subresources: e.g. ``("status", "scale")``.
+    """
+
+    kind: Kind
+    verbs: tuple[str, ...]
+    subresources: tuple[str, ...] = ()
+
+
+class _Kind(msgspec.Struct, gc=False):
+    kind: str = ""
+
+
+class _Subresource(msgspec.Struct, gc=False):
+    subresource: str = ""
+
+
+class _Resource(msgspec.Struct, rename="camel", gc=False):
+    """One resource, in either form: only the names of some fields differ."""
+
+    resource: str = ""
+    name: str = ""
+    scope: str = ""
+    namespaced: bool = False
+    response_kind: _Kind | None = None
+    kind: str = ""
+    verbs: list[str] = []
+    short_names: list[str] | None = None
+    subresources: list[_Subresource] | None = None
+
+
+class _Version(msgspec.Struct, rename="camel", gc=False):
+    version: str = ""
+    group_version: str = ""
+    resources: list[_Resource] | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Group(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    name: str = ""
+    versions: list[_Version] | None = None
+
+
+class _Groups(msgspec.Struct, gc=False):
+    kind: str = ""
+    items: list[_Group] | None = None
+    groups: list[_Group] | None = None
+
+
+async def discover(send: Callable[[Request], Awaitable[Response]]) -> list[Served]:
+    """Asks for everything that is served.
+
+    Args:
+        send: a call that tries again and raises ApiError.
+    """
+    served: list[Served] = []
+    for root in ("/api", "/apis"):
+        answer = await send(Request("GET", root, accept=f"{_AGGREGATED},{JSON}"))
+        found = codec.decode_json(answer.body, _Groups, f"{root} discovery")
+        if found.kind == "APIGroupDiscoveryList":
+            for group in found.items or []:
+                for version in group.versions or []:
+                    served += _aggregated(group.metadata.name, version)
+            continue
+        # /api lists its versions by name only, and there is but one.
+        names = [v.group_version for g in found.groups or [] for v in g.versions or []]
+        for name in names if root == "/apis" else ["v1"]:
+            answer = await send(Request("GET", f"{root}/{name}"))
+            listed = codec.decode_json(answer.body, _Version, f"{name} discovery")
+            served += _plain(name, listed.resources or [])
+    return served
+
+
+def _aggregated(group: str, version: _Version) -> Iterator[Served]:
+    for resource in version.resources or []:
+        if resource.response_kind is None:
+            continue
+        kind = _kind(
+            group, version.version, resource.response_kind.kind, resource.resource,
+            resource.scope == "Namespaced", resource,
+        )  # fmt: skip
+        parts = tuple(part.subresource for part in resource.subresources or [])
+        yield Served(kind, tuple(resource.verbs), parts)
+
+
+def _plain(group_version: str, resources: list[_Resource]) -> Iterator[Served]:
+    group, _, version = group_version.rpartition("/")
+    for resource in resources:
+        if "/" in resource.name:
+            continue
+        before = f"{resource.name}/"
+        parts = [r.name.removeprefix(before) for r in resources if r.name.startswith(before)]
+        kind = _kind(group, version, resource.kind, resource.name, resource.namespaced, resource)
+        yield Served(kind, tuple(resource.verbs), tuple(parts))
+
+
+def _kind(
+    group: str, version: str, name: str, plural: str, namespaced: bool, resource: _Resource
+) -> Kind:
+    known = kind_of(f"{group}/{version}" if group else version, name)
+    path, custom = (known.type_path, known.custom) if known else ("", False)
+    short = tuple(resource.short_names or ())
+    return Kind(group, version, name, plural, namespaced, path, short, custom)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests over HTTP: a pool of kept connections, TLS, credentials, watches read in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from koord.base import log
+from koord.base.errors import MissingExtraError, one_line
+from koord.kube.answers import refusal
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.lines import LineSplitter
+from koord.kube.messages import Response
+
+try:
+    import aiohttp
+    from yarl import URL
+except ModuleNotFoundError as error:
+    raise MissingExtraError("aiohttp", "kube") from error
+
+if TYPE_CHECKING:
+    from koord.kube.config import ClusterConfig
+    from koord.kube.messages import Request
+
+_LOG = log.get("kube")
+_CONNECT_SECONDS = 10.0
+_READ_BYTES = 1 << 20
+_UNAUTHORIZED = 401
+# 299 agent "text": the only form that Kubernetes sends.
+_WARNING = re.compile(r'\s*299 \S+ "((?:[^"\\]|\\.)*)"')
+_MOST_WARNINGS = 1000
+
+
+class HttpTransport:
+    """Carries requests to one API server over HTTP/1.1.
+
+    Use it on one event loop, and close it.
+
+    Args:
+        config: where the server is and who asks.
+        connections: how many requests may be under way at once, watches not counted.
+        idle_seconds: how long a watch may be silent, bookmarks included, before it is taken for
+            dead. API servers send a bookmark about once a minute.
+    """
+
+    def __init__(
+        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 300.0
+    ) -> None:
+        self._config = config
+        self._under_way = asyncio.Semaphore(connections)
+        self._kept_connections = connections
+        self._idle_seconds = idle_seconds
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
+        self._stale = False
+        self._renewing = asyncio.Lock()
+        self._warned: set[str] = set()
+        self._user_agent = f"koord/{_version()}"
+
+    async def send(self, request: Request) -> Response:
+        """See :class:`koord.kube.messages.Transport`."""
+        async with self._under_way:
+            try:
+                async with (
+                    asyncio.timeout(request.timeout_seconds),
+                    await self._start(request) as answer,
+                ):
+                    body = await answer.read()
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise self._failed(error, request) from None
+        return self._response(answer, body)
+
+    async def open(self, request: Request) -> HttpStream:
+        """See :class:`koord.kube.messages.Transport`."""
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                answer = await self._start(request)
+                if answer.status == 200:
+                    self._response(answer, b"")
+                    return HttpStream(answer, self._idle_seconds)
+                async with answer:
+                    body = await answer.read()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failed(error, request) from None
+        raise ApiError(refusal(self._response(answer, body)))
+
+    async def close(self) -> None:
+        """Ends all connections, watches included."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _start(self, request: Request) -> aiohttp.ClientResponse:
+        config = await self._current()
+        path = f"{request.path}?{urlencode(request.query)}" if request.query else request.path
+        headers = {
+            "Accept": request.accept,
+            "User-Agent": request.user_agent or self._user_agent,
+            # Compressing costs a server more than sending; whole collections are worth it.
+            "Accept-Encoding": "gzip" if request.method == "GET" else "identity",
+        }
+        if config.authorization:
+            headers["Authorization"] = config.authorization
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return await self._opened().request(
+            request.method,
+            URL(config.server + path, encoded=True),
+            data=request.body or None,
+            headers=headers,
+            ssl=self._tls_of(config),
+            server_hostname=config.tls_server_name or None,
+            proxy=config.proxy_url or None,
+            allow_redirects=False,
+        )
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
+                timeout=timeout,
+                read_bufsize=_READ_BYTES,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    async def _current(self) -> ClusterConfig:
+        """The configuration with credentials that are still good, as far as one can know."""
+        if self._stale or self._config.expired():
+            async with self._renewing:
+                # Another request may have renewed them while this one waited.
+                if self._stale or self._config.expired():
+                    self._config = await asyncio.to_thread(self._config.renewed)
+                    self._stale = False
+        return self._config
+
+    def _tls_of(self, config: ClusterConfig) -> ssl.SSLContext | bool:
+        if not config.server.startswith("https:"):
+            return True
+        key = (config.ca, config.client_certificate, config.client_key)
+        if key not in self._tls:
+            # Only an exec plugin that gives certificates changes them: keep the latest.
+            self._tls.clear()
+            self._tls[key] = config.tls_context()
+        return self._tls[key]
+
+    def _response(self, answer: aiohttp.ClientResponse, body: bytes) -> Response:
+        if answer.status == _UNAUTHORIZED:
+            self._stale = True
+        warnings = _warnings(answer.headers.getall("Warning", []))
+        for text in warnings:
+            if text not in self._warned and len(self._warned) < _MOST_WARNINGS:
+                self._warned.add(text)
+                _LOG.warning("the API server warns", extra=log.fields(warning=one_line(text)))
+        after = answer.headers.get("Retry-After", "")
+        return Response(
+            status=answer.status,
+            body=body,
+            content_type=answer.headers.get("Content-Type", ""),
+            headers={"retry-after": after} if after else {},
+            warnings=warnings,
+        )
+
+    def _failed(self, error: Exception, request: Request) -> TransportError:
+        # Anything that goes wrong while a connection is made comes before the request.
+        sent = not isinstance(
+            error,
+            aiohttp.ClientConnectorError | aiohttp.ServerTimeoutError | aiohttp.InvalidURL,
+        )
+        where = f"{self._config.server}: {request.method} {request.path}"
+        return TransportError(one_line(f"{where}: {_reason(error)}"), sent=sent)
+
+
+class HttpStream:
+    """A watch over HTTP; see :class:`koord.kube.messages.Stream`."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, idle_seconds: float) -> None:
+        self._answer = answer
+        self._idle_seconds = idle_seconds
+        self._lines = LineSplitter()
+
+    async def read(self) -> list[bytes]:
+        """See :class:`koord.kube.messages.Stream`."""
+        while True:
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    chunk = await self._answer.content.readany()
+            except TimeoutError:
+                raise TransportError(f"the watch was silent for {self._idle_seconds:g} s") from None
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise TransportError(one_line(f"the watch broke: {_reason(error)}")) from None
+            if not chunk:
+                self._lines.finish()
+                return []
+            if events := self._lines.feed(chunk):
+                return events
+
+    async def close(self) -> None:
+        """Cuts the connection: a watch has no end of its own."""
+        self._answer.close()
+
+
+def _warnings(headers: list[str]) -> tuple[str, ...]:
+    found = (_WARNING.match(header) for header in headers)
+    return tuple(re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return "no connection in time"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def _version() -> str:
+    try:
+        return version("koord")
+    except PackageNotFoundError:
+        return "0"

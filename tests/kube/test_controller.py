@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+import pytest
+
+from koord.base.metrics import registry
+from koord.kube.controller import Controller, ControllerMetrics, TerminalError
+from tests.kube.virtual import run_virtual
+
+
+def test_a_key_is_reconciled_by_one_worker_at_a_time_and_others_beside_it() -> None:
+    running: Counter[str] = Counter()
+    together: list[int] = []
+
+    async def reconcile(key: str) -> None:
+        running[key] += 1
+        assert running[key] == 1
+        together.append(running.total())
+        await asyncio.sleep(1)
+        running[key] -= 1
+
+    async def history() -> None:
+        controller = Controller("c", reconcile, workers=3)
+        work = asyncio.create_task(controller.run())
+        for _ in range(5):
+            for key in "abcd":
+                controller.queue.add(key)
+            await asyncio.sleep(0.5)
+        await controller.stop()
+        await work
+
+    run_virtual(history())
+    assert max(together) == 3
+
+
+def test_failures_come_back_and_success_forgets_them(caplog: pytest.LogCaptureFixture) -> None:
+    tries: list[float] = []
+
+    async def reconcile(key: str) -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) < 4:
+            raise OSError(f"{key} is\nnot there")
+
+    async def history() -> None:
+        controller = Controller("c", reconcile)
+        work = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(1)
+        assert controller.queue.num_requeues("a") == 0
+        await controller.stop()
+        await work
+
+    with caplog.at_level(logging.ERROR, "koord"):
+        run_virtual(history())
+    assert tries == pytest.approx([0.0, 0.005, 0.015, 0.035])
+    told = [getattr(record, "koord_fields", {}) for record in caplog.records]
+    assert [fields["failures"] for fields in told] == [1, 2, 3]
+    assert told[0]["key"] == "a"
+    assert told[0]["error"] == "a is\\nnot there"
+
+
+def test_a_terminal_error_is_not_tried_again_and_a_wish_comes_back() -> None:
+    metrics = registry()
+    tries: Counter[str] = Counter()
+
+    async def reconcile(key: str) -> float | None:
+        tries[key] += 1
+        if key == "never":
+            raise TerminalError("no such thing")
+        return 10.0 if tries[key] < 3 else None
+
+    async def history() -> None:
+        controller = Controller("c", reconcile, metrics=ControllerMetrics(metrics))
+        work = asyncio.create_task(controller.run())
+        controller.queue.add("never")
+        controller.queue.add("often")
+        await asyncio.sleep(1000)
+        await controller.stop()
+        await work
+
+    run_virtual(history())
+    assert tries == {"never": 1, "often": 3}
+    text = metrics.expose().decode()
+    assert 'koord_controller_reconciles_total{controller="c",result="given up"} 1.0' in text
+    assert 'koord_controller_reconciles_total{controller="c",result="requeued"} 2.0' in text
+
+
+def test_cancelling_ends_the_work_in_progress() -> None:
+    ended: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(key)
+
+    async def history() -> None:
+        controller = Controller("c", reconcile, workers=2)
+        work = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(1)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    run_virtual(history())
+    assert ended == ["a"]
