@@ -25,6 +25,7 @@ _GROUPS = {
     "quota": "work out elastic quotas",
     "resctrl": "plan cache and memory-bandwidth groups",
     "simulate": "replay traces through the scheduler's own kernels",
+    "crds": "put koord's definitions into a cluster, and compare them",
 }
 
 
@@ -84,6 +85,9 @@ def _report(error: Exception) -> int:
         status, line = error.exit_status, str(error)
     elif isinstance(error, _UsageError):
         status, line = 2, _usage(error)
+    elif isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError):
+        # No answer from an API server; the message says from which.
+        status, line = 1, str(error)
     elif isinstance(error, OSError) and error.filename is None:
         # What verbs read and write by name they report themselves; this is standard output.
         _silence_stdout()

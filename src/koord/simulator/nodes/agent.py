@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from msgspec import field
+
 from koord.api.kinds.device import Device
 from koord.api.kinds.meta import Object
 from koord.api.kinds.node import Node
@@ -54,7 +56,7 @@ _LOG = log.get("simulator.agents")
 class MetricView(Object):
     """A NodeMetric without its status, which only agents write."""
 
-    spec: NodeMetricSpec = NodeMetricSpec()
+    spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
 
 
 class _Duty(NamedTuple):

@@ -188,7 +188,7 @@ class Meter:
             for i, pod in enumerate(pods)
             if pod_cpu.count[i]
         }
-        found = []
+        found: list[Document] = []
         for i, row in enumerate(rows):
             if not nodes[0].count[i]:
                 found.append({})

@@ -31,7 +31,7 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     """A mapping whose keys are all known."""
 
 
-class GPUs(_Strict):
+class GPUs(_Strict, frozen=True):
     """The GPUs of each machine of a pool.
 
     Attributes:
@@ -45,7 +45,7 @@ class GPUs(_Strict):
     numa_nodes: list[int] = []
 
 
-class TaintSpec(_Strict):
+class TaintSpec(_Strict, frozen=True):
     """A taint that the machines register with."""
 
     key: str
@@ -53,7 +53,7 @@ class TaintSpec(_Strict):
     value: str = ""
 
 
-class Pool(_Strict):
+class Pool(_Strict, frozen=True):
     """Machines that are alike.
 
     Attributes:
@@ -75,7 +75,9 @@ class Pool(_Strict):
     gpus: GPUs | None = None
     labels: dict[str, str] = {}
     taints: list[TaintSpec] = []
-    kubelet_reserved: dict[str, str] = {"cpu": "500m", "memory": "1Gi"}
+    kubelet_reserved: dict[str, str] = msgspec.field(
+        default_factory=lambda: {"cpu": "500m", "memory": "1Gi"}
+    )
     max_pods: int = 110
     ephemeral_storage: str = "200Gi"
     zone: str = ""
@@ -83,7 +85,7 @@ class Pool(_Strict):
     cpu_manager_policy: str = "none"
 
 
-class NodePools(_Strict):
+class NodePools(_Strict, frozen=True):
     """All machines, and how what runs on them behaves.
 
     Attributes:

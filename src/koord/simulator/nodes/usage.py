@@ -210,7 +210,7 @@ class Load:
         return self._cpus * share, self._memory * system.memory
 
     def _by_node(self, amounts: Column) -> Column:
-        return np.bincount(self._node, amounts, minlength=len(self._cpus))
+        return np.asarray(np.bincount(self._node, amounts, len(self._cpus)), np.float64)
 
 
 def _granted(wants: Column, room: Column) -> Column:

@@ -38,7 +38,7 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     """A mapping whose keys are all known."""
 
 
-class When(_Strict):
+class When(_Strict, frozen=True):
     """Which pods a stage is for: each fact that is named has one of the values listed.
 
     Attributes:
@@ -75,7 +75,7 @@ class When(_Strict):
         )
 
 
-class Delay(_Strict):
+class Delay(_Strict, frozen=True):
     """How long a stage takes to come.
 
     Attributes:
@@ -89,7 +89,7 @@ class Delay(_Strict):
     of: Literal["", "duration", "backoff", "grace"] = ""
 
 
-class Next(_Strict):
+class Next(_Strict, frozen=True):
     """What a stage makes of a pod.
 
     Attributes:
@@ -113,7 +113,7 @@ class Next(_Strict):
     delete: bool = False
 
 
-class StageEvent(_Strict):
+class StageEvent(_Strict, frozen=True):
     """An event for each container; ``{container}`` and ``{image}`` are filled in."""
 
     reason: str
@@ -121,7 +121,7 @@ class StageEvent(_Strict):
     type: str = "Normal"
 
 
-class Stage(_Strict):
+class Stage(_Strict, frozen=True):
     """One step of a pod's life.
 
     Attributes:
@@ -136,7 +136,7 @@ class Stage(_Strict):
     events: list[StageEvent] = []
 
 
-class _PodStages(_Strict):
+class _PodStages(_Strict, frozen=True):
     stages: list[Stage]
 
 
