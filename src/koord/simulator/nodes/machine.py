@@ -94,7 +94,7 @@ class Machine:
         amounts = {
             "cpu": str(self.pool.cpu),
             "memory": f"{self.memory_bytes // _KI}Ki",
-            "ephemeral-storage": self.pool.ephemeral_storage,
+            "ephemeral-storage": str(self.pool.ephemeral_storage),
             "hugepages-1Gi": "0",
             "hugepages-2Mi": "0",
             "pods": str(self.pool.max_pods),

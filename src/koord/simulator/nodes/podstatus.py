@@ -68,6 +68,9 @@ def _conditions(pod: Pod, stage: Next, now: str) -> Iterator[Document]:
         }
         return {key: value for key, value in told.items() if value is not None or old is not None}
 
+    if "PodScheduled" not in before:
+        # Whoever named the node in the pod itself needed no scheduler to say so.
+        yield condition("PodScheduled", True)
     ended = stage.phase in ("Succeeded", "Failed")
     initialized = (
         stage.initialized
@@ -135,7 +138,7 @@ def _state(
     }
     if stage.containers == "terminated":
         return ended, {}
-    last = ended if started else {}
+    last = ended if started else before.last_state if before else {}
     if stage.containers == "running":
         return {"running": {"startedAt": now}}, last
     return {"waiting": {"reason": stage.reason or "ContainerCreating"}}, last

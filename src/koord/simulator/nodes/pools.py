@@ -23,6 +23,9 @@ _MOST_CPUS = 8192
 # The addresses of one machine's pods differ in the last of their four numbers.
 _MOST_PODS = 250
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+# A quantity, which YAML may read as a number.
+Amount = str | int | float
+
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _CPU_MANAGER_POLICIES = ("none", "static")
 
@@ -40,7 +43,7 @@ class GPUs(_Strict, frozen=True):
 
     count: int
     model: str = "A100-SXM4-80GB"
-    memory: str = "80Gi"
+    memory: Amount = "80Gi"
     driver: str = "550.54.15"
     numa_nodes: list[int] = []
 
@@ -68,18 +71,18 @@ class Pool(_Strict, frozen=True):
     name: str
     count: int = 1
     cpu: int = 32
-    memory: str = "128Gi"
+    memory: Amount = "128Gi"
     sockets: int = 2
     numa_nodes_per_socket: int = 1
     threads_per_core: int = 2
     gpus: GPUs | None = None
     labels: dict[str, str] = {}
     taints: list[TaintSpec] = []
-    kubelet_reserved: dict[str, str] = msgspec.field(
+    kubelet_reserved: dict[str, Amount] = msgspec.field(
         default_factory=lambda: {"cpu": "500m", "memory": "1Gi"}
     )
     max_pods: int = 110
-    ephemeral_storage: str = "200Gi"
+    ephemeral_storage: Amount = "200Gi"
     zone: str = ""
     cpu_model: str = "Simulated CPU @ 2.60GHz"
     cpu_manager_policy: str = "none"
@@ -136,7 +139,7 @@ def check(config: NodePools, source: str) -> None:
     config.demand.check(source, "demand")
 
 
-def amount(source: str, field: str, text: str) -> int:
+def amount(source: str, field: str, text: Amount) -> int:
     """A quantity as a whole number, rounded up.
 
     Raises:
