@@ -215,7 +215,7 @@ class Load:
 
 def _granted(wants: Column, room: Column) -> Column:
     """The share of what is wanted that there is room for."""
-    return np.minimum(1.0, np.divide(room, wants, out=np.ones_like(wants), where=wants > 0))
+    return np.divide(room, wants, out=np.ones_like(wants), where=wants > room)
 
 
 def _total(pod: Pod, read: Callable[..., ResourceList]) -> Amounts:
