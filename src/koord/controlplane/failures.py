@@ -97,6 +97,13 @@ def invalid(resource: Resource, name: str, causes: list[StatusCause]) -> ApiErro
     return failure(422, "Invalid", message, details)
 
 
+def unpatchable(why: str) -> ApiError:
+    """422: what a patch makes of the object cannot be read."""
+    cause = StatusCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
+    details = StatusDetails(causes=[cause])
+    return failure(422, "Invalid", f' "" is invalid: patch: {cause.message}', details)
+
+
 def too_many_requests(message: str, retry_after_seconds: int, cause: str = "") -> ApiError:
     """429: not now; ``DisruptionBudget`` as a cause tells of a budget that is spent."""
     causes = [StatusCause(reason=cause, message=message)] if cause else []
@@ -119,20 +126,20 @@ def required(field: str, detail: str = "") -> StatusCause:
 
 def invalid_value(field: str, value: object, detail: str) -> StatusCause:
     """A field's value breaks a rule."""
-    message = _worded(f"Invalid value: {_literal(value)}", detail)
+    message = _worded(f"Invalid value: {literal(value)}", detail)
     return StatusCause("FieldValueInvalid", message, field)
 
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> StatusCause:
     """A field's value is none of those allowed."""
     listed = ", ".join(f'"{name}"' for name in supported)
-    message = f"Unsupported value: {_literal(value)}: supported values: {listed}"
+    message = f"Unsupported value: {literal(value)}: supported values: {listed}"
     return StatusCause("FieldValueNotSupported", message, field)
 
 
 def duplicate(field: str, value: object) -> StatusCause:
     """A value that must be unique is there twice."""
-    return StatusCause("FieldValueDuplicate", f"Duplicate value: {_literal(value)}", field)
+    return StatusCause("FieldValueDuplicate", f"Duplicate value: {literal(value)}", field)
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:
@@ -150,7 +157,8 @@ def _worded(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as messages show it: texts in quotes, the rest as JSON."""
     import json
 
     if isinstance(value, str | dict | list):

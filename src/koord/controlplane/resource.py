@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
@@ -64,6 +65,11 @@ class ScalePaths:
 class Schema(Protocol):
     """The shape of a kind: types, unknown fields, defaults, merge rules."""
 
+    @property
+    def shape(self) -> Shape:
+        """Of the whole document, for patches and managed fields."""
+        ...
+
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """The document of a request body, without fields that the schema does not know.
 
@@ -81,7 +87,11 @@ class Schema(Protocol):
         ...
 
     def prune(self, document: Document) -> list[str]:
-        """Drops unknown fields, as after a patch; gives their paths."""
+        """Drops unknown fields, as after a patch; gives their paths.
+
+        Raises:
+            ApiError: 422, what the patch made has a field of the wrong type.
+        """
         ...
 
     def default(self, document: Document) -> None:
@@ -106,6 +116,9 @@ class Strategy:
         columns: of the table; ``row`` gives one cell for each.
         selectable: field labels that field selectors may name, besides ``metadata.name`` and
             ``metadata.namespace``.
+        returns_deleted: the answer to a deletion is the object, not a ``Status``.
+        converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
+            whose fields differ).
     """
 
     status_subresource: bool = False
@@ -119,6 +132,8 @@ class Strategy:
         Column("Age", format=""),
     )
     selectable: tuple[str, ...] = ()
+    returns_deleted: bool = False
+    converts: bool = False
 
     def default(self, document: Document) -> None:
         """Fills in what Kubernetes fills in for this kind, on create and update."""
@@ -141,6 +156,18 @@ class Strategy:
             if key not in ("status", "metadata"):
                 document[key] = value
 
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
+        """Brings over what an update of a subresource without a handler cannot change."""
+        self.prepare_status(document, old, context)
+
+    def to_storage(self, document: Document) -> None:
+        """Turns a document of this version into the stored one; apiVersion is set by the server."""
+
+    def from_storage(self, document: Document) -> None:
+        """The way back of :meth:`to_storage`."""
+
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new object, beyond its schema and metadata."""
         return []
@@ -152,6 +179,13 @@ class Strategy:
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """How long a graceful deletion waits; 0 deletes at once."""
         return 0
+
+    def prepare_delete(self, document: Document, context: Context) -> None:
+        """Changes an object that is marked for deletion and stays for now."""
+
+    def stays(self, document: Document) -> bool:
+        """Whether a deleted object stays for a reason beside grace and finalizers."""
+        return False
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The values of :attr:`selectable`, in that order of names."""

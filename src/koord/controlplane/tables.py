@@ -4,8 +4,80 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from koord.controlplane import objects
+from koord.controlplane.failures import bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.controlplane.resource import Column, Document, Resource
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+
+
+def table(
+    resource: Resource,
+    bodies: Sequence[bytes],
+    version: str,
+    query: Mapping[str, str],
+    now_seconds: float,
+    metadata: Mapping[str, object] | None = None,
+) -> bytes:
+    """A ``Table`` of objects.
+
+    Args:
+        bodies: as stored.
+        version: of meta.k8s.io.
+        query: ``includeObject`` says what each row carries.
+        metadata: of the list; None for that of a single object.
+
+    Raises:
+        ApiError: 400, an unknown ``includeObject``.
+    """
+    include = query.get("includeObject", "") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise bad_request(f'unrecognized includeObject value: "{include}"')
+    rows = []
+    documents = [objects.document(resource, body) for body in bodies]
+    for document in documents:
+        row: Document = {"cells": resource.strategy.row(document, now_seconds)}
+        if include == "Metadata":
+            row["object"] = _partial(document, version)
+        elif include == "Object":
+            row["object"] = document
+        rows.append(row)
+    if metadata is None:
+        metadata = {"resourceVersion": d["metadata"]["resourceVersion"] for d in documents[:1]}
+    return objects.encode({
+        "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata,
+        "columnDefinitions": [_definition(column) for column in resource.strategy.columns],
+        "rows": rows,
+    })  # fmt: skip
+
+
+def partial(resource: Resource, body: bytes, version: str) -> Document:
+    """The ``PartialObjectMetadata`` of a stored object."""
+    return _partial(objects.document(resource, body), version)
+
+
+def _partial(document: Document, version: str) -> Document:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": document["metadata"],
+    }
+
+
+def _definition(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
 
 
 def age(timestamp: str | None, now_seconds: float) -> str:

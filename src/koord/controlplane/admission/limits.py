@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LimitRanges: what containers ask for where they say nothing, and the least and most they may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controlplane.admission.rule import Remembered, Rule
+from koord.controlplane.failures import forbidden
+from koord.controlplane.kinds.quantities import parsed
+
+if TYPE_CHECKING:
+    from koord.controlplane.extension import Attributes, Reader
+    from koord.controlplane.resource import Document
+
+LIMIT_RANGES = "limitranges"
+
+
+class LimitRanger(Rule):
+    """Kubernetes' plugin of the same name, for items of type Container."""
+
+    mutates = True
+    validates = True
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._ranges = Remembered(reader, LIMIT_RANGES, self._look_up)
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Fills in default limits and requests of a new pod's containers."""
+        if not _is_new_pod(attributes):
+            return
+        assert attributes.document is not None
+        for item in self._ranges.get(attributes.namespace):
+            for container in _containers(attributes.document):
+                resources = container.setdefault("resources", {})
+                _fill(resources, "limits", item.get("default") or {})
+                _fill(resources, "requests", item.get("defaultRequest") or {})
+
+    def validate(self, attributes: Attributes) -> None:
+        """Refuses a new pod with a container below the minimum or above the maximum."""
+        if not _is_new_pod(attributes):
+            return
+        assert attributes.document is not None
+        faults: list[str] = []
+        for item in self._ranges.get(attributes.namespace):
+            for container in _containers(attributes.document):
+                _compare(container.get("resources") or {}, item, faults)
+        if faults:
+            why = faults[0] if len(faults) == 1 else f"[{', '.join(dict.fromkeys(faults))}]"
+            raise forbidden(attributes.resource, attributes.name, why)
+
+    def _look_up(self, namespace: str) -> list[Document]:
+        return [
+            item
+            for document in self._reader.documents(LIMIT_RANGES, namespace)
+            for item in document.get("spec", {}).get("limits") or ()
+            if item.get("type") == "Container"
+        ]
+
+
+def _is_new_pod(attributes: Attributes) -> bool:
+    return (
+        attributes.resource.storage == "pods"
+        and attributes.operation == "CREATE"
+        and not attributes.subresource
+    )
+
+
+def _containers(pod: Document) -> list[Document]:
+    spec = pod["spec"]
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def _fill(resources: Document, kind: str, defaults: Document) -> None:
+    if defaults:
+        resources[kind] = {**defaults, **(resources.get(kind) or {})}
+
+
+def _compare(resources: Document, item: Document, faults: list[str]) -> None:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name, least in (item.get("min") or {}).items():
+        request, limit = requests.get(name), limits.get(name)
+        what = f"minimum {name} usage per Container is {least}"
+        if request is None:
+            faults.append(f"{what}.  No request is specified")
+        elif parsed(request) < parsed(least):
+            faults.append(f"{what}, but request is {request}")
+        elif limit is not None and parsed(limit) < parsed(least):
+            faults.append(f"{what}, but limit is {limit}")
+    for name, most in (item.get("max") or {}).items():
+        request, limit = requests.get(name), limits.get(name)
+        what = f"maximum {name} usage per Container is {most}"
+        if limit is None:
+            faults.append(f"{what}.  No limit is specified")
+        elif parsed(limit) > parsed(most):
+            faults.append(f"{what}, but limit is {limit}")
+        elif request is not None and parsed(request) > parsed(most):
+            faults.append(f"{what}, but request is {request}")

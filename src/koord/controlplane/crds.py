@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom resources: CustomResourceDefinition objects become served resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane import metadata, objects
+from koord.controlplane.resource import Context, Resource, ScalePaths, Strategy
+
+if TYPE_CHECKING:
+    from koord.base.clock import Clock
+    from koord.controlplane.resource import Document
+    from koord.controlplane.server import Server
+    from koord.controlplane.store import Change
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class CustomResources:
+    """Keeps the catalog in step with the definitions in the store."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    def follow(self) -> None:
+        """Serves what is defined already, and reacts from now on."""
+        for entry in self._server.store.collection(CRDS).entries.values():
+            self._serve(msgspec.json.decode(entry.body))
+        self._server.store.listen(self._changed)
+
+    def _changed(self, storage: str, change: Change) -> None:
+        if storage != CRDS:
+            return
+        crd = msgspec.json.decode(change.entry.body)
+        if change.deleted:
+            self._withdraw(crd)
+        elif not self._establish(crd):
+            self._serve(crd)
+
+    def _establish(self, crd: Document) -> bool:
+        """Writes names, conditions and stored versions into the status; False if they are there."""
+        spec, status = crd["spec"], crd.setdefault("status", {})
+        before = msgspec.json.encode(status)
+        now = metadata.timestamp(self._clock.wall_seconds())
+        status["acceptedNames"] = spec["names"]
+        stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+        versions = status.setdefault("storedVersions", [])
+        versions += [name for name in stored if name not in versions]
+        conditions = status.setdefault("conditions", [])
+        for kind, reason, message in (
+            ("NamesAccepted", "NoConflicts", "no conflicts found"),
+            ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ):
+            if not any(condition["type"] == kind for condition in conditions):
+                conditions.append({"type": kind, "status": "True", "lastTransitionTime": now,
+                                   "reason": reason, "message": message})  # fmt: skip
+        if msgspec.json.encode(status) == before:
+            return False
+        resource = self._server.catalog.stored(CRDS)
+        assert resource is not None
+        self._server.verbs.put(resource, crd, Context(now))
+        return True
+
+    def _serve(self, crd: Document) -> None:
+        spec = crd["spec"]
+        self._server.catalog.remove(spec["group"], spec["names"]["plural"])
+        self._server.catalog.add(custom_resources(crd))
+
+    def _withdraw(self, crd: Document) -> None:
+        """Deletes all objects of a kind that is no more."""
+        spec, store = crd["spec"], self._server.store
+        storage = f"{spec['names']['plural']}.{spec['group']}"
+        resource = self._server.catalog.stored(storage)
+        if resource is not None:
+            for entry in list(store.collection(storage).entries.values()):
+                document = msgspec.json.decode(entry.body)
+                store.remove(storage, document, objects.fields_of(resource, document))
+        self._server.catalog.remove(spec["group"], spec["names"]["plural"])
+        store.drop(storage)
+
+
+def custom_resources(crd: Document) -> list[Resource]:
+    """One resource for each served version of a definition; the stored one, at least unserved."""
+    spec = crd["spec"]
+    names, group = spec["names"], spec["group"]
+    stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    resources = []
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        strategy = strategy_of(version)
+        subresources = tuple(version.get("subresources") or {})
+        resources.append(Resource(
+            group, version["name"], names["kind"], names["plural"],
+            spec.get("scope") == "Namespaced", AnySchema(group, version["name"], names["kind"]),
+            strategy, storage_api_version=f"{group}/{stored}",
+            singular=names.get("singular", ""), list_kind=names.get("listKind", ""),
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()), subresources=subresources,
+        ))  # fmt: skip
+    return resources
+
+
+def strategy_of(version: Document) -> Strategy:
+    """How objects of one version of a definition behave."""
+    strategy = Strategy()
+    subresources = version.get("subresources") or {}
+    strategy.generation = True
+    strategy.unconditional_update = False
+    strategy.status_subresource = "status" in subresources
+    if "scale" in subresources:
+        scale = subresources["scale"]
+        strategy.scale = ScalePaths(
+            scale["specReplicasPath"].lstrip("."),
+            scale["statusReplicasPath"].lstrip("."),
+            scale.get("labelSelectorPath", "").lstrip("."),
+        )
+    return strategy
+
+
+class AnySchema:
+    """Lets every document through."""
+
+    def __init__(self, group: str, version: str, kind: str) -> None:
+        self.api_version, self.kind = f"{group}/{version}", kind
+
+    def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
+        """The document as sent."""
+        found: Any = msgspec.json.decode(body)
+        return found, []
+
+    def prune(self, document: Document) -> list[str]:
+        """Knows every field."""
+        return []
+
+    def default(self, document: Document) -> None:
+        """Has no defaults."""
+
+    def validate(self, document: Document, old: Document | None = None) -> list[Any]:
+        """Has no rules."""
+        return []

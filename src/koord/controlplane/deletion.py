@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs delete and deletecollection: preconditions, grace, finalizers, propagation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from koord.controlplane import objects
+from koord.controlplane.extension import Attributes
+from koord.controlplane.failures import bad_request, conflict
+from koord.controlplane.metadata import FOREGROUND, ORPHAN, timestamp
+from koord.controlplane.verbs import Target, Verbs, Written
+
+if TYPE_CHECKING:
+    from koord.controlplane.resource import Context, Document, Resource
+
+_FINALIZER_OF = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
+
+
+class Deletion:
+    """Deletes objects, or marks them where something must happen first."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    async def delete(self, target: Target, options: Document, context: Context) -> Written:
+        """Deletes one object.
+
+        Args:
+            options: ``DeleteOptions``.
+
+        Returns:
+            The object where it stays for now, else a ``Status`` (or, of some kinds, the object).
+
+        Raises:
+            ApiError: 404; 409 where a precondition fails; what admission says.
+        """
+        resource, verbs = target.resource, self._verbs
+        while True:
+            entry = verbs.present(target)
+            old = objects.document(resource, entry.body)
+            _check_preconditions(resource, old, options)
+            attributes = Attributes(
+                "DELETE", resource, "", target.namespace, target.name, None, old, context, options
+            )
+            await verbs.admission.mutate(attributes)
+            await verbs.admission.validate(attributes)
+            if verbs.entry(target) is entry:
+                break
+        document = objects.document(resource, entry.body)
+        if _mark(resource, document, options, context):
+            body = verbs.put(resource, document, context)
+            return Written(body, warnings=attributes.warnings)
+        body = verbs.remove(resource, document, context)
+        if not resource.strategy.returns_deleted:
+            body = deleted_status(resource, document)
+        return Written(body, warnings=attributes.warnings)
+
+
+def deleted_status(resource: Resource, document: Document) -> bytes:
+    """The answer to a deletion that is done."""
+    meta = document["metadata"]
+    details = {"name": meta["name"], "group": resource.group, "kind": resource.plural,
+               "uid": meta["uid"]}  # fmt: skip
+    return objects.encode({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    })  # fmt: skip
+
+
+def _check_preconditions(resource: Resource, old: Document, options: Document) -> None:
+    wanted: dict[str, Any] = options.get("preconditions") or {}
+    meta = old["metadata"]
+    for key, label, found in (
+        ("uid", "UID", meta["uid"]),
+        ("resourceVersion", "ResourceVersion", meta["resourceVersion"]),
+    ):
+        if wanted.get(key) and wanted[key] != found:
+            raise conflict(resource, meta["name"], f"Precondition failed: {label} in precondition: "
+                           f"{wanted[key]}, {label} in object meta: {found}")  # fmt: skip
+
+
+def _mark(resource: Resource, document: Document, options: Document, context: Context) -> bool:
+    """Marks an object for deletion; False where it can go at once."""
+    strategy, meta = resource.strategy, document["metadata"]
+    asked = options.get("gracePeriodSeconds")
+    grace = strategy.grace_period_seconds(document, asked) if strategy.graceful else 0
+    finalizers = _finalizers(meta.get("finalizers") or [], options)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    if not grace and not finalizers and not strategy.stays(document):
+        return False
+    began = meta.get("deletionTimestamp")
+    if began is None or grace < meta.get("deletionGracePeriodSeconds", 0):
+        now = datetime.fromisoformat(context.now).timestamp()
+        if began is not None:  # The grace that is left is counted from the first request.
+            now = datetime.fromisoformat(began).timestamp() - meta["deletionGracePeriodSeconds"]
+        meta["deletionTimestamp"] = timestamp(now + grace)
+        meta["deletionGracePeriodSeconds"] = grace
+        if began is None and "generation" in meta:
+            meta["generation"] += 1
+        strategy.prepare_delete(document, context)
+    return True
+
+
+def _finalizers(present: list[str], options: Document) -> list[str]:
+    """Finalizers after the propagation policy has been heard."""
+    policy = options.get("propagationPolicy")
+    if policy is None and options.get("orphanDependents") is not None:
+        policy = "Orphan" if options["orphanDependents"] else "Background"
+    if policy is None:
+        return present
+    if policy not in ("Background", *_FINALIZER_OF):
+        raise bad_request(f'invalid propagationPolicy: "{policy}"')
+    others = [name for name in present if name not in (FOREGROUND, ORPHAN)]
+    return others + [_FINALIZER_OF[policy]] if policy in _FINALIZER_OF else others

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An API server to embed: all its parts wired, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.base import rng
+from koord.base.clock import SystemClock
+from koord.controlplane import kubeconfig, pki
+from koord.controlplane.catalog import Catalog
+from koord.controlplane.crds import CustomResources
+from koord.controlplane.inprocess import InProcessTransport
+from koord.controlplane.kinds.table import core_resources
+from koord.controlplane.schema import core_schema
+from koord.controlplane.server import Server
+from koord.controlplane.store import Limits, Store
+from koord.kube.errors import ApiError, Status
+from koord.kube.messages import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from koord.base.clock import Clock
+    from koord.controlplane.extension import FurtherApi
+    from koord.controlplane.http import HttpFront
+    from koord.kube.messages import Transport
+
+    Controller = Callable[["Transport", "Clock"], Coroutine[Any, Any, None]]
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITY_CLASSES = {
+    "system-cluster-critical": (2_000_000_000, "Used for system critical pods that must run in "
+                                "the cluster, but can be moved to another node if necessary."),
+    "system-node-critical": (2_000_001_000, "Used for system critical pods that must not be moved "
+                             "from their current node."),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a server runs.
+
+    Attributes:
+        data: folder that keeps state, certificates and token; None for none of them.
+        port: 0 for any free one; None for no HTTP at all (calls in the process only).
+        insecure: plain HTTP without a token.
+        seed: of uids and generated names; None for a fresh one.
+        controllers: coroutine functions that run while the server does.
+        further: by path prefix, APIs that are not stored.
+    """
+
+    data: Path | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    insecure: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+    seed: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    bookmark_seconds: float = 60.0
+    controllers: Sequence[Controller] = ()
+    further: Mapping[str, FurtherApi] = field(default_factory=dict)
+
+
+class EmbeddedControlPlane:
+    """An API server in this process.
+
+    Example:
+        >>> async def main() -> None:
+        ...     async with EmbeddedControlPlane(Options(port=0)) as plane:
+        ...         print(plane.url)
+    """
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self._credentials: pki.Credentials | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._front: HttpFront | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._transports: list[InProcessTransport] = []
+        seed = secrets.randbits(64) if self.options.seed is None else self.options.seed
+        self._random = rng.stream(seed, "controlplane")
+
+    async def __aenter__(self) -> EmbeddedControlPlane:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Loads what is kept, then listens, then starts the controllers.
+
+        Raises:
+            KoordError: the data cannot be read, or the port is taken.
+        """
+        options = self.options
+        self.store = Store(limits=options.limits)
+        catalog = Catalog(resources())
+        self.server = Server(
+            self.store, catalog, options.clock, self._random, further=options.further,
+            bookmark_seconds=options.bookmark_seconds,
+        )  # fmt: skip
+        CustomResources(self.server, options.clock).follow()
+        await self._first_objects()
+        if options.port is not None:
+            await self._listen(options.port)
+        for controller in options.controllers:
+            coroutine = controller(self.transport(), options.clock)
+            self._tasks.append(asyncio.create_task(coroutine))
+
+    async def stop(self) -> None:
+        """Stops the controllers, ends watches and connections, closes the journal."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        for transport in self._transports:
+            await transport.close()
+        if self._front is not None:
+            await self._front.stop()
+            self._front = None
+        self.store.flush()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def transport(self) -> InProcessTransport:
+        """A way in without HTTP; closed when the server stops."""
+        transport = InProcessTransport(self.server)
+        self._transports.append(transport)
+        return transport
+
+    @property
+    def url(self) -> str:
+        """Where the server listens; empty without HTTP."""
+        return self._front.url if self._front is not None else ""
+
+    @property
+    def kubeconfig(self) -> str:
+        """The text of a kubeconfig that reaches the server."""
+        return kubeconfig.text(self.url, self._credentials)
+
+    async def _listen(self, port: int) -> None:
+        from koord.controlplane.http import HttpFront
+
+        options, tls, token = self.options, None, None
+        if not options.insecure:
+            if options.data is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="koord-")
+            folder = Path(self._folder.name) if self._folder else options.data
+            assert folder is not None
+            self._credentials = pki.credentials(folder / "pki")
+            tls, token = self._credentials.context(), self._credentials.token
+        self._front = HttpFront(self.server, options.host, port, tls, token)
+        await self._front.start()
+
+    async def _first_objects(self) -> None:
+        """What every cluster has from the start."""
+        transport = InProcessTransport(self.server)
+        for name in _NAMESPACES:
+            await _ensure(transport, "/api/v1/namespaces", {"metadata": {"name": name}})
+        for name, (value, description) in _PRIORITY_CLASSES.items():
+            document = {"metadata": {"name": name}, "value": value, "description": description}
+            await _ensure(transport, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
+
+
+def resources() -> list[Any]:
+    """The core resources with their schemas."""
+
+    def schema_of(api_version: str, kind: str) -> Any:
+        group, _, version = api_version.rpartition("/")
+        try:
+            return core_schema(group, version, kind)
+        except KeyError:
+            return None
+
+    return [resource for resource in core_resources(schema_of) if resource.schema is not None]
+
+
+async def _ensure(transport: Transport, path: str, document: dict[str, Any]) -> None:
+    answer = await transport.send(Request("POST", path, body=msgspec.json.encode(document)))
+    if answer.status not in (201, 409):
+        raise ApiError(msgspec.json.decode(answer.body, type=Status))

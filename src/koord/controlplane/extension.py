@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where kinds, admission rules and further APIs are plugged into the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from koord.controlplane.resource import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from koord.controlplane.resource import Context, Resource
+    from koord.controlplane.verbs import Verbs
+    from koord.kube.messages import Request, Response
+
+
+class Reader(Protocol):
+    """What is stored, as rules look it up; resources are named by storage, e.g. ``jobs.batch``."""
+
+    def document(self, storage: str, namespace: str, name: str) -> Document | None:
+        """A fresh copy of one object; None where there is none. Namespace "" if cluster-wide."""
+        ...
+
+    def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:
+        """Fresh copies of all objects, of one namespace or of all, in order of their keys."""
+        ...
+
+    def version(self, storage: str) -> int:
+        """The version of the last change of any object of the resource; for caches."""
+        ...
+
+
+@dataclass
+class Attributes:
+    """One write, as admission sees it.
+
+    Attributes:
+        operation: CREATE, UPDATE, DELETE or CONNECT.
+        resource: what is written, at the version of the request.
+        subresource: ``""`` for the object itself.
+        document: the object; rules change it in place. None for DELETE.
+        old: the object as stored; None for CREATE. Never changed.
+        options: the ``CreateOptions``, ``UpdateOptions``, ``PatchOptions`` or ``DeleteOptions``.
+        warnings: texts for ``Warning`` headers; rules append.
+    """
+
+    operation: str
+    resource: Resource
+    subresource: str
+    namespace: str
+    name: str
+    document: Document | None
+    old: Document | None
+    context: Context
+    options: Document = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Admission(Protocol):
+    """Rules between a request and the store. Without webhooks neither method ever suspends."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Changes the document, or raises ApiError. Runs before validation."""
+        ...
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Raises ApiError to refuse. Runs last, changes nothing."""
+        ...
+
+
+class AdmitAll:
+    """No rules."""
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Changes nothing."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Refuses nothing."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to a subresource that has a handler of its own.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH or DELETE.
+        resource: the main resource, e.g. pods.
+        namespace: of the object, "" if cluster-wide.
+        name: of the object.
+        document: the body as sent, unchecked; None where there is none.
+        query: parameters, the last of each name.
+        verbs: to read and change objects; ``verbs.change`` is read, change, store as one step.
+    """
+
+    method: str
+    resource: Resource
+    namespace: str
+    name: str
+    document: Document | None
+    query: Mapping[str, str]
+    context: Context
+    verbs: Verbs
+
+
+Handler = Callable[[Call], Awaitable[tuple[int, Document]]]
+"""Answers a subresource call with HTTP status and document, or raises ApiError."""
+
+Handlers = Mapping[tuple[str, str], Handler]
+"""By storage and subresource, e.g. ``("pods", "binding")``."""
+
+FurtherApi = Callable[["Request"], Awaitable["Response"]]
+"""Serves a whole group version that is not stored, e.g. ``/apis/metrics.k8s.io/v1beta1``."""

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server on a socket: loopback only, TLS and a bearer token, bounded bodies, streamed watches."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hmac
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from koord.base.errors import KoordError
+from koord.controlplane import answers
+from koord.controlplane.failures import bad_request, too_large, unauthorized
+from koord.controlplane.watches import Watch
+from koord.kube.messages import JSON, Request, Response
+
+if TYPE_CHECKING:
+    import ssl
+
+    from koord.controlplane.server import Server
+
+BODY_LIMIT_BYTES = 3 << 20
+_HEADER_LIMIT_BYTES = 32 << 10
+# As kube-apiserver: only what is large is worth the time.
+_GZIP_FROM_BYTES = 128 << 10
+# Paths that tell nothing and are asked by probes.
+_OPEN = ("/healthz", "/livez", "/readyz", "/version")
+_PLAIN_HEADERS = {"Cache-Control": "no-cache, private"}
+
+
+class HttpFront:
+    """Serves a :class:`koord.controlplane.server.Server` over HTTP.
+
+    Args:
+        host: a loopback address.
+        port: 0 for any free one.
+        tls: None for plain HTTP.
+        token: that every request must carry; None for no such check.
+
+    Raises:
+        KoordError: the address is not a loopback one.
+    """
+
+    def __init__(
+        self, server: Server, host: str, port: int, tls: ssl.SSLContext | None, token: str | None
+    ) -> None:
+        self._server = server
+        self._host, self._port, self._tls = _loopback(host), port, tls
+        self._authorization = f"Bearer {token}".encode() if token is not None else None
+        self._watches: set[Watch] = set()
+        self._web = web.Server(
+            self._handle, request_factory=_request, handler_cancellation=True, access_log=None,
+            max_line_size=_HEADER_LIMIT_BYTES, max_field_size=_HEADER_LIMIT_BYTES,
+        )  # fmt: skip
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to listen.
+
+        Raises:
+            KoordError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(
+                self._web, self._host, self._port, ssl=self._tls, backlog=512
+            )
+        except OSError as error:
+            raise KoordError.wrap(f"{self._host}:{self._port}", "", error) from None
+        self._port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Ends watches, waits a moment for answers under way, closes connections."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        for watch in list(self._watches):
+            await watch.close()
+        self._web.pre_shutdown()
+        await self._web.shutdown(timeout=2.0)
+        await self._listener.wait_closed()
+        self._listener = None
+
+    @property
+    def url(self) -> str:
+        """Where clients reach the server."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'https' if self._tls else 'http'}://{host}:{self._port}"
+
+    async def _handle(self, web_request: web.BaseRequest) -> web.StreamResponse:
+        target, _, query = web_request.raw_path.partition("?")
+        if self._authorization is not None and target not in _OPEN:
+            given = web_request.headers.get("Authorization", "").encode("utf-8", "replace")
+            if not hmac.compare_digest(given, self._authorization):
+                return _response(answers.refusal(unauthorized()))
+        if not target.startswith("/"):
+            return _response(answers.refusal(bad_request("the path is not absolute")))
+        body = b""
+        if web_request.can_read_body:
+            try:
+                body = await web_request.read()
+            except web.HTTPRequestEntityTooLarge:
+                return _response(answers.refusal(too_large(BODY_LIMIT_BYTES)))
+        headers = web_request.headers
+        request = Request(
+            web_request.method, target, tuple(parse_qsl(query, keep_blank_values=True)), body,
+            headers.get("Content-Type", JSON), headers.get("Accept", "*/*"),
+            headers.get("User-Agent", ""),
+        )  # fmt: skip
+        answer = await self._server.handle(request)
+        if isinstance(answer, Watch):
+            return await self._stream(web_request, answer)
+        if len(answer.body) >= _GZIP_FROM_BYTES and "gzip" in headers.get("Accept-Encoding", ""):
+            packed = await asyncio.to_thread(gzip.compress, answer.body, 1)
+            return _response(answer, packed)
+        return _response(answer)
+
+    async def _stream(self, web_request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_PLAIN_HEADERS)
+        response.content_type = JSON
+        response.enable_chunked_encoding()
+        self._watches.add(watch)
+        try:
+            await response.prepare(web_request)
+            while events := await watch.read():
+                events.append(b"")
+                await response.write(b"\n".join(events))
+            await response.write_eof()
+        except ConnectionError:
+            pass  # The client has gone; there is nobody to tell.
+        finally:
+            self._watches.discard(watch)
+            await watch.close()
+        return response
+
+
+def _loopback(host: str) -> str:
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        good = ip_address(host).is_loopback
+    except ValueError:
+        good = False
+    if not good:
+        raise KoordError("control plane", "host", host, "a loopback address such as 127.0.0.1")
+    return host
+
+
+def _request(message, payload, protocol, writer, task):  # type: ignore[no-untyped-def]
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, asyncio.get_running_loop(),
+        client_max_size=BODY_LIMIT_BYTES,
+    )  # fmt: skip
+
+
+def _response(answer: Response, packed: bytes | None = None) -> web.Response:
+    headers = dict(_PLAIN_HEADERS)
+    headers["Content-Type"] = answer.content_type
+    if packed is not None:
+        headers["Content-Encoding"] = "gzip"
+    headers.update(answer.headers)
+    response = web.Response(
+        status=answer.status, body=answer.body if packed is None else packed, headers=headers
+    )
+    for text in answer.warnings:
+        response.headers.add("Warning", f'299 - "{_quoted(text)}"')
+    return response
+
+
+def _quoted(text: str) -> str:
+    """A text as RFC 7230 quotes it, without what could end a header line."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')

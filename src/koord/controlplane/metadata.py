@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server itself writes into ``metadata``: names, uid, times, generation, deletion."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from koord.controlplane.failures import bad_request, conflict, failure
+
+if TYPE_CHECKING:
+    import random
+
+    from koord.controlplane.resource import Document, Resource
+
+# apimachinery's alphabet of generated names: no vowels, nothing that looks like another.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_BASE = 58
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_OF_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in whole seconds."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def metadata_of(document: Document) -> dict[str, Any]:
+    """The metadata of a document as sent; made where it is missing.
+
+    Raises:
+        ApiError: 400, it is no object.
+    """
+    metadata = document.get("metadata")
+    if metadata is None:
+        metadata = document["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata: expected an object")
+    return metadata
+
+
+def begin(
+    resource: Resource, document: Document, namespace: str, now: str, random: random.Random
+) -> None:
+    """Fills in the metadata of a new object.
+
+    Raises:
+        ApiError: it names another namespace, or a version.
+    """
+    metadata = metadata_of(document)
+    _check_namespace(resource, metadata, namespace)
+    if metadata.get("resourceVersion"):
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = generated(str(metadata["generateName"]), random)
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+        metadata.pop(key, None)
+    metadata["uid"] = new_uid(random)
+    metadata["creationTimestamp"] = now
+    if resource.strategy.generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+
+
+def carry_over(resource: Resource, document: Document, old: Document, namespace: str) -> None:
+    """Brings over from the old object what no update changes.
+
+    Raises:
+        ApiError: 409, the update expects another uid or version.
+    """
+    metadata, before = metadata_of(document), old["metadata"]
+    _check_namespace(resource, metadata, namespace)
+    name = before["name"]
+    if (uid := metadata.get("uid")) and uid != before["uid"]:
+        raise conflict(resource, name, f"Precondition failed: UID in precondition: {uid}, "
+                       f"UID in object meta: {before['uid']}")  # fmt: skip
+    version = metadata.get("resourceVersion")
+    if version and version != before["resourceVersion"]:
+        raise modified(resource, name)
+    metadata["name"] = metadata.get("name") or name
+    for key in _OF_THE_SERVER:
+        if key in before:
+            metadata[key] = before[key]
+        else:
+            metadata.pop(key, None)
+    metadata.pop("selfLink", None)
+    if "generateName" in before:
+        metadata.setdefault("generateName", before["generateName"])
+
+
+def count_generation(resource: Resource, document: Document, old: Document) -> None:
+    """One more generation if anything but metadata and status changed."""
+    if not resource.strategy.generation:
+        return
+    generation = old["metadata"].get("generation", 0)
+    if any(
+        document.get(key) != old.get(key)
+        for key in document.keys() | old.keys()
+        if key not in ("metadata", "status", "apiVersion", "kind")
+    ):
+        generation += 1
+    document["metadata"]["generation"] = generation
+
+
+def modified(resource: Resource, name: str) -> Exception:
+    """409: someone else was faster."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(resource, name, why)
+
+
+def generated(base: str, random: random.Random) -> str:
+    """A name from ``generateName``."""
+    return base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=5))
+
+
+def new_uid(random: random.Random) -> str:
+    """A version 4 UUID."""
+    return str(UUID(int=random.getrandbits(128), version=4))
+
+
+def _check_namespace(resource: Resource, metadata: dict[str, Any], namespace: str) -> None:
+    if not resource.namespaced:
+        return
+    given = metadata.get("namespace")
+    if not given:
+        metadata["namespace"] = namespace
+    elif given != namespace:
+        raise bad_request("the namespace of the provided object does not match "
+                          "the namespace sent on the request")  # fmt: skip

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what is stored to a version that is asked for, and back."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane.store import Store, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from koord.controlplane.catalog import Catalog
+    from koord.controlplane.resource import Document, Resource
+    from koord.controlplane.store import Entry
+
+_decode = msgspec.json.Decoder().decode
+encode = msgspec.json.Encoder().encode
+
+
+def stored_as_asked(resource: Resource) -> bool:
+    """Whether stored text is what this version of the resource looks like."""
+    return resource.api_version == resource.storage_api_version
+
+
+def renderer(resource: Resource) -> Callable[[bytes], bytes] | None:
+    """Turns stored text into text of the resource's version; None where there is nothing to do."""
+    if stored_as_asked(resource):
+        return None
+    if resource.strategy.converts:
+        return lambda body: encode(document(resource, body))
+    # Stored text begins with its apiVersion (store.ordered).
+    there = b'{"apiVersion":%b' % encode(resource.storage_api_version)
+    here = b'{"apiVersion":%b' % encode(resource.api_version)
+    return lambda body: here + body.removeprefix(there)
+
+
+def document(resource: Resource, body: bytes) -> Document:
+    """The document of stored text, at the resource's version."""
+    found: Document = _decode(body)
+    if not stored_as_asked(resource):
+        if resource.strategy.converts:
+            resource.strategy.from_storage(found)
+        found["apiVersion"] = resource.api_version
+    return found
+
+
+def to_storage(resource: Resource, document: Document) -> None:
+    """Turns a document of the resource's version into what is stored, in place."""
+    if not stored_as_asked(resource):
+        if resource.strategy.converts:
+            resource.strategy.to_storage(document)
+        document["apiVersion"] = resource.storage_api_version
+
+
+def fields_of(resource: Resource, document: Document) -> tuple[str, ...]:
+    """The values of the selectable fields, each text kept once in memory."""
+    strategy = resource.strategy
+    if not strategy.selectable:
+        return ()
+    values = strategy.fields(document)
+    return tuple([sys.intern(str(values.get(name, ""))) for name in strategy.selectable])
+
+
+class StoreReader:
+    """The store for rules that look things up; a :class:`koord.controlplane.extension.Reader`."""
+
+    def __init__(self, store: Store, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+
+    def document(self, storage: str, namespace: str, name: str) -> Document | None:
+        """A fresh copy of one object; None where there is none."""
+        entry = self.entry(storage, namespace, name)
+        found: Any = _decode(entry.body) if entry else None
+        return found
+
+    def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:
+        """Fresh copies of all objects, in order of their keys."""
+        collection = self._store.collection(storage)
+        for key in collection.keys(f"{namespace}/" if namespace else "", ""):
+            yield _decode(collection.entries[key].body)
+
+    def version(self, storage: str) -> int:
+        """The version of the last change of any object of the resource."""
+        return self._store.collection(storage).version
+
+    def entry(self, storage: str, namespace: str, name: str) -> Entry | None:
+        """One object as stored."""
+        return self._store.collection(storage).entries.get(key_of(namespace, name))

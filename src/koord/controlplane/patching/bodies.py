@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patches as they come: bytes, or values already read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane.failures import bad_request
+
+if TYPE_CHECKING:
+    from koord.controlplane.resource import Document
+
+_encode = msgspec.json.Encoder().encode
+_decode: Any = msgspec.json.Decoder().decode
+
+
+def read(body: bytes) -> Any:
+    """The JSON value of a patch.
+
+    Raises:
+        ApiError: 400, no JSON.
+    """
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        ended = not body.strip() or "truncated" in str(error)
+        why = "unexpected end of JSON input" if ended else f"invalid JSON: {error}"
+        raise bad_request(f"error decoding patch: {why}") from None
+
+
+def read_object(body: bytes) -> dict[str, Any] | None:
+    """The object of a patch; None for ``null``.
+
+    Raises:
+        ApiError: 400, no JSON object.
+    """
+    value = read(body)
+    if value is None or isinstance(value, dict):
+        return value
+    raise bad_request(
+        f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go value of type "
+        "map[string]interface {}"
+    )
+
+
+def copied(document: Document) -> Document:
+    """A copy that shares nothing; the way over JSON is the fastest."""
+    copy: Document = _decode(_encode(document))
+    return copy
+
+
+def json_type(value: Any) -> str:
+    """How JSON calls the type of a value."""
+    names = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
+    return names.get(type(value), "number")

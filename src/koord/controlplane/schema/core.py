@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemas of the core kinds."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane.failures import bad_request, unpatchable
+from koord.controlplane.schema.bodies import parse
+from koord.controlplane.schema.proofs import hook, proof
+from koord.controlplane.schema.table import kinds, shape_of
+from koord.controlplane.schema.walk import Walk
+from koord.kube.errors import ApiError
+
+if TYPE_CHECKING:
+    from koord.controlplane.resource import Document
+    from koord.controlplane.schema.shapes import Shape
+    from koord.kube.errors import StatusCause
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+# Sent with the options of every group.
+_KINDS_OF_ALL_GROUPS = ("DeleteOptions", "Status")
+
+
+@cache
+def core_schema(group: str, version: str, kind: str) -> CoreSchema:
+    """The schema of a core kind.
+
+    Raises:
+        KeyError: the table has no such kind.
+    """
+    return CoreSchema(group, version, kind)
+
+
+class CoreSchema:
+    """What the table says of one kind; see :class:`koord.controlplane.resource.Schema`.
+
+    Nulls are absent fields, quantities and times are stored in canonical form. Only types are
+    checked: required fields and values are the strategies' part.
+
+    Attributes:
+        shape: of the kind, for patches and managed fields.
+    """
+
+    def __init__(self, group: str, version: str, kind: str) -> None:
+        self.type_name = kinds()[group, version, kind]
+        self.api_version = f"{group}/{version}" if group else version
+        self.kind = kind
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of the whole document."""
+        return shape_of(self.type_name)
+
+    @cached_property
+    def _proof(self) -> Any:
+        return proof(self.shape)
+
+    @cached_property
+    def _proved(self) -> Any:
+        return msgspec.json.Decoder(self._proof, dec_hook=hook).decode
+
+    def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
+        """See :meth:`koord.controlplane.resource.Schema.decode`; fills in apiVersion and kind."""
+        if self._proof is None or b"null" in body:
+            return self._walk_body(body, field_validation)
+        try:
+            self._proved(body)
+            document = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._walk_body(body, field_validation)
+        # Nothing is repeated where encoding gives the same text again.
+        if field_validation != "Ignore" and _encode(document) != body.strip():
+            return self._walk_body(body, field_validation)
+        self._check_kind(document)
+        return document, []
+
+    def prune(self, document: Document) -> list[str]:
+        """Drops unknown fields and nulls and makes scalars canonical; gives the unknown paths.
+
+        Raises:
+            ApiError: 422 with the field ``patch``, a value of the wrong type.
+        """
+        if self._proof is not None:
+            try:
+                msgspec.convert(document, self._proof, dec_hook=hook)
+                if b"null" not in _encode(document):
+                    return []
+            except (msgspec.ValidationError, RecursionError):
+                pass
+        walk = Walk("")
+        try:
+            pruned = walk.document(document, self.shape)
+        except ApiError as error:
+            raise unpatchable(error.status.message) from None
+        document.clear()
+        document.update(pruned)
+        return walk.unknown
+
+    def default(self, document: Document) -> None:
+        """Nothing: the defaults of core kinds are in their strategies."""
+
+    def validate(self, document: Document, old: Document | None = None) -> list[StatusCause]:
+        """Nothing: wrong types fail in :meth:`decode`."""
+        return []
+
+    def _walk_body(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
+        parsed = parse(body, self.kind)
+        self._check_kind(parsed)
+        walk = Walk(self._refusal(parsed))
+        document = walk.document(parsed, self.shape)
+        if field_validation == "Ignore" or not walk.told:
+            return document, []
+        if field_validation == "Strict":
+            listed = ", ".join(walk.told)
+            raise bad_request(f"{self._refusal(document)}strict decoding error: {listed}")
+        return document, walk.told
+
+    def _check_kind(self, document: Document) -> None:
+        """Fills in what is missing of apiVersion and kind, and refuses others than the schema's."""
+        given = (document.get("apiVersion"), document.get("kind"))
+        if given == (self.api_version, self.kind) or self.kind in _KINDS_OF_ALL_GROUPS:
+            return
+        document["apiVersion"] = given[0] or self.api_version
+        document["kind"] = given[1] or self.kind
+        if document["apiVersion"] != self.api_version or document["kind"] != self.kind:
+            raise bad_request(
+                f"{self._refusal(document)}"
+                f'no kind "{document["kind"]}" is registered for version "{document["apiVersion"]}"'
+            )
+
+    def _refusal(self, document: Document) -> str:
+        api_version, kind = document.get("apiVersion"), document.get("kind")
+        return (
+            f'{kind or self.kind} in version "{_version(api_version or self.api_version)}" '
+            f"cannot be handled as a {self.kind}: "
+        )
+
+
+def _version(api_version: str) -> str:
+    return api_version.rpartition("/")[2]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document against its shape, value by value: what decoding answers, exactly.
+
+Slow and sure; :mod:`koord.controlplane.schema.proofs` spares most documents the walk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from koord.controlplane.failures import bad_request
+from koord.controlplane.schema.scalars import GO_TYPES, ZEROS, MistypedError, read
+from koord.controlplane.schema.shapes import ANY, LIST, MAP, STRUCT, Shape
+
+
+class Repeated(dict[str, Any]):
+    """An object of a body in which some keys stood more than once (the last one counts)."""
+
+    keys_again: tuple[str, ...] = ()
+
+
+def pairs_hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """``object_pairs_hook`` that keeps note of repeated keys."""
+    document = dict(pairs)
+    if len(document) == len(pairs):
+        return document
+    found = Repeated(document)
+    seen: set[str] = set()
+    again = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+    found.keys_again = tuple(dict.fromkeys(again))
+    return found
+
+
+class Walk:
+    """One pass over one document.
+
+    Attributes:
+        told: what is to be said of unknown and repeated fields, in order.
+        unknown: paths of the unknown ones.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Begins a walk.
+
+        Args:
+            what: how refusals begin, e.g. ``Pod in version "v1" cannot be handled as a Pod: ``.
+        """
+        self._what = what
+        self.told: list[str] = []
+        self.unknown: list[str] = []
+
+    def document(self, value: Any, shape: Shape) -> Any:
+        """The document as it is stored: known fields, canonical scalars, no nulls.
+
+        Raises:
+            ApiError: 400, a value of the wrong type.
+        """
+        return self._value(value, shape, "", _Place(shape, ""))
+
+    def _value(self, value: Any, shape: Shape, path: str, place: _Place) -> Any:
+        if shape.type == STRUCT:
+            return self._struct(self._typed(value, dict, shape, place), shape, path, place)
+        if shape.type == LIST:
+            return self._list(self._typed(value, list, shape, place), shape, path, place)
+        if shape.type == MAP:
+            return self._map(self._typed(value, dict, shape, place), shape, path, place)
+        if shape.type == ANY:
+            return self._anything(value, path)
+        try:
+            return read(shape.type, value)
+        except MistypedError:
+            raise self._mistyped(value, shape, place) from None
+        except ValueError as error:
+            raise bad_request(f"{self._what}{error}") from None
+
+    def _struct(self, value: dict[str, Any], shape: Shape, path: str, place: _Place) -> Any:
+        repeated = value.keys_again if isinstance(value, Repeated) else ()
+        kept = {}
+        for key, inner in value.items():
+            field = shape.fields.get(key)
+            inside = f"{path}.{key}" if path else key
+            if key in repeated:
+                self.told.append(f'duplicate field "{inside}"')
+            if field is not None:
+                if inner is not None:
+                    kept[key] = self._value(inner, field.shape, inside, place.into(shape, key))
+            elif shape.open:
+                kept[key] = inner
+            else:
+                self.unknown.append(inside)
+                self.told.append(f'unknown field "{inside}"')
+        return kept
+
+    def _list(self, value: list[Any], shape: Shape, path: str, place: _Place) -> Any:
+        element = shape.element
+        assert element is not None
+        return [
+            self._value(_present(inner, element), element, f"{path}[{number}]", place)
+            for number, inner in enumerate(value)
+        ]
+
+    def _map(self, value: dict[str, Any], shape: Shape, path: str, place: _Place) -> Any:
+        element = shape.element
+        assert element is not None
+        self._tell_repeated(value, path)
+        return {
+            key: self._value(_present(inner, element), element, f"{path}.{key}", place)
+            for key, inner in value.items()
+        }
+
+    def _anything(self, value: Any, path: str) -> Any:
+        """A copy without the notes on repeated keys."""
+        if isinstance(value, dict):
+            self._tell_repeated(value, path)
+            return {key: self._anything(inner, f"{path}.{key}") for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._anything(inner, f"{path}[{n}]") for n, inner in enumerate(value)]
+        return value
+
+    def _tell_repeated(self, value: dict[str, Any], path: str) -> None:
+        if isinstance(value, Repeated):
+            self.told.extend(f'duplicate field "{path}.{key}"' for key in value.keys_again)
+
+    def _typed(self, value: Any, wanted: type, shape: Shape, place: _Place) -> Any:
+        if isinstance(value, wanted):
+            return value
+        raise self._mistyped(value, shape, place)
+
+    def _mistyped(self, value: Any, shape: Shape, place: _Place) -> Exception:
+        told = f"json: cannot unmarshal {_json_type(value)} into Go"
+        where = f" struct field {place.owner}.{place.path}" if place.path else " value"
+        return bad_request(f"{self._what}{told}{where} of type {_go_type(shape)}")
+
+
+class _Place:
+    """Where the walk is, as Go's decoder names it: innermost struct, path without indices."""
+
+    __slots__ = ("owner", "path")
+
+    def __init__(self, shape: Shape, path: str) -> None:
+        self.owner = shape.name.rpartition(".")[2]
+        self.path = path
+
+    def into(self, shape: Shape, key: str) -> _Place:
+        return _Place(shape, f"{self.path}.{key}" if self.path else key)
+
+
+def _present(value: Any, shape: Shape) -> Any:
+    """What a null stands for inside a list or map: the zero value."""
+    if value is not None or shape.type == ANY:
+        return value
+    if shape.type == LIST:
+        return []
+    return ZEROS.get(shape.type, {})
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        integral = isinstance(value, int) and -(2**31) <= value < 2**31
+        return "number" if integral else f"number {value}"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _go_type(shape: Shape) -> str:
+    if shape.type in (LIST, MAP):
+        assert shape.element is not None
+        return ("[]" if shape.type == LIST else "map[string]") + _go_type(shape.element)
+    if shape.type == STRUCT:
+        *_, version, name = shape.name.split(".")
+        return f"{version}.{name}"
+    return GO_TYPES.get(shape.type, shape.type)

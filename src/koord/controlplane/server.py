@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request to an answer: routes to verbs, reads bodies and parameters, words refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.api.codec import parse_json
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.controlplane import answers, discovery, metadata, objects, routes
+from koord.controlplane.deletion import Deletion
+from koord.controlplane.extension import AdmitAll, Call
+from koord.controlplane.failures import (
+    bad_request,
+    internal,
+    method_not_allowed,
+    no_such_path,
+    unsupported_media_type,
+)
+from koord.controlplane.objects import StoreReader
+from koord.controlplane.patches import Patches
+from koord.controlplane.reads import Reads, truth
+from koord.controlplane.resource import Context
+from koord.controlplane.verbs import Target, Verbs, Written
+from koord.kube.errors import ApiError
+from koord.kube.messages import JSON, Response
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from koord.base.clock import Clock
+    from koord.controlplane.catalog import Catalog
+    from koord.controlplane.extension import Admission, FurtherApi, Handlers
+    from koord.controlplane.resource import Document, Resource
+    from koord.controlplane.store import Store
+    from koord.controlplane.watches import Watch
+    from koord.kube.messages import Request
+
+YAML = "application/yaml"
+_BODIES = (JSON, YAML)
+_NO_QUERY: dict[str, str] = {}
+_log = log.get("controlplane")
+
+
+class Server:
+    """An API server without its ways in.
+
+    Args:
+        clock: for creation times and ages.
+        random: for uids and generated names.
+        handlers: of subresources with rules of their own.
+        further: by path prefix, APIs that are not stored.
+        pages: by path, documents beside the APIs: ``/version``, ``/healthz``, ...
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        random: random.Random,
+        admission: Admission | None = None,
+        handlers: Handlers | None = None,
+        further: Mapping[str, FurtherApi] | None = None,
+        bookmark_seconds: float = 60.0,
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.reader = StoreReader(store, catalog)
+        self.verbs = Verbs(store, admission or AdmitAll(), random)
+        self.pages: dict[str, Callable[[Request], Awaitable[Response]]] = {}
+        self.handlers = dict(handlers or {})
+        self.further = dict(further or {})
+        self._reads = Reads(store, bookmark_seconds)
+        self._deletion = Deletion(self.verbs)
+        self._patches = Patches(self.verbs)
+        self._clock = clock
+
+    async def handle(self, request: Request) -> Response | Watch:
+        """The answer to any request; every refusal is one too."""
+        try:
+            answer = await self._route(request)
+            await self.store.settled()
+        except ApiError as error:
+            return answers.refusal(error)
+        except Exception:
+            _log.exception("request failed", extra=log.fields(path=request.path))
+            return answers.refusal(internal("the request could not be served"))
+        return answer
+
+    async def _route(self, request: Request) -> Response | Watch:
+        path = request.path
+        page = self.pages.get(path.rstrip("/") or "/")
+        if page is not None:
+            return await page(request)
+        for prefix, serve in self.further.items():
+            if path.startswith(prefix):
+                return await serve(request)
+        if path.rstrip("/") in ("/api", "/apis") or path.count("/") == 2:
+            return self._discover(request)
+        route = routes.parse(path)
+        if not route.plural:
+            _only_get(request)
+            document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
+            return _answered(document)
+        resource = self.catalog.find(route.group, route.version, route.plural)
+        if resource is None or (route.namespace and not resource.namespaced):
+            raise no_such_path()
+        query = dict(request.query) if request.query else _NO_QUERY
+        target = Target(resource, route.namespace, route.name, route.subresource)
+        if route.subresource:
+            return await self._subresource(request, target, query)
+        if route.name:
+            return await self._one(request, target, query)
+        return await self._all(request, target, query)
+
+    def _discover(self, request: Request) -> Response:
+        _only_get(request)
+        path, known = request.path.rstrip("/"), self.catalog.resources()
+        if path in ("/api", "/apis"):
+            if discovery.is_aggregated(request.accept):
+                document = discovery.aggregated(known, path == "/api")
+                return _answered(document, discovery.AGGREGATED)
+            return _answered(
+                discovery.core_versions() if path == "/api" else discovery.groups(known)
+            )
+        if path.startswith("/api/"):
+            return _answered(discovery.resource_list(known, "", path.removeprefix("/api/")))
+        if path.startswith("/apis/"):
+            return _answered(discovery.group(known, path.removeprefix("/apis/")))
+        raise no_such_path()
+
+    async def _all(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        """A request to a whole resource."""
+        resource, method = target.resource, request.method
+        if method == "POST":
+            if resource.namespaced and not target.namespace:
+                raise method_not_allowed()
+            document, warnings = self._body(request, resource, query)
+            context = self.context(request, query)
+            written = await self.verbs.create(target, document, context, None, warnings)
+            return self._written(request, resource, written, query)
+        if method in ("GET", "HEAD"):
+            form = answers.form(request.accept)
+            now = self._clock.wall_seconds()
+            if truth(query.get("watch", "")):
+                render = answers.renderer(resource, form, query, now)
+                return self._reads.watch(resource, target.namespace, query, render)
+            page = self._reads.list(resource, target.namespace, query)
+            return Response(200, answers.listing(resource, page, form, query, now))
+        if method == "DELETE":
+            return await self._delete_all(request, target, query)
+        raise method_not_allowed()
+
+    async def _one(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        """A request to one object."""
+        resource, method = target.resource, request.method
+        if resource.namespaced and not target.namespace:
+            raise method_not_allowed() if method == "POST" else no_such_path()
+        if method in ("GET", "HEAD"):
+            if truth(query.get("watch", "")):
+                query = {**query, "fieldSelector": f"metadata.name={target.name}"}
+                return await self._all(request, Target(resource, target.namespace), query)
+            entry = self.verbs.present(target)
+            return self._shown(request, resource, entry.body, query)
+        if method == "PUT":
+            return await self._put(request, target, query)
+        if method == "PATCH":
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
+            return self._written(request, resource, written, query)
+        if method == "DELETE":
+            options = self._delete_options(request, query)
+            context = self.context(request, query, options)
+            written = await self._deletion.delete(target, options, context)
+            return Response(200, written.body, warnings=tuple(written.warnings))
+        raise method_not_allowed()
+
+    async def _put(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+        resource = target.resource
+        sent, warnings = self._body(request, resource, query)
+        meta = metadata.metadata_of(sent)
+        name = meta.setdefault("name", target.name)
+        if name != target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL "
+                              f"({target.name})")  # fmt: skip
+        context = self.context(request, query)
+        strategy = resource.strategy
+        if strategy.create_on_update and not target.subresource and not self.verbs.entry(target):
+            meta.pop("resourceVersion", None)
+            written = await self.verbs.create(target, sent, context, None, warnings)
+            return self._written(request, resource, written, query)
+        text = msgspec.json.encode(sent)
+        written = await self.verbs.update(target, lambda _: msgspec.json.decode(text), context)
+        written.warnings = warnings + written.warnings
+        return self._written(request, resource, written, query)
+
+    async def _subresource(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response | Watch:
+        resource, name = target.resource, target.subresource
+        if name not in resource.subresources:
+            raise no_such_path()
+        handler = self.handlers.get((resource.storage, name)) or self.handlers.get(("*", name))
+        if handler is not None:
+            document = self._plain_body(request) if request.body else None
+            context = self.context(request, query)
+            call = Call(
+                request.method, resource, target.namespace, target.name, document, query, context,
+                self.verbs,
+            )  # fmt: skip
+            status, answer = await handler(call)
+            return Response(status, objects.encode(answer))
+        if request.method in ("GET", "HEAD"):
+            return self._shown(request, resource, self.verbs.present(target).body, query)
+        if request.method == "PUT":
+            return await self._put(request, target, query)
+        if request.method == "PATCH":
+            written = await self._patches.patch(
+                target, request, query, self.context(request, query)
+            )
+            return self._written(request, resource, written, query)
+        raise method_not_allowed()
+
+    async def _delete_all(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response:
+        resource = target.resource
+        if "deletecollection" not in resource.verbs:
+            raise method_not_allowed()
+        options = self._delete_options(request, query)
+        context = self.context(request, query, options)
+        page = self._reads.list(resource, target.namespace, query)
+        for entry in page.entries:
+            one = Target(resource, entry.namespace, entry.name)
+            try:
+                await self._deletion.delete(one, options, context)
+            except ApiError as error:
+                if error.http_status != 404:
+                    raise
+        form, now = answers.form(request.accept), self._clock.wall_seconds()
+        return Response(200, answers.listing(resource, page, form, query, now))
+
+    def context(
+        self, request: Request, query: Mapping[str, str], options: Document | None = None
+    ) -> Context:
+        """What surrounds a request."""
+        dry_run = bool(query.get("dryRun") or (options or {}).get("dryRun"))
+        manager = query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
+        now = metadata.timestamp(self._clock.wall_seconds())
+        return Context(now, manager=manager, dry_run=dry_run)
+
+    def _body(
+        self, request: Request, resource: Resource, query: Mapping[str, str]
+    ) -> tuple[Document, list[str]]:
+        """The document of a body, checked and cleaned by the schema."""
+        validation = query.get("fieldValidation") or "Warn"
+        body = request.body
+        media = request.content_type.partition(";")[0].strip()
+        if media not in _BODIES and media:
+            raise unsupported_media_type(media, (*_BODIES, "application/vnd.kubernetes.protobuf"))
+        if media == YAML:
+            body = objects.encode(self._plain_body(request))
+        return resource.schema.decode(body, validation)
+
+    def _plain_body(self, request: Request) -> Document:
+        return plain_body(request)
+
+    def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
+        options = plain_body(request) if request.body.strip() else {}
+        for name in ("propagationPolicy", "dryRun"):
+            if query.get(name):
+                options[name] = query[name]
+        if "gracePeriodSeconds" in query:
+            try:
+                options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+            except ValueError:
+                raise bad_request("gracePeriodSeconds: expected an integer") from None
+        return options
+
+    def _shown(
+        self, request: Request, resource: Resource, body: bytes, query: Mapping[str, str]
+    ) -> Response:
+        form = answers.form(request.accept)
+        render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+        return Response(200, render(body) if render else body)
+
+    def _written(
+        self, request: Request, resource: Resource, written: Written, query: Mapping[str, str]
+    ) -> Response:
+        form, body = answers.form(request.accept), written.body
+        if form.shape:
+            render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+            body = render(body) if render else body
+        return Response(201 if written.created else 200, body, warnings=tuple(written.warnings))
+
+
+def plain_body(request: Request) -> Document:
+    """The document of a JSON or YAML body.
+
+    Raises:
+        ApiError: 400, it is none.
+    """
+    from koord.base.documents import decode_text, parse_documents
+
+    try:
+        if request.content_type.partition(";")[0].strip() == YAML:
+            documents = parse_documents(decode_text(request.body, "body"), "body")
+            found: Any = documents[0] if len(documents) == 1 else None
+        else:
+            found = parse_json(request.body, "body")
+    except KoordError as error:
+        raise bad_request(str(error)) from None
+    if not isinstance(found, dict):
+        raise bad_request("the body of the request is not an object")
+    return found
+
+
+def _answered(document: Document, content_type: str = JSON) -> Response:
+    return Response(200, objects.encode(document), content_type)
+
+
+def _only_get(request: Request) -> None:
+    if request.method not in ("GET", "HEAD"):
+        raise method_not_allowed()

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that write: create, update, patch, and change for handlers.
+
+Every write is one synchronous step unless a webhook is awaited; then the object may have changed
+meanwhile, and the step is taken again from the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.controlplane import metadata, objects
+from koord.controlplane.extension import Attributes
+from koord.controlplane.failures import (
+    already_exists,
+    invalid,
+    not_found,
+)
+from koord.controlplane.kinds import metadata_rules
+from koord.controlplane.store import key_of, ordered
+
+if TYPE_CHECKING:
+    import random
+
+    from koord.controlplane.extension import Admission
+    from koord.controlplane.resource import Context, Document, Resource
+    from koord.controlplane.store import Entry, Store
+
+# Makes the new document from the present one (None: there is none), or raises ApiError.
+Make = Callable[["Document"], "Document"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which object a request is about."""
+
+    resource: Resource
+    namespace: str
+    name: str = ""
+    subresource: str = ""
+
+
+@dataclass
+class Written:
+    """What a write has led to.
+
+    Attributes:
+        created: it was not there before.
+    """
+
+    body: bytes
+    created: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+class Verbs:
+    """Writes objects by the rules of their resources."""
+
+    def __init__(self, store: Store, admission: Admission, random: random.Random) -> None:
+        self.store = store
+        self.admission = admission
+        self._random = random
+
+    def entry(self, target: Target) -> Entry | None:
+        """The object as stored, if it is there."""
+        collection = self.store.collection(target.resource.storage)
+        return collection.entries.get(key_of(target.namespace, target.name))
+
+    def present(self, target: Target) -> Entry:
+        """The object as stored.
+
+        Raises:
+            ApiError: 404.
+        """
+        entry = self.entry(target)
+        if entry is None:
+            raise not_found(target.resource, target.name)
+        return entry
+
+    def read(self, resource: Resource, namespace: str, name: str) -> Document:
+        """A fresh copy of an object.
+
+        Raises:
+            ApiError: 404.
+        """
+        return objects.document(resource, self.present(Target(resource, namespace, name)).body)
+
+    async def create(
+        self,
+        target: Target,
+        document: Document,
+        context: Context,
+        options: Document | None = None,
+        warnings: list[str] | None = None,
+    ) -> Written:
+        """Creates an object from a document that the schema has decoded."""
+        resource = target.resource
+        strategy = resource.strategy
+        metadata.begin(resource, document, target.namespace, context.now, self._random)
+        strategy.default(document)
+        strategy.prepare_create(document, context)
+        resource.schema.default(document)
+        name = document["metadata"].get("name", "")
+        attributes = Attributes(
+            "CREATE", resource, "", target.namespace, name, document, None, context,
+            options or {}, warnings if warnings is not None else [],
+        )  # fmt: skip
+        await self.admission.mutate(attributes)
+        causes = metadata_rules.validate_create(resource, document)
+        causes += resource.schema.validate(document)
+        causes += strategy.validate(document)
+        if causes:
+            raise invalid(resource, document["metadata"].get("name", ""), causes)
+        await self.admission.validate(attributes)
+        name = document["metadata"]["name"]
+        if self.entry(Target(resource, target.namespace, name)) is not None:
+            raise already_exists(resource, name)
+        return Written(self.put(resource, document, context), True, attributes.warnings)
+
+    async def update(
+        self, target: Target, make: Make, context: Context, options: Document | None = None
+    ) -> Written:
+        """Replaces an object by what ``make`` gives for the present one."""
+        while True:
+            entry = self.present(target)
+            old = objects.document(target.resource, entry.body)
+            document = make(objects.document(target.resource, entry.body))
+            fixed = bool(document.get("metadata", {}).get("resourceVersion"))
+            attributes = await self._prepare(target, document, old, context, options)
+            if self.entry(target) is entry:
+                return self._replace(target, entry, attributes)
+            if fixed:
+                raise metadata.modified(target.resource, target.name)
+
+    async def change(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Callable[[Document], None],
+        context: Context,
+    ) -> Document:
+        """Changes an object in place, past admission and the strategy's checks: for handlers.
+
+        Args:
+            change: alters the document it is given; may raise ApiError.
+
+        Returns:
+            The object afterwards.
+        """
+        entry = self.present(Target(resource, namespace, name))
+        document = objects.document(resource, entry.body)
+        change(document)
+        self.put(resource, document, context)
+        return document
+
+    async def _prepare(
+        self,
+        target: Target,
+        document: Document,
+        old: Document,
+        context: Context,
+        options: Document | None,
+    ) -> Attributes:
+        """Takes a new version of an object through defaults, admission and checks."""
+        resource, strategy = target.resource, target.resource.strategy
+        metadata.carry_over(resource, document, old, target.namespace)
+        strategy.default(document)
+        if not target.subresource:
+            strategy.prepare_update(document, old, context)
+        else:
+            strategy.prepare_subresource(target.subresource, document, old, context)
+        metadata.count_generation(resource, document, old)
+        resource.schema.default(document)
+        attributes = Attributes(
+            "UPDATE", resource, target.subresource, target.namespace, target.name, document, old,
+            context, options or {},
+        )  # fmt: skip
+        await self.admission.mutate(attributes)
+        causes = metadata_rules.validate_update(resource, document, old)
+        causes += resource.schema.validate(document, old)
+        if not target.subresource:
+            causes += strategy.validate_update(document, old)
+        if causes:
+            raise invalid(resource, target.name, causes)
+        await self.admission.validate(attributes)
+        return attributes
+
+    def _replace(self, target: Target, entry: Entry, attributes: Attributes) -> Written:
+        resource, document, old = target.resource, attributes.document, attributes.old
+        assert document is not None
+        assert old is not None
+        document["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if document == old:  # A write that changes nothing is none.
+            render = objects.renderer(resource)
+            body = render(entry.body) if render else entry.body
+            return Written(body, warnings=attributes.warnings)
+        meta = document["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            if not meta.get("deletionGracePeriodSeconds"):
+                return Written(self.remove(resource, document, attributes.context))
+        body = self.put(resource, document, attributes.context)
+        return Written(body, warnings=attributes.warnings)
+
+    def put(self, resource: Resource, document: Document, context: Context) -> bytes:
+        """Stores an object as it is; gives its text."""
+        return self._store(self.store.put, resource, document, context)
+
+    def remove(self, resource: Resource, document: Document, context: Context) -> bytes:
+        """Takes an object away; gives its last text."""
+        return self._store(self.store.remove, resource, document, context)
+
+    def _store(
+        self, write: Callable[..., Entry], resource: Resource, document: Document, context: Context
+    ) -> bytes:
+        """Stores, removes, or (dry run) only says what would be answered."""
+        fields = objects.fields_of(resource, document)
+        objects.to_storage(resource, document)
+        if context.dry_run:
+            body = objects.encode(ordered(document))
+        else:
+            body = write(resource.storage, document, fields).body
+        render = objects.renderer(resource)
+        return render(body) if render else body

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a real kube-apiserver all cases of :mod:`tests.embedded.goldens`.
+
+``python -m tests.embedded.recording URL TOKEN [FILE ...]`` writes the goldens anew.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+import urllib.error
+import urllib.request
+
+from koord.controlplane.kinds import table
+from koord.controlplane.resource import Resource
+from tests.embedded.goldens import DATA, NAMESPACE, Document, case_files, cases, run
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+RESOURCES = {resource.storage: resource for resource in table.resources()}
+
+
+class Recorder:
+    """A connection to a real server, and the namespace in which the cases are made."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
+        self._url, self._tls, self._token = url, tls, token
+
+    def send(
+        self, method: str, path: str, body: Document | None, as_table: bool
+    ) -> tuple[int, Document]:
+        """One request; the status and the document that came back."""
+        headers = {"Accept": TABLE if as_table else "application/json"}
+        headers["Content-Type"] = "application/json"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if as_table:
+            path += "?includeObject=None"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, context=self._tls) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def record(self, name: str) -> dict[str, list[Document]]:
+        """The answers to one file of cases; what they made is deleted."""
+        self.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}, False)
+        return {case["case"]: self._answers(case) for case in cases(name)}
+
+    def _answers(self, case: Document) -> list[Document]:
+        collection = collection_path(RESOURCES[case["in"]])
+        answers = list(run(case, self.send, collection))
+        if answers[0]["code"] == 201:
+            item = f"{collection}/{answers[0]['answer']['metadata']['name']}"
+            now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+            self.send("PUT", item, {}, False)
+            self.send("DELETE", item, now, False)
+        return answers
+
+
+def collection_path(resource: Resource) -> str:
+    """Where objects of a resource are created."""
+    root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    inside = f"/namespaces/{NAMESPACE}" if resource.namespaced else ""
+    return f"{root}{inside}/{resource.plural}"
+
+
+def write(name: str, answers: dict[str, list[Document]]) -> None:
+    """Stores the answers to one file of cases, one case a line."""
+    lines = [f"{json.dumps(case)}: {json.dumps(told)}" for case, told in answers.items()]
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    (DATA / "goldens" / f"{name}.json").write_text(text)
+
+
+def main(url: str, token: str, *names: str) -> None:
+    """Writes the goldens anew."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    for name in names or case_files():
+        write(name, Recorder(url, tls, token).record(name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
