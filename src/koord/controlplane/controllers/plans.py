@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller's decision is made of: writes, events, a status, a time to look again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from koord.api.kinds.meta import Object
+    from koord.api.kinds.registry import Kind
+    from koord.controlplane.controllers.objects import Document
+
+
+@dataclass(frozen=True)
+class Create:
+    """Make an object; that it exists already is fine where ``exists_ok``."""
+
+    kind: Kind
+    document: Document
+    exists_ok: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Where the object will live."""
+        namespace: str = self.document["metadata"].get("namespace", "")
+        return namespace
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Change an object.
+
+    Attributes:
+        body: a merge patch; with ``strategic`` a strategic merge patch.
+        subresource: ``status`` or nothing.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Document
+    subresource: str = ""
+    strategic: bool = False
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Remove the object of this uid; that it is gone already is fine."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    propagation: str | None = None
+    grace_period_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """An event on the object that the plan is for."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+
+
+Action = Create | Patch | Delete | Note
+
+
+@dataclass
+class Plan:
+    """What to do for one object.
+
+    Attributes:
+        actions: in this order; runs of the same type may go out together.
+        status: what the status should be; None to leave it.
+        again_seconds: when to look again though nothing changes; None for never.
+    """
+
+    actions: list[Action] = field(default_factory=list)
+    status: Document | None = None
+    again_seconds: float | None = None
+
+    def again(self, seconds: float | None) -> None:
+        """Looks again after ``seconds``, or sooner if that is planned."""
+        if seconds is not None:
+            known = self.again_seconds
+            self.again_seconds = seconds if known is None else min(known, seconds)
+
+
+def delete(kind: Kind, target: Object, **options: str | int) -> Delete:
+    """The deletion of a known object."""
+    metadata = target.metadata
+    return Delete(kind, metadata.namespace, metadata.name, metadata.uid, **options)  # type: ignore[arg-type]
+
+
+def patch(kind: Kind, target: Object, body: Document, **options: str | bool) -> Patch:
+    """The change of a known object; it fails if another one has taken the name."""
+    metadata = target.metadata
+    body = {**body, "metadata": {"uid": metadata.uid, **body.get("metadata", {})}}
+    return Patch(kind, metadata.namespace, metadata.name, body, **options)  # type: ignore[arg-type]

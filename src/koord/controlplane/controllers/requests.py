@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pod asks of a node, and what a node offers, as integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.kernels.quantity import Quantity, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.pod import Pod
+
+Amounts = dict[str, int]
+CPU, PODS = "cpu", "pods"
+
+
+def amount(resource: str, quantity: Quantity, rounding: Rounding = Rounding.UP) -> int:
+    """CPU in milli, all else in units."""
+    return quantity.milli(rounding) if resource == CPU else quantity.value(rounding)
+
+
+def requested(pod: Pod) -> Amounts:
+    """What a pod asks for, one pod included (Kubernetes' effective request).
+
+    Containers run together, init containers one after the other, each beside the sidecars started
+    before it. Amounts for the whole pod take the place of the containers', overhead comes on top.
+    """
+    total: Amounts = {}
+    most: Amounts = {}
+    sidecars: Amounts = {}
+    for container in pod.spec.init_containers:
+        asked = _amounts(container.resources.requests)
+        if container.restart_policy == "Always":
+            _add(sidecars, asked)
+            _raise(most, sidecars)
+        else:
+            _raise(most, _sum((sidecars, asked)))
+    for container in pod.spec.containers:
+        _add(total, _amounts(container.resources.requests))
+    _add(total, sidecars)
+    _raise(total, most)
+    if pod.spec.resources:
+        total.update(_amounts(pod.spec.resources.requests))
+    _add(total, _amounts(pod.spec.overhead))
+    total[PODS] = 1
+    return {resource: value for resource, value in total.items() if value}
+
+
+def offered(node: Node) -> Amounts:
+    """What pods may ask of a node in all."""
+    allocatable = node.status.allocatable
+    return {name: amount(name, value, Rounding.DOWN) for name, value in allocatable.items()}
+
+
+def _amounts(quantities: Mapping[str, Quantity]) -> Amounts:
+    return {name: amount(name, value) for name, value in quantities.items()}
+
+
+def _sum(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        _add(total, part)
+    return total
+
+
+def _add(total: Amounts, part: Amounts) -> None:
+    for name, value in part.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise(most: Amounts, part: Amounts) -> None:
+    for name, value in part.items():
+        most[name] = max(most.get(name, 0), value)

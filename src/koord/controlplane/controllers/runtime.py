@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the built-in controllers share: views of the cluster, and the hands that carry out plans."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
+
+from koord.api import codec
+from koord.api.draft import merge_patch
+from koord.api.kinds.meta import Object
+from koord.api.kinds.node import Node
+from koord.api.kinds.pod import Pod
+from koord.base import faults
+from koord.controlplane.controllers.objects import (
+    CONTROLLER_REVISION,
+    NODE,
+    POD,
+    STATEFUL_SET,
+    Document,
+    Owner,
+    Revision,
+)
+from koord.controlplane.controllers.plans import Action, Create, Delete, Note, Patch
+from koord.controlplane.controllers.views import View
+from koord.kube import patches
+from koord.kube.errors import ApiError, causes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from koord.api.kinds.registry import Kind
+    from koord.base.clock import Clock
+    from koord.kube.client import Client
+
+# Writes of one plan that are under way together.
+_TOGETHER = 64
+_SETTLE_SECONDS = 5.0
+_TYPES: dict[Kind, type[Any]] = {POD: Pod, NODE: Node, CONTROLLER_REVISION: Revision}
+_INDEXERS: dict[Kind, dict[str, Any]] = {
+    POD: {"node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()}
+}
+
+
+class Recorder(Protocol):
+    """Where events go; :class:`koord.kube.events.EventRecorder` is one."""
+
+    def event(self, regarding: Object, event_type: str, reason: str, message: str) -> None:
+        """Tells of something that happened to an object."""
+        ...
+
+
+class Runtime:
+    """Views, writes and events of one set of controllers.
+
+    Args:
+        client: the way to the API server.
+        clock: wall time of conditions and deadlines.
+        recorder: where events go; None for nowhere.
+    """
+
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder | None = None) -> None:
+        self.client = client
+        self.clock = clock
+        self.views: dict[tuple[Kind, str], View[Any]] = {}
+        self._recorder = recorder
+        self._tasks: asyncio.TaskGroup | None = None
+        self._informers: dict[View[Any], asyncio.Task[None]] = {}
+
+    @property
+    def now(self) -> float:
+        """Wall seconds."""
+        return self.clock.wall_seconds()
+
+    def view(self, kind: Kind, namespace: str = "", project: type[Any] = Owner) -> View[Any]:
+        """The one view of a kind; it fills while :meth:`run` goes on.
+
+        Args:
+            kind: what is seen.
+            namespace: empty for all.
+            project: the type, where the kind has none of its own here.
+        """
+        found = self.views.get((kind, namespace))
+        if found is None:
+            chosen = _TYPES.get(kind, project)
+            found = View(self.client, kind, chosen, namespace, _INDEXERS.get(kind))
+            self.views[kind, namespace] = found
+            self._begin(found)
+        return found
+
+    def view_of_resource(self, kind: Kind) -> View[Any]:
+        """A view of all objects of a resource: the one there is, else one of metadata alone."""
+        for (known, namespace), view in self.views.items():
+            if not namespace and (known.group, known.plural) == (kind.group, kind.plural):
+                return view
+        return self.view(kind, project=Object)
+
+    def forget(self, view: View[Any]) -> None:
+        """Ends a view that :meth:`view_of_resource` began, of a resource no longer served."""
+        view.clear()
+        self.views = {key: known for key, known in self.views.items() if known is not view}
+        task = self._informers.pop(view, None)
+        if task is not None:
+            task.cancel()
+
+    async def run(self) -> None:
+        """Keeps the views true until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                for view in self.views.values():
+                    self._begin(view)
+                while True:
+                    await asyncio.sleep(_SETTLE_SECONDS)
+                    for view in self.views.values():
+                        view.settle()
+        finally:
+            self._tasks = None
+
+    async def synced(self) -> None:
+        """Waits until every view has its first list."""
+        await asyncio.gather(*(view.informer.synced() for view in self.views.values()))
+
+    def _begin(self, view: View[Any]) -> None:
+        if self._tasks is not None:
+            name = f"informer of {view.kind.plural}"
+            self._informers[view] = self._tasks.create_task(view.informer.run(), name=name)
+
+    def note(self, regarding: Object, kind: Kind, note: Note) -> None:
+        """Records an event on an object."""
+        if self._recorder is not None:
+            # Projections carry no type of their own to take these from.
+            regarding.api_version, regarding.kind = kind.api_version, kind.name
+            self._recorder.event(regarding, note.type, note.reason, note.message)
+
+    async def carry_out(self, actions: Sequence[Action], kind: Kind, owner: Object) -> None:
+        """Does what a plan says, in its order; runs of one type go out together.
+
+        Creates start slowly (1, 2, 4, ...), so that a quota that is used up is asked once.
+
+        Raises:
+            ApiError: the server refused; what was not begun is left.
+            TransportError: no answer came.
+        """
+        for action_type, run in groupby(actions, type):
+            group = list(run)
+            size = 1 if action_type is Create else _TOGETHER
+            while group:
+                batch, group = group[:size], group[size:]
+                await _together([self._one(action, kind, owner) for action in batch])
+                size = min(2 * size, _TOGETHER)
+
+    async def write_status(self, kind: Kind, owner: Owner, status: Document) -> None:
+        """Makes the status what it should be, against the version that was read.
+
+        Raises:
+            ApiError: 409 if the object has changed; or another refusal.
+        """
+        change = merge_patch(owner.status, status)
+        if not change:
+            return
+        metadata = owner.metadata
+        bound = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        body = {"metadata": bound, "status": change}
+        await self._patch(Patch(kind, metadata.namespace, metadata.name, body, "status"))
+
+    async def _one(self, action: Action, kind: Kind, owner: Object) -> None:
+        match action:
+            case Note():
+                self.note(owner, kind, action)
+            case Create():
+                await self._create(action, kind, owner)
+            case Patch():
+                await _unless(404, self._patch(action))
+            case Delete():
+                await self._delete(action, kind, owner)
+
+    async def _create(self, action: Create, kind: Kind, owner: Object) -> None:
+        faults.point("controllers.create")
+        namespace = action.namespace
+        try:
+            document = await self.client.create(action.document, namespace, kind=action.kind)
+        except ApiError as error:
+            if action.exists_ok and error.reason == "AlreadyExists":
+                return
+            if any(cause.reason == "NamespaceTerminating" for cause in causes_of(error)):
+                # Nothing can be made there any more, and what is there will go.
+                return
+            if action.kind == POD:
+                said = f"Error creating: {error.status.message}"
+                self.note(owner, kind, Note("FailedCreate", said, "Warning"))
+            raise
+        self._wrote(action.kind, namespace, document)
+        if action.kind == POD:
+            name = document["metadata"]["name"]
+            self.note(owner, kind, Note("SuccessfulCreate", _told("create", name, kind, owner)))
+
+    async def _patch(self, action: Patch) -> None:
+        faults.point("controllers.patch")
+        make = patches.Patch.strategic if action.strategic else patches.Patch.merge
+        document = await self.client.patch(
+            action.kind, action.name, make(action.body), action.namespace, action.subresource
+        )
+        self._wrote(action.kind, action.namespace, document)
+
+    async def _delete(self, action: Delete, kind: Kind, owner: Object) -> None:
+        faults.point("controllers.delete")
+        call = self.client.delete(
+            action.kind,
+            action.name,
+            action.namespace,
+            uid=action.uid,
+            propagation=action.propagation or "",
+            grace_period_seconds=action.grace_period_seconds,
+        )
+        # Gone, or another object of that name by now: both are what was wanted.
+        if not await _unless(404, _unless(409, call)):
+            return
+        view = self._known(action.kind, action.namespace)
+        if view:
+            view.deleting(action.namespace, action.name, action.uid)
+        if action.kind == POD and kind != NODE:
+            said = _told("delete", action.name, kind, owner)
+            self.note(owner, kind, Note("SuccessfulDelete", said))
+
+    def _known(self, kind: Kind, namespace: str) -> View[Any] | None:
+        return self.views.get((kind, "")) or self.views.get((kind, namespace))
+
+    def _wrote(self, kind: Kind, namespace: str, document: Document) -> None:
+        view = self._known(kind, namespace)
+        if view:
+            view.wrote(codec.convert(document, view.project, kind.name))
+
+
+def _told(verb: str, name: str, kind: Kind, owner: Object) -> str:
+    if kind == STATEFUL_SET:
+        return f"{verb} Pod {name} in StatefulSet {owner.metadata.name} successful"
+    return f"{verb.capitalize()}d pod: {name}"
+
+
+async def _unless(code: int, call: Awaitable[object]) -> bool:
+    """Makes a call of which one refusal does not matter; whether it was accepted."""
+    try:
+        result = await call
+    except ApiError as error:
+        if error.http_status != code:
+            raise
+        return False
+    return result is not False
+
+
+async def _together(calls: Sequence[Awaitable[None]]) -> None:
+    """Waits for all; raises the first failure once none is under way any more."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
