@@ -15,11 +15,12 @@ import msgspec
 from koord.base import rng
 from koord.base.clock import SystemClock
 from koord.controlplane import kubeconfig, pki
+from koord.controlplane.admission import chain
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.crds import CustomResources
 from koord.controlplane.inprocess import InProcessTransport
-from koord.controlplane.kinds.table import core_resources
-from koord.controlplane.schema import core_schema
+from koord.controlplane.kinds import table
+from koord.controlplane.objects import StoreReader
 from koord.controlplane.server import Server
 from koord.controlplane.store import Limits, Store
 from koord.kube.errors import ApiError, Status
@@ -103,10 +104,11 @@ class EmbeddedControlPlane:
         """
         options = self.options
         self.store = Store(limits=options.limits)
-        catalog = Catalog(resources())
+        catalog = Catalog(table.resources())
+        admission = chain(StoreReader(self.store), options.clock)
         self.server = Server(
-            self.store, catalog, options.clock, self._random, further=options.further,
-            bookmark_seconds=options.bookmark_seconds,
+            self.store, catalog, options.clock, self._random, admission,
+            further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         CustomResources(self.server, options.clock).follow()
         await self._first_objects()
@@ -170,19 +172,6 @@ class EmbeddedControlPlane:
         for name, (value, description) in _PRIORITY_CLASSES.items():
             document = {"metadata": {"name": name}, "value": value, "description": description}
             await _ensure(transport, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
-
-
-def resources() -> list[Any]:
-    """The core resources with their schemas."""
-
-    def schema_of(api_version: str, kind: str) -> Any:
-        group, _, version = api_version.rpartition("/")
-        try:
-            return core_schema(group, version, kind)
-        except KeyError:
-            return None
-
-    return [resource for resource in core_resources(schema_of) if resource.schema is not None]
 
 
 async def _ensure(transport: Transport, path: str, document: dict[str, Any]) -> None:

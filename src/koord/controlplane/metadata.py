@@ -43,8 +43,11 @@ def metadata_of(document: Document) -> dict[str, Any]:
 
 def begin(
     resource: Resource, document: Document, namespace: str, now: str, random: random.Random
-) -> None:
+) -> str:
     """Fills in the metadata of a new object.
+
+    Returns:
+        What its name was generated from; empty if it brought its name along.
 
     Raises:
         ApiError: it names another namespace, or a version.
@@ -53,8 +56,9 @@ def begin(
     _check_namespace(resource, metadata, namespace)
     if metadata.get("resourceVersion"):
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
-    if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = generated(str(metadata["generateName"]), random)
+    base = "" if metadata.get("name") else metadata.get("generateName") or ""
+    if base:
+        metadata["name"] = generated(base, random)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         metadata.pop(key, None)
     metadata["uid"] = new_uid(random)
@@ -63,6 +67,7 @@ def begin(
         metadata["generation"] = 1
     else:
         metadata.pop("generation", None)
+    return base
 
 
 def carry_over(resource: Resource, document: Document, old: Document, namespace: str) -> None:

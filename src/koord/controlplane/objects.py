@@ -13,7 +13,6 @@ from koord.controlplane.store import Store, key_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from koord.controlplane.catalog import Catalog
     from koord.controlplane.resource import Document, Resource
     from koord.controlplane.store import Entry
 
@@ -68,9 +67,8 @@ def fields_of(resource: Resource, document: Document) -> tuple[str, ...]:
 class StoreReader:
     """The store for rules that look things up; a :class:`koord.controlplane.extension.Reader`."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._catalog = catalog
 
     def document(self, storage: str, namespace: str, name: str) -> Document | None:
         """A fresh copy of one object; None where there is none."""

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.api.codec import parse_json
-from koord.base import log
-from koord.base.errors import KoordError
-from koord.controlplane import answers, discovery, metadata, objects, routes
+from koord.base import log, metrics
+from koord.controlplane import answers, discovery, metadata, objects, routes, scale
+from koord.controlplane.bodies import YAML, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Call
 from koord.controlplane.failures import (
@@ -21,7 +20,8 @@ from koord.controlplane.failures import (
     unsupported_media_type,
 )
 from koord.controlplane.objects import StoreReader
-from koord.controlplane.patches import Patches
+from koord.controlplane.pages import pages
+from koord.controlplane.patches import Patches, patched_scale
 from koord.controlplane.reads import Reads, truth
 from koord.controlplane.resource import Context
 from koord.controlplane.verbs import Target, Verbs, Written
@@ -30,7 +30,7 @@ from koord.kube.messages import JSON, Response
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from koord.base.clock import Clock
     from koord.controlplane.catalog import Catalog
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from koord.controlplane.watches import Watch
     from koord.kube.messages import Request
 
-YAML = "application/yaml"
 _BODIES = (JSON, YAML)
 _NO_QUERY: dict[str, str] = {}
 _log = log.get("controlplane")
@@ -54,7 +53,6 @@ class Server:
         random: for uids and generated names.
         handlers: of subresources with rules of their own.
         further: by path prefix, APIs that are not stored.
-        pages: by path, documents beside the APIs: ``/version``, ``/healthz``, ...
     """
 
     def __init__(
@@ -70,9 +68,10 @@ class Server:
     ) -> None:
         self.store = store
         self.catalog = catalog
-        self.reader = StoreReader(store, catalog)
+        self.reader = StoreReader(store)
         self.verbs = Verbs(store, admission or AdmitAll(), random)
-        self.pages: dict[str, Callable[[Request], Awaitable[Response]]] = {}
+        self.metrics = metrics.registry()
+        self.pages = pages(self.metrics)
         self.handlers = dict(handlers or {})
         self.further = dict(further or {})
         self._reads = Reads(store, bookmark_seconds)
@@ -212,7 +211,7 @@ class Server:
             raise no_such_path()
         handler = self.handlers.get((resource.storage, name)) or self.handlers.get(("*", name))
         if handler is not None:
-            document = self._plain_body(request) if request.body else None
+            document = plain(request.body, request.content_type) if request.body else None
             context = self.context(request, query)
             call = Call(
                 request.method, resource, target.namespace, target.name, document, query, context,
@@ -220,6 +219,8 @@ class Server:
             )  # fmt: skip
             status, answer = await handler(call)
             return Response(status, objects.encode(answer))
+        if name == "scale":
+            return await self._scale(request, target, query)
         if request.method in ("GET", "HEAD"):
             return self._shown(request, resource, self.verbs.present(target).body, query)
         if request.method == "PUT":
@@ -230,6 +231,28 @@ class Server:
             )
             return self._written(request, resource, written, query)
         raise method_not_allowed()
+
+    async def _scale(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response:
+        resource = target.resource
+        if request.method in ("GET", "HEAD"):
+            document = objects.document(resource, self.verbs.present(target).body)
+            return _answered(scale.scale_of(resource, document))
+
+        def make(current: Document) -> Document:
+            if request.method == "PUT":
+                wanted = plain(request.body, request.content_type)
+            else:
+                wanted = patched_scale(scale.scale_of(resource, current), request)
+            return scale.scaled(resource, current, wanted)
+
+        if request.method not in ("PUT", "PATCH"):
+            raise method_not_allowed()
+        main = Target(resource, target.namespace, target.name)
+        written = await self.verbs.update(main, make, self.context(request, query))
+        document = msgspec.json.decode(written.body)
+        return _answered(scale.scale_of(resource, document))
 
     async def _delete_all(
         self, request: Request, target: Target, query: Mapping[str, str]
@@ -269,14 +292,11 @@ class Server:
         if media not in _BODIES and media:
             raise unsupported_media_type(media, (*_BODIES, "application/vnd.kubernetes.protobuf"))
         if media == YAML:
-            body = objects.encode(self._plain_body(request))
+            body = objects.encode(plain(request.body, request.content_type))
         return resource.schema.decode(body, validation)
 
-    def _plain_body(self, request: Request) -> Document:
-        return plain_body(request)
-
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
-        options = plain_body(request) if request.body.strip() else {}
+        options = plain(request.body, request.content_type) if request.body.strip() else {}
         for name in ("propagationPolicy", "dryRun"):
             if query.get(name):
                 options[name] = query[name]
@@ -302,27 +322,6 @@ class Server:
             render = answers.renderer(resource, form, query, self._clock.wall_seconds())
             body = render(body) if render else body
         return Response(201 if written.created else 200, body, warnings=tuple(written.warnings))
-
-
-def plain_body(request: Request) -> Document:
-    """The document of a JSON or YAML body.
-
-    Raises:
-        ApiError: 400, it is none.
-    """
-    from koord.base.documents import decode_text, parse_documents
-
-    try:
-        if request.content_type.partition(";")[0].strip() == YAML:
-            documents = parse_documents(decode_text(request.body, "body"), "body")
-            found: Any = documents[0] if len(documents) == 1 else None
-        else:
-            found = parse_json(request.body, "body")
-    except KoordError as error:
-        raise bad_request(str(error)) from None
-    if not isinstance(found, dict):
-        raise bad_request("the body of the request is not an object")
-    return found
 
 
 def _answered(document: Document, content_type: str = JSON) -> Response:

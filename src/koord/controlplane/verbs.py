@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from koord.controlplane import metadata, objects
+from koord.controlplane import metadata, objects, patching
 from koord.controlplane.extension import Attributes
 from koord.controlplane.failures import (
     already_exists,
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Admission
     from koord.controlplane.resource import Context, Document, Resource
     from koord.controlplane.store import Entry, Store
+
+# As kube-apiserver: how often another name is drawn where a generated one is taken.
+_NAME_ATTEMPTS = 8
 
 # Makes the new document from the present one (None: there is none), or raises ApiError.
 Make = Callable[["Document"], "Document"]
@@ -94,11 +97,17 @@ class Verbs:
         context: Context,
         options: Document | None = None,
         warnings: list[str] | None = None,
+        tracked: bool = False,
     ) -> Written:
-        """Creates an object from a document that the schema has decoded."""
+        """Creates an object from a document that the schema has decoded.
+
+        Args:
+            tracked: managedFields tell of the change already.
+        """
         resource = target.resource
         strategy = resource.strategy
-        metadata.begin(resource, document, target.namespace, context.now, self._random)
+        attempts = 0
+        base = metadata.begin(resource, document, target.namespace, context.now, self._random)
         strategy.default(document)
         strategy.prepare_create(document, context)
         resource.schema.default(document)
@@ -108,6 +117,8 @@ class Verbs:
             options or {}, warnings if warnings is not None else [],
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        if not tracked and "managedFields" in document["metadata"]:
+            document = attributes.document = _tracked(target, None, document, context)
         causes = metadata_rules.validate_create(resource, document)
         causes += resource.schema.validate(document)
         causes += strategy.validate(document)
@@ -115,20 +126,34 @@ class Verbs:
             raise invalid(resource, document["metadata"].get("name", ""), causes)
         await self.admission.validate(attributes)
         name = document["metadata"]["name"]
-        if self.entry(Target(resource, target.namespace, name)) is not None:
-            raise already_exists(resource, name)
+        while self.entry(Target(resource, target.namespace, name)) is not None:
+            attempts += 1
+            if not base or attempts > _NAME_ATTEMPTS:
+                raise already_exists(resource, name)
+            name = document["metadata"]["name"] = metadata.generated(base, self._random)
         return Written(self.put(resource, document, context), True, attributes.warnings)
 
     async def update(
-        self, target: Target, make: Make, context: Context, options: Document | None = None
+        self,
+        target: Target,
+        make: Make,
+        context: Context,
+        options: Document | None = None,
+        tracked: bool = False,
     ) -> Written:
-        """Replaces an object by what ``make`` gives for the present one."""
+        """Replaces an object by what ``make`` gives for the present one.
+
+        Args:
+            tracked: managedFields tell of the change already.
+        """
         while True:
             entry = self.present(target)
             old = objects.document(target.resource, entry.body)
             document = make(objects.document(target.resource, entry.body))
             fixed = bool(document.get("metadata", {}).get("resourceVersion"))
-            attributes = await self._prepare(target, document, old, context, options)
+            attributes = await self._prepare(
+                target, document, old, context, options, tracked
+            )
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
             if fixed:
@@ -163,6 +188,7 @@ class Verbs:
         old: Document,
         context: Context,
         options: Document | None,
+        tracked: bool,
     ) -> Attributes:
         """Takes a new version of an object through defaults, admission and checks."""
         resource, strategy = target.resource, target.resource.strategy
@@ -179,6 +205,8 @@ class Verbs:
             context, options or {},
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
+            document = attributes.document = _tracked(target, old, document, context)
         causes = metadata_rules.validate_update(resource, document, old)
         causes += resource.schema.validate(document, old)
         if not target.subresource:
@@ -198,9 +226,12 @@ class Verbs:
             body = render(entry.body) if render else entry.body
             return Written(body, warnings=attributes.warnings)
         meta = document["metadata"]
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            if not meta.get("deletionGracePeriodSeconds"):
-                return Written(self.remove(resource, document, attributes.context))
+        if meta.get("deletionTimestamp") and not (
+            meta.get("finalizers")
+            or meta.get("deletionGracePeriodSeconds")
+            or resource.strategy.stays(document)
+        ):
+            return Written(self.remove(resource, document, attributes.context))
         body = self.put(resource, document, attributes.context)
         return Written(body, warnings=attributes.warnings)
 
@@ -224,3 +255,20 @@ class Verbs:
             body = write(resource.storage, document, fields).body
         render = objects.renderer(resource)
         return render(body) if render else body
+
+
+def _tracked(
+    target: Target, old: Document | None, document: Document, context: Context
+) -> Document:
+    """The document with managedFields that tell of the change."""
+    return patching.track_update(
+        old, document, context.manager, target.subresource, target.resource.schema, context,
+        ignored=ignored_fields(target),
+    )  # fmt: skip
+
+
+def ignored_fields(target: Target) -> frozenset[str]:
+    """Top-level fields that a way in does not change, so that nobody comes to own them there."""
+    if target.subresource:
+        return frozenset(("spec",)) if target.subresource == "status" else frozenset()
+    return frozenset(("status",)) if target.resource.strategy.status_subresource else frozenset()

@@ -51,9 +51,22 @@ class NamespaceStrategy(Strategy):
         bring(document, old, "status")
         bring(document["spec"], section(old, "spec"), "finalizers")
 
-    def prepare_finalize(self, document: Document, old: Document, context: Context) -> None:
-        """``PUT /finalize``: only the finalizers of the spec change."""
-        bring(document, old, "status")
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
+        """Through ``/finalize`` only the finalizers of the spec change."""
+        if subresource == "finalize":
+            bring(document, old, "status")
+        else:
+            self.prepare_status(document, old, context)
+
+    def prepare_delete(self, document: Document, context: Context) -> None:
+        """A namespace that is going is Terminating."""
+        document["status"] = {**section(document, "status"), "phase": "Terminating"}
+
+    def stays(self, document: Document) -> bool:
+        """Until the namespace controller has emptied it."""
+        return bool(section(document, "spec").get("finalizers"))
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The phase; ``name`` is an old word for ``metadata.name``."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is served beside the resources: version, health, metrics, and reviews of one's own rights."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane import bodies
+from koord.controlplane.failures import method_not_allowed, no_such_path
+from koord.kube.messages import JSON, Response
+
+if TYPE_CHECKING:
+    from koord.base.metrics import Registry
+    from koord.kube.messages import Request
+
+Page = Callable[["Request"], Awaitable[Response]]
+
+# The Kubernetes whose behaviour the server has.
+VERSION = {
+    "major": "1",
+    "minor": "35",
+    "gitVersion": "v1.35.4",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), '') }",
+}
+_AUTHORIZATION = "/apis/authorization.k8s.io/v1/"
+_AUTHENTICATION = "/apis/authentication.k8s.io/v1/"
+_USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+_ALL_RULES = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def pages(registry: Registry) -> dict[str, Page]:
+    """Every page by its path.
+
+    Args:
+        registry: shown at ``/metrics``.
+    """
+    found: dict[str, Page] = {"/version": _document(VERSION)}
+    for path in ("/healthz", "/livez", "/readyz"):
+        found[path] = _text(lambda: b"ok")
+    found["/metrics"] = _text(registry.expose)
+    allowed = {"allowed": True, "reason": "every caller is an administrator"}
+    for name in ("selfsubjectaccessreviews", "subjectaccessreviews"):
+        found[_AUTHORIZATION + name] = _review(allowed)
+    found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(_ALL_RULES)
+    found[_AUTHENTICATION + "selfsubjectreviews"] = _review({"userInfo": _USER})
+    found["/.well-known/openid-configuration"] = _nothing
+    return found
+
+
+def _document(document: dict[str, Any]) -> Page:
+    return _text(lambda: msgspec.json.encode(document), JSON)
+
+
+def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset=utf-8") -> Page:
+    async def show(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        return Response(200, content(), content_type)
+
+    return show
+
+
+def _review(status: dict[str, Any]) -> Page:
+    async def review(request: Request) -> Response:
+        if request.method != "POST":
+            raise method_not_allowed()
+        document = bodies.plain(request.body, request.content_type)
+        document.setdefault("metadata", {})
+        document["status"] = status
+        return Response(201, msgspec.json.encode(document))
+
+    return review
+
+
+async def _nothing(request: Request) -> Response:
+    del request
+    raise no_such_path()
