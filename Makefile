@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp lint bench soak clean setup-ci install install-test
+.PHONY: demo test test-python test-cpp test-real lint bench soak clean setup-ci install install-test
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -44,6 +44,12 @@ test-cpp:
 	cmake -S . -B $(CPP_BUILD) -DKOORD_TESTS=ON -DKOORD_BENCH=ON -DKOORD_WERROR=ON >/dev/null
 	cmake --build $(CPP_BUILD)
 	ctest --test-dir $(CPP_BUILD) --output-on-failure
+
+# The same contracts on a real kube-apiserver, and kubectl's sessions. Needs Go once, to build it
+# (about 9 minutes on two cores), into a cache that later runs use.
+test-real: install-test
+	$(BIN)/python -m tests.controlplane.build
+	$(BIN)/python -m pytest -q -m real
 
 lint: install-test
 	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[lint]'

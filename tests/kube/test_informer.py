@@ -18,8 +18,8 @@ from koord.kube.errors import TransportError
 from koord.kube.informer import Informer, InformerMetrics
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
+from tests.kube.harness import run_virtual
 from tests.kube.history import History
-from tests.kube.virtual import run_virtual
 
 PODS = next(kind for kind in KINDS if kind.name == "Pod")
 
@@ -172,20 +172,6 @@ def test_events_that_were_told_before_are_not_told_again() -> None:
         assert len(history.told) == told
 
     check(story)
-
-
-def test_a_watch_that_falls_silent_is_begun_anew() -> None:
-    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
-        await asyncio.sleep(1)
-        watches = server.requests["watch"]
-        # A dead connection: the server's side is gone and no one says so.
-        for stream in list(server.streams):
-            await stream.close()
-        server.put(path("x"), spec={"nodeName": "1"})
-        await asyncio.sleep(200)
-        assert server.requests["watch"] == watches + 1
-
-    check(story, silence_seconds=180.0)
 
 
 def test_a_storm_of_410_is_met_with_back_off() -> None:

@@ -30,7 +30,7 @@ def wire_name(name: str) -> str:
     return first + "".join(_CAPITALS.get(word, word.capitalize()) for word in rest)
 
 
-class WireStruct(msgspec.Struct, omit_defaults=True, rename=wire_name):
+class WireStruct(msgspec.Struct, omit_defaults=True, rename=wire_name, gc=False):
     """A JSON object of the wire: unknown keys are ignored, fields at their default are left out.
 
     Every field has a default, because absence is legal everywhere on the wire; what a server

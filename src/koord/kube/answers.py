@@ -7,6 +7,8 @@ content allow it.
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -17,6 +19,8 @@ from koord.base.errors import KoordError, one_line
 from koord.kube.errors import ApiError, Status, StatusDetails
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from koord.api.kinds.registry import Kind
     from koord.kube.messages import Response
 
@@ -135,7 +139,8 @@ class Decoder(Generic[T]):
         if guide.may_have_shapes(self._kind, body):
             return self._one_by_one(body, name)
         try:
-            found = self._list.decode(body)
+            with _no_collection():
+                found = self._list.decode(body)
         except msgspec.ValidationError:
             # A null where the type has none, or a wrong field: find out object by object.
             return self._one_by_one(body, name)
@@ -216,6 +221,22 @@ class Decoder(Generic[T]):
         if self._stamped:
             self._stamp_all([value])
         return value
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps the garbage collector out while a page is decoded.
+
+    A page is tens of thousands of new objects and no garbage. The collector would look at them
+    forty times meanwhile, which takes longer than the decoding.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def refusal(response: Response) -> Status:

@@ -50,7 +50,7 @@ def _from_pod() -> ClusterConfig:
     try:
         _package("config").load_incluster_config(settings)
     except (_package("config").ConfigException, OSError) as error:
-        expected = f"a usable service account ({error})"
+        expected = f"a usable service account ({_first_line(error)})"
         raise KoordError("pod", "service account", _SERVICE_ACCOUNT, expected) from None
     token = settings.get_api_key_with_prefix("BearerToken") or ""
     namespace = Path(_SERVICE_ACCOUNT, "namespace")
@@ -76,8 +76,9 @@ def _from_files(files: str, context: str | None) -> ClusterConfig:
         raise _misfit(source, context, error) from None
     except (KeyError, TypeError, AttributeError, ValueError, OSError, _yaml_error()) as error:
         # The package trusts that each part has the right shape.
-        reason = one_line(str(error) or type(error).__name__)
-        raise KoordError(source, "", reason, "a well-formed kubeconfig", Code.UNREADABLE) from None
+        raise KoordError(
+            source, "", _first_line(error), "a well-formed kubeconfig", Code.UNREADABLE
+        ) from None
 
 
 def _loaded(kube_config: Any, files: str, context: str | None, source: str) -> ClusterConfig:
@@ -116,10 +117,9 @@ def _loaded(kube_config: Any, files: str, context: str | None, source: str) -> C
 
 
 def _user_of(config: Any, context: Any) -> Any:
-    name, users = context.safe_get("user"), config.safe_get("users")
-    if not name or not users:
-        return None
-    return config["users"].get_with_name(name)["user"]
+    name = context.safe_get("user")
+    # A context without a user is legal: nobody asks. One whose user is missing is a mistake.
+    return config["users"].get_with_name(name)["user"] if name else None
 
 
 def _run_plugin(kube_config: Any, config: Any, context: Any, user: Any, source: str) -> float:
@@ -170,8 +170,11 @@ def _proxy(settings: Any) -> str:
 
 def _misfit(source: str, context: str | None, error: Exception) -> KoordError:
     text = _first_line(error).removeprefix("Invalid kube-config file. ")
-    asked = f"context {context}" if context else "current context"
-    return KoordError(source, "", asked, text, Code.INVALID)
+    what = text.removeprefix("Expected ")
+    if what != text:
+        asked = f"context {context}" if context else "the current context"
+        return KoordError(source, asked, "something else", what)
+    return KoordError(source, "", text, "a well-formed kubeconfig", Code.UNREADABLE)
 
 
 def _first_line(error: Exception) -> str:

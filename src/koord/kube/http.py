@@ -128,6 +128,9 @@ class HttpTransport:
                 read_bufsize=_READ_BYTES,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
+            # aiohttp would send PUT and DELETE again on its own when a kept connection breaks;
+            # what is sent twice is for the retry policy to say.
+            self._session._retry_connection = False
         return self._session
 
     async def _current(self) -> ClusterConfig:

@@ -94,8 +94,6 @@ class Informer(Generic[O]):
         indexers: see :class:`koord.kube.indexer.Indexer`.
         resync_seconds: how often handlers are told of every object as updated; 0 for never.
         page_size: objects a list request asks for.
-        silence_seconds: a watch that brings nothing for so long, not even a bookmark, is begun
-            anew: its connection may be dead.
         stream_list: ask for the first list as part of the watch where the server can do that.
         share: whether equal parts of objects are kept once, see :mod:`koord.kube.sharing`.
         policy: the back-off between failed lists and watches.
@@ -115,7 +113,6 @@ class Informer(Generic[O]):
         indexers: Mapping[str, IndexFunction[O]] | None = None,
         resync_seconds: float = 0.0,
         page_size: int = 500,
-        silence_seconds: float = 180.0,
         stream_list: bool = False,
         share: bool = True,
         policy: RetryPolicy | None = None,
@@ -138,7 +135,6 @@ class Informer(Generic[O]):
         self._handlers: tuple[Handlers[O], ...] = ()
         self._resync_seconds = resync_seconds
         self._page_size = self._limit = page_size
-        self._silence_seconds = silence_seconds
         self._stream_list = stream_list
         self._draw = rng.stream(seed, "kube", "informer", served.name)
         self._sharer = Sharer() if share else None
@@ -235,7 +231,7 @@ class Informer(Generic[O]):
             if not self._version and not self._stream_list:
                 await self._list()
             await self._watch()
-        except (ApiError, TransportError, KoordError, TimeoutError) as error:
+        except (ApiError, TransportError, KoordError) as error:
             self._failed(error)
             return False
         return True
@@ -248,8 +244,7 @@ class Informer(Generic[O]):
             elif error.http_status in _CANNOT_STREAM:
                 self._stream_list = False
         told = log.fields(kind=self.name, error=one_line(str(error)) or type(error).__name__)
-        level = _LOG.debug if isinstance(error, TimeoutError) else _LOG.warning
-        level("list or watch failed", extra=told)
+        _LOG.warning("list or watch failed", extra=told)
 
     async def _list(self) -> None:
         self._metrics.lists.labels(self.name).inc()
@@ -288,12 +283,7 @@ class Informer(Generic[O]):
             last_seconds=self._draw.randint(*_WATCH_SECONDS),
             **self._selection,
         ) as watch:
-            batches = aiter(watch)
-            while True:
-                async with asyncio.timeout(self._silence_seconds):
-                    batch = await anext(batches, None)
-                if batch is None:
-                    return
+            async for batch in watch:
                 arrived = time()
                 seen = self._batch(batch, seen)
                 self._progress = True
