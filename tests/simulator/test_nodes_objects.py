@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machines publish: readable by koord.api, valid against the CRDs, and what agents would say."""
+"""What machines publish: readable by koord.api, valid against the CRDs, as agents would say it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ REFUSED = [
     ("pools: [{name: a, count: 6000}, {name: b, count: 6000}]", "at most 10000 nodes"),
     ("pools: [{name: a, memory: lots}]", "pools[0].memory: quantity: got 'lots'"),
     ("pools: [{name: a, memory: -1}]", "pools[0].memory: got -1"),
-    ("pools: [{name: a, kubeletReserved: {cpu: x}}]", "pools[0].kubeletReserved.cpu: quantity: got 'x'"),
+    ("pools: [{name: a, kubeletReserved: {cpu: x}}]", "kubeletReserved.cpu: quantity: got 'x'"),
     ("pools: [{name: a, taints: [{key: k, effect: Never}]}]", "pools[0].taints[0].effect"),
     ("pools: [{name: a, cpuManagerPolicy: some}]", "expected none or static"),
     ("pools: [{name: a, gpus: {count: 2, numaNodes: [0]}}]", "one for each of the 2 cards"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lives of pods on a simulated node: each case of ``tests/data/nodes`` is a pod and what it becomes.
+"""Lives of pods on a simulated node: a case of ``tests/data/nodes`` is a pod and what it becomes.
 
 ``python -m tests.simulator.test_nodes_stages`` writes the lives anew; look at what changed.
 """

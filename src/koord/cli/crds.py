@@ -110,9 +110,7 @@ async def _install(
     documents = crds()
     done: list[tuple[str, str]] = []
     with progress("definitions", 2 * len(documents)) as advance:
-        async for name, outcome in cluster.install(
-            client, documents, dry_run=dry_run, force=force
-        ):
+        async for name, outcome in cluster.install(client, documents, dry_run=dry_run, force=force):
             done.append((name, outcome))
             advance(1)
         if not dry_run:

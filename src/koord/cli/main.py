@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from koord.base.errors import KoordError, one_line
+from koord.cli.up import up
 
 # Typer passes the class of all usage errors on, yet not its name.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -40,6 +41,7 @@ def _build() -> typer.Typer:
     for name, text in _GROUPS.items():
         module = import_module(f"koord.cli.{name}")
         app.add_typer(module.app, name=name, help=text, no_args_is_help=True)
+    app.command("up", short_help="start a cluster in this process")(up)
 
     @app.callback()
     def root(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Putting CustomResourceDefinitions into a cluster, and comparing its own with what koord brings."""
+"""Putting CustomResourceDefinitions into a cluster, and comparing its own with koord's."""
 
 from __future__ import annotations
 
