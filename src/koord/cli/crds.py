@@ -15,7 +15,7 @@ from koord.cli.output import Format, OutputOption, print_json, print_table, prog
 
 if TYPE_CHECKING:
     from koord.kube.client import Client
-    from koord.kube.crds import Checked
+    from koord.kube.crds import Checked, Outcome
 
 app = typer.Typer()
 T = TypeVar("T")
@@ -104,11 +104,11 @@ def check(
 
 async def _install(
     client: Client, output: Format, dry_run: bool, force: bool, timeout_seconds: int
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Outcome]]:
     from koord.kube import crds as cluster
 
     documents = crds()
-    done: list[tuple[str, str]] = []
+    done: list[tuple[str, Outcome]] = []
     with progress("definitions", 2 * len(documents)) as advance:
         async for name, outcome in cluster.install(client, documents, dry_run=dry_run, force=force):
             done.append((name, outcome))

@@ -232,7 +232,9 @@ class Server:
             return self._written(request, resource, written, query)
         raise method_not_allowed()
 
-    async def _scale(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+    async def _scale(
+        self, request: Request, target: Target, query: Mapping[str, str]
+    ) -> Response:
         resource = target.resource
         if request.method in ("GET", "HEAD"):
             document = objects.document(resource, self.verbs.present(target).body)

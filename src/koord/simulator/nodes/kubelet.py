@@ -11,6 +11,7 @@ from koord.api.kinds.pod import Pod
 from koord.base import faults
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
+from koord.kube.events import EventType
 from koord.kube.patches import Patch
 from koord.simulator.nodes import podstatus, stages
 from koord.simulator.nodes.timestamps import seconds_text
@@ -28,7 +29,7 @@ BY_NODE = "node"
 FIELD_MANAGER = "kubelet"
 
 # Pod, event type, reason, message.
-Record = Callable[[Pod, str, str, str], None]
+Record = Callable[[Pod, EventType, str, str], None]
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _FIRST_ADDRESS, _LAST_ADDRESS = 2, 254

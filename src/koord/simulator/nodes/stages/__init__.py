@@ -118,7 +118,7 @@ class StageEvent(_Strict, frozen=True):
 
     reason: str
     message: str
-    type: str = "Normal"
+    type: Literal["Normal", "Warning"] = "Normal"
 
 
 class Stage(_Strict, frozen=True):
