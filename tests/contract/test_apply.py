@@ -126,8 +126,8 @@ def test_dry_run(api: Api, path: str) -> None:
          "URL (a)"),
         ({"kind": "ConfigMap", "metadata": {"name": "a"}}, 400,
          "invalid object type: /, Kind=ConfigMap"),
-        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": [{}]}},
-         400, "metadata.managedFields must be nil"),
+        ({**config_map("a"), "metadata": {"name": "a", "managedFields": [{}]}}, 400,
+         "metadata.managedFields must be nil"),
         (config_map("a", nope=1), 500, "failed to create typed patch object (/a; /v1, "
          "Kind=ConfigMap): .nope: field not declared in schema"),
     ],

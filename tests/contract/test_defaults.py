@@ -263,13 +263,10 @@ WORKLOADS: list[tuple[str, Document, Document, Document]] = [
             },
         },
         {
-            name: 0
-            for name in (
-                "currentNumberScheduled",
-                "desiredNumberScheduled",
-                "numberMisscheduled",
-                "numberReady",
-            )
+            "currentNumberScheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "numberReady": 0,
         },
     ),
 ]

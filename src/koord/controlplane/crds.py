@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koord.controlplane import metadata, objects
-from koord.controlplane.resource import Context, Resource, ScalePaths, Strategy
+from koord.controlplane.custom import CustomStrategy
+from koord.controlplane.resource import Context, Resource
+from koord.controlplane.schema import crd_schema
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
@@ -26,10 +28,13 @@ class CustomResources:
         self._server = server
         self._clock = clock
 
-    def follow(self) -> None:
-        """Serves what is defined already, and reacts from now on."""
+    def serve_all(self) -> None:
+        """Serves what is defined already."""
         for entry in self._server.store.collection(CRDS).entries.values():
             self._serve(msgspec.json.decode(entry.body))
+
+    def follow(self) -> None:
+        """Reacts to definitions from now on."""
         self._server.store.listen(self._changed)
 
     def _changed(self, storage: str, change: Change) -> None:
@@ -92,54 +97,14 @@ def custom_resources(crd: Document) -> list[Resource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        strategy = strategy_of(version)
+        strategy = CustomStrategy(version)
         subresources = tuple(version.get("subresources") or {})
         resources.append(Resource(
             group, version["name"], names["kind"], names["plural"],
-            spec.get("scope") == "Namespaced", AnySchema(group, version["name"], names["kind"]),
+            spec.get("scope") == "Namespaced", crd_schema(crd, version["name"]),
             strategy, storage_api_version=f"{group}/{stored}",
             singular=names.get("singular", ""), list_kind=names.get("listKind", ""),
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()), subresources=subresources,
         ))  # fmt: skip
     return resources
-
-
-def strategy_of(version: Document) -> Strategy:
-    """How objects of one version of a definition behave."""
-    strategy = Strategy()
-    subresources = version.get("subresources") or {}
-    strategy.generation = True
-    strategy.unconditional_update = False
-    strategy.status_subresource = "status" in subresources
-    if "scale" in subresources:
-        scale = subresources["scale"]
-        strategy.scale = ScalePaths(
-            scale["specReplicasPath"].lstrip("."),
-            scale["statusReplicasPath"].lstrip("."),
-            scale.get("labelSelectorPath", "").lstrip("."),
-        )
-    return strategy
-
-
-class AnySchema:
-    """Lets every document through."""
-
-    def __init__(self, group: str, version: str, kind: str) -> None:
-        self.api_version, self.kind = f"{group}/{version}", kind
-
-    def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
-        """The document as sent."""
-        found: Any = msgspec.json.decode(body)
-        return found, []
-
-    def prune(self, document: Document) -> list[str]:
-        """Knows every field."""
-        return []
-
-    def default(self, document: Document) -> None:
-        """Has no defaults."""
-
-    def validate(self, document: Document, old: Document | None = None) -> list[Any]:
-        """Has no rules."""
-        return []

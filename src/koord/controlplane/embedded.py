@@ -14,11 +14,12 @@ import msgspec
 
 from koord.base import rng
 from koord.base.clock import SystemClock
-from koord.controlplane import kubeconfig, pki
+from koord.controlplane import kubeconfig, objects, pki
 from koord.controlplane.admission import chain
 from koord.controlplane.catalog import Catalog
-from koord.controlplane.crds import CustomResources
+from koord.controlplane.crds import CRDS, CustomResources
 from koord.controlplane.inprocess import InProcessTransport
+from koord.controlplane.journal import Journal
 from koord.controlplane.kinds import table
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.server import Server
@@ -84,6 +85,7 @@ class EmbeddedControlPlane:
         self._credentials: pki.Credentials | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._front: HttpFront | None = None
+        self._journal: Journal | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._transports: list[InProcessTransport] = []
         seed = secrets.randbits(64) if self.options.seed is None else self.options.seed
@@ -103,14 +105,16 @@ class EmbeddedControlPlane:
             KoordError: the data cannot be read, or the port is taken.
         """
         options = self.options
-        self.store = Store(limits=options.limits)
         catalog = Catalog(table.resources())
+        self.store = self._open_store()
         admission = chain(StoreReader(self.store), options.clock)
         self.server = Server(
             self.store, catalog, options.clock, self._random, admission,
             further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
-        CustomResources(self.server, options.clock).follow()
+        custom = CustomResources(self.server, options.clock)
+        self._load(catalog, custom)
+        custom.follow()
         await self._first_objects()
         if options.port is not None:
             await self._listen(options.port)
@@ -129,7 +133,10 @@ class EmbeddedControlPlane:
         if self._front is not None:
             await self._front.stop()
             self._front = None
-        self.store.flush()
+        if self._journal is not None:
+            self.store.flush()
+            self._journal.close()
+            self._journal = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -149,6 +156,29 @@ class EmbeddedControlPlane:
     def kubeconfig(self) -> str:
         """The text of a kubeconfig that reaches the server."""
         return kubeconfig.text(self.url, self._credentials)
+
+    def _open_store(self) -> Store:
+        options = self.options
+        if options.data is None:
+            return Store(limits=options.limits)
+        self._journal = Journal(options.data / "state.db")
+        versions = self._journal.versions()
+        version = max(versions.values(), default=1)
+        return Store(self._journal, options.limits, version, versions)
+
+    def _load(self, catalog: Catalog, custom: CustomResources) -> None:
+        """Takes over what the journal keeps: definitions first, since they say what the rest is."""
+        if self._journal is None:
+            return
+        later = []
+        for kept in self._journal.load():
+            if kept.storage != CRDS:
+                later.append(kept)
+            else:
+                self.store.load(kept.storage, objects.loaded(catalog.stored(CRDS), kept))
+        custom.serve_all()
+        for kept in later:
+            self.store.load(kept.storage, objects.loaded(catalog.stored(kept.storage), kept))
 
     async def _listen(self, port: int) -> None:
         from koord.controlplane.http import HttpFront

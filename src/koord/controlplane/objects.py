@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koord.controlplane.store import Store, key_of
+from koord.controlplane.store import Entry, Store, interned, key_of
 
 if TYPE_CHECKING:
+    from koord.controlplane.journal import Kept
     from collections.abc import Callable, Iterator
 
     from koord.controlplane.resource import Document, Resource
-    from koord.controlplane.store import Entry
 
 _decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
@@ -62,6 +62,17 @@ def fields_of(resource: Resource, document: Document) -> tuple[str, ...]:
         return ()
     values = strategy.fields(document)
     return tuple([sys.intern(str(values.get(name, ""))) for name in strategy.selectable])
+
+
+def loaded(resource: Resource | None, kept: Kept) -> Entry:
+    """The entry of an object from a journal; of an unknown resource without selectable fields."""
+    found: Document = _decode(kept.body)
+    meta = found["metadata"]
+    fields = fields_of(resource, found) if resource is not None else ()
+    namespace = sys.intern(meta.get("namespace", ""))
+    labels = interned(meta.get("labels") or {})
+    return Entry(kept.key, namespace, meta["name"], meta["uid"], kept.version, kept.body, labels,
+                 fields)  # fmt: skip
 
 
 class StoreReader:

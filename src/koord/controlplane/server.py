@@ -99,7 +99,7 @@ class Server:
         for prefix, serve in self.further.items():
             if path.startswith(prefix):
                 return await serve(request)
-        if path.rstrip("/") in ("/api", "/apis") or path.count("/") == 2:
+        if path.rstrip("/").count("/") <= 2:
             return self._discover(request)
         route = routes.parse(path)
         if not route.plural:
@@ -232,9 +232,7 @@ class Server:
             return self._written(request, resource, written, query)
         raise method_not_allowed()
 
-    async def _scale(
-        self, request: Request, target: Target, query: Mapping[str, str]
-    ) -> Response:
+    async def _scale(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
         resource = target.resource
         if request.method in ("GET", "HEAD"):
             document = objects.document(resource, self.verbs.present(target).body)

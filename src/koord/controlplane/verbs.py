@@ -151,9 +151,7 @@ class Verbs:
             old = objects.document(target.resource, entry.body)
             document = make(objects.document(target.resource, entry.body))
             fixed = bool(document.get("metadata", {}).get("resourceVersion"))
-            attributes = await self._prepare(
-                target, document, old, context, options, tracked
-            )
+            attributes = await self._prepare(target, document, old, context, options, tracked)
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
             if fixed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds.config import ConfigMapStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
@@ -200,7 +201,7 @@ _cluster(
     "apiextensions.k8s.io",
     "CustomResourceDefinition",
     "customresourcedefinitions",
-    _Workload(),
+    DefinitionStrategy(),
     short_names=("crd", "crds"),
     categories=_EXTENSIONS,
     subresources=_STATUS,

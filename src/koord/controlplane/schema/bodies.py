@@ -11,21 +11,26 @@ from koord.controlplane.failures import bad_request
 from koord.controlplane.schema.walk import pairs_hook
 
 SHOWN_BYTES = 30
+WRITTEN_WITH_EXPONENT = 1e21
 
 
-def parse(body: bytes, kind: str) -> dict[str, Any]:
+def parse(body: bytes, kind: str, whole: bool = False) -> dict[str, Any]:
     """The object of a body; repeated keys are noted as :class:`~.walk.Repeated`.
 
     Args:
         body: JSON; ``null`` stands for an empty object.
         kind: what was expected, for the refusal.
+        whole: numbers without a fraction become integers, however they are written.
 
     Raises:
         ApiError: 400, no JSON object.
     """
     try:
         parsed = json.loads(
-            body, object_pairs_hook=pairs_hook, parse_constant=_refuse, parse_float=_number
+            body,
+            object_pairs_hook=pairs_hook,
+            parse_constant=_refuse,
+            parse_float=_whole if whole else _number,
         )
     except (ValueError, RecursionError) as error:
         raise _unrecognized(body, kind, _reason(error)) from None
@@ -45,6 +50,11 @@ def _number(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"number {text} is out of range")
     return number
+
+
+def _whole(text: str) -> float:
+    number = _number(text)
+    return number if abs(number) >= WRITTEN_WITH_EXPONENT or number % 1 else int(number)
 
 
 def _refuse(constant: str) -> NoReturn:

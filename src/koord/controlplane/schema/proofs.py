@@ -72,8 +72,8 @@ def _type(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
         return _struct(shape, known, above)
     if shape.type in (LIST, MAP):
         assert shape.element is not None
-        element = _type(shape.element, known, above)
-        return list[element] if shape.type == LIST else dict[str, element]  # type: ignore[valid-type]
+        element: Any = _type(shape.element, known, above)
+        return list[element] if shape.type == LIST else dict[str, element]
     return _SCALARS[shape.type]
 
 
@@ -89,7 +89,7 @@ def _struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
             shape.name.rpartition(".")[2],
             fields,
             rename={f"f{number}": key for number, key in enumerate(shape.fields)},
-            forbid_unknown_fields=True,
+            forbid_unknown_fields=not shape.open,
             gc=False,
         )
     return known[shape.name]

@@ -6,6 +6,7 @@ Slow and sure; :mod:`koord.controlplane.schema.proofs` spares most documents the
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from koord.controlplane.failures import bad_request
@@ -25,10 +26,16 @@ def pairs_hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) == len(pairs):
         return document
     found = Repeated(document)
-    seen: set[str] = set()
-    again = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
-    found.keys_again = tuple(dict.fromkeys(again))
+    times = Counter(key for key, _ in pairs)
+    found.keys_again = tuple(key for key, count in times.items() if count > 1)
     return found
+
+
+def without_notes(value: Any) -> Any:
+    """A copy in which objects are plain again."""
+    if isinstance(value, dict):
+        return {key: without_notes(inner) for key, inner in value.items()}
+    return [without_notes(inner) for inner in value] if isinstance(value, list) else value
 
 
 class Walk:
@@ -49,13 +56,35 @@ class Walk:
         self.told: list[str] = []
         self.unknown: list[str] = []
 
-    def document(self, value: Any, shape: Shape) -> Any:
+    def document(self, value: Any, shape: Shape, path: str = "") -> Any:
         """The document as it is stored: known fields, canonical scalars, no nulls.
 
+        Args:
+            value: the document, or what stands at ``path`` in one.
+            shape: of the value.
+            path: where unknown fields are said to be.
+
         Raises:
-            ApiError: 400, a value of the wrong type.
+            ApiError: 400, a value of the wrong type, or one that is nested too deep.
         """
-        return self._value(value, shape, "", _Place(shape, ""))
+        try:
+            return self._value(value, shape, path, _Place(shape, ""))
+        except RecursionError:
+            raise bad_request(f"{self._what}exceeded max depth") from None
+
+    def repeated(self, value: Any, path: str = "") -> list[str]:
+        """What is to be said of repeated fields anywhere in a value."""
+        told: list[str] = []
+        if isinstance(value, dict):
+            again = value.keys_again if isinstance(value, Repeated) else ()
+            for key, inner in value.items():
+                inside = f"{path}.{key}" if path else key
+                told += [f'duplicate field "{inside}"'] if key in again else []
+                told += self.repeated(inner, inside)
+        elif isinstance(value, list):
+            for number, inner in enumerate(value):
+                told += self.repeated(inner, f"{path}[{number}]")
+        return told
 
     def _value(self, value: Any, shape: Shape, path: str, place: _Place) -> Any:
         if shape.type == STRUCT:
@@ -102,7 +131,8 @@ class Walk:
     def _map(self, value: dict[str, Any], shape: Shape, path: str, place: _Place) -> Any:
         element = shape.element
         assert element is not None
-        self._tell_repeated(value, path)
+        if isinstance(value, Repeated):
+            self.told += [f'duplicate field "{path}.{key}"' for key in value.keys_again]
         return {
             key: self._value(_present(inner, element), element, f"{path}.{key}", place)
             for key, inner in value.items()
@@ -110,16 +140,8 @@ class Walk:
 
     def _anything(self, value: Any, path: str) -> Any:
         """A copy without the notes on repeated keys."""
-        if isinstance(value, dict):
-            self._tell_repeated(value, path)
-            return {key: self._anything(inner, f"{path}.{key}") for key, inner in value.items()}
-        if isinstance(value, list):
-            return [self._anything(inner, f"{path}[{n}]") for n, inner in enumerate(value)]
-        return value
-
-    def _tell_repeated(self, value: dict[str, Any], path: str) -> None:
-        if isinstance(value, Repeated):
-            self.told.extend(f'duplicate field "{path}.{key}"' for key in value.keys_again)
+        self.told += self.repeated(value, path)
+        return without_notes(value)
 
     def _typed(self, value: Any, wanted: type, shape: Shape, place: _Place) -> Any:
         if isinstance(value, wanted):
