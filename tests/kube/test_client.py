@@ -6,16 +6,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from koord.api import KINDS, ConfigMap, Kind, Lease, Node, NodeMetric, ObjectMeta, Pod
+from koord.api import (
+    KINDS,
+    ConfigMap,
+    Kind,
+    Lease,
+    Node,
+    NodeMetric,
+    NodeResourceTopology,
+    ObjectMeta,
+    Pod,
+)
 from koord.base.errors import KoordError
+from koord.base.faults import Plan, Rule, inject
 from koord.kube.client import Client
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.messages import Response
+from koord.kube.messages import Request, Response
 from koord.kube.patches import Patch
 from tests.kube.harness import FakeStream, FakeTransport, Step, answer, event, failure, run_virtual
 
@@ -141,6 +155,19 @@ def test_what_is_written_says_what_it_is() -> None:
         "metadata": {"name": "a", "namespace": "b"},
         "data": {"k": "v"},
     }
+
+
+def test_a_given_kind_fills_in_what_a_value_does_not_say() -> None:
+    newer = next(k for k in KINDS if (k.name, k.version) == ("NodeResourceTopology", "v1alpha2"))
+    value = NodeResourceTopology(metadata=ObjectMeta(name="n1"))
+    _, transport = does(lambda c: c.create(value, kind=newer))
+    (request,) = transport.requests
+    assert request.path == "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+    assert json.loads(request.body)["apiVersion"] == "topology.node.k8s.io/v1alpha2"
+    document = {"metadata": {"name": "g", "namespace": "b"}}
+    sent = body_of(lambda c: c.create(document, kind=GADGETS))
+    assert sent == {"apiVersion": "example.com/v1", "kind": "Gadget", **document}
+    assert "kind" not in document
 
 
 @pytest.mark.parametrize(
@@ -358,6 +385,78 @@ def test_only_what_does_no_harm_twice_is_sent_twice(
             with pytest.raises((ApiError, TransportError)):
                 run_virtual(main())
         assert len(transport.requests) == (2 if again else 1)
+
+
+@dataclass
+class Ledger:
+    """A server that counts what it did; requests and answers may be lost on the way.
+
+    Attributes:
+        fates: of each request: lost before it arrives, answer lost, refused with a code.
+        effects: how often something was done.
+    """
+
+    fates: list[tuple[bool, bool, int]]
+    effects: int = 0
+
+    async def send(self, request: Request) -> Response:
+        lost_before, lost_after, code = self.fates.pop(0) if self.fates else (False, False, 0)
+        if lost_before:
+            raise TransportError("refused", sent=False)
+        if code:
+            return failure(code)
+        self.effects += 1
+        if lost_after:
+            raise TransportError("cut", sent=True)
+        return answer(pod("a"))
+
+    async def open(self, request: Request) -> FakeStream:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        self.fates.clear()
+
+
+FATES = st.lists(
+    st.tuples(st.booleans(), st.booleans(), st.sampled_from([0, 0, 0, 500, 429, 504])), max_size=6
+)
+WRITES: list[tuple[Callable[[Client], Awaitable[Any]], bool]] = [
+    (lambda c: c.create(pod("a"), kind=PODS), False),
+    (lambda c: c.update(pod("a", ""), kind=PODS), False),
+    (lambda c: c.delete(Pod, "a", "b"), False),
+    (lambda c: c.update(pod("a", "7"), kind=PODS), True),
+    (lambda c: c.delete(Pod, "a", "b", uid="u"), True),
+]
+
+
+@given(FATES, st.sampled_from(WRITES))
+def test_what_may_have_had_an_effect_has_none_twice(
+    fates: list[tuple[bool, bool, int]], write: tuple[Callable[[Client], Awaitable[Any]], bool]
+) -> None:
+    work, conditional = write
+    ledger = Ledger(list(fates))
+
+    async def main() -> bool:
+        try:
+            await work(Client(ledger))
+        except (ApiError, TransportError):
+            return False
+        return True
+
+    done = run_virtual(main())
+    assert not done or ledger.effects >= 1
+    assert conditional or ledger.effects <= 1
+
+
+def test_faults_can_be_injected() -> None:
+    plan = Plan(1, {"kube.call": Rule(0.5, TransportError("injected"))})
+    with inject(plan):
+        listed, _ = does(lambda c: c.list(Pod), page(pod("a")))
+    assert len(listed.items) == 1
+    plan = Plan(1, {"kube.watch": Rule(1.0, TransportError("injected"), after=1)})
+    with inject(plan):
+        events, ended = watched([event("ADDED", pod("a"))], [event("ADDED", pod("b"))])
+    assert (len(events), str(ended)) == (1, "injected")
 
 
 def test_the_server_says_when_to_come_back() -> None:

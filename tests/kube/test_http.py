@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from koord.base.errors import KoordError
 from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.http import HttpTransport
@@ -319,6 +320,35 @@ def test_a_refused_token_is_renewed_for_the_next_try() -> None:
             return statuses + [answer.status for answer in answers]
 
     assert run(main()) == [401, 200, 200, 200]
+
+
+def test_credentials_that_cannot_be_renewed_may_be_later() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.answer(b"{}")
+
+    async def main() -> tuple[bool, int]:
+        async with raw_server(answerer) as server:
+            outcomes: list[ClusterConfig | KoordError] = [
+                KoordError("kubeconfig k", "users[a].exec", "login", "a plugin that works"),
+                ClusterConfig(server.url),
+            ]
+
+            def renew() -> ClusterConfig:
+                outcome = outcomes.pop(0)
+                if isinstance(outcome, KoordError):
+                    raise outcome
+                return outcome
+
+            transport = HttpTransport(
+                ClusterConfig(server.url, expires_at_seconds=0.0, reload=renew)
+            )
+            with pytest.raises(TransportError, match="a plugin that works") as caught:
+                await transport.send(GET)
+            answer = await transport.send(GET)
+            await transport.close()
+            return caught.value.sent, answer.status
+
+    assert run(main()) == (False, 200)
 
 
 def test_an_expired_token_is_renewed_before_it_is_used() -> None:

@@ -117,6 +117,23 @@ def test_a_try_gets_what_is_left_of_the_time() -> None:
     assert left == pytest.approx([1.5, 0.9, 0.2])
 
 
+def test_a_call_that_the_rate_limit_holds_too_long_was_not_sent() -> None:
+    limiter = RateLimiter(0.1, 1)
+    assert calls(["first"], limiter=limiter, timeout_seconds=5.0)[0] == "first"
+    limiter = RateLimiter(0.1, 1)
+
+    async def main() -> TransportError:
+        await limiter.acquire()
+        with pytest.raises(TransportError, match="the rate limit let no request through") as caught:
+            await Caller().call(never, "POST", False, 5.0, limiter)
+        return caught.value
+
+    async def never(left: float | None) -> None:
+        raise AssertionError(left)
+
+    assert not run_virtual(main()).sent
+
+
 def test_a_write_that_may_have_arrived_is_not_repeated() -> None:
     result, began = calls([TransportError("cut", sent=True), "done"], repeatable=False)
     assert isinstance(result, TransportError)

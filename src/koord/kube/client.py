@@ -15,7 +15,6 @@ import msgspec
 from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind
-from koord.api.objects import stamped
 from koord.kube.answers import Decoder, ObjectList, refusal
 from koord.kube.discovery import Served, discover
 from koord.kube.errors import ApiError
@@ -35,6 +34,7 @@ from koord.kube.targets import (
     place_of,
     query,
     resolve,
+    whole,
 )
 from koord.kube.watch import Watch
 
@@ -125,22 +125,22 @@ class Client:
             target: a type for typed objects, a Kind for whole documents.
             options: see :class:`koord.kube.targets.Listing`.
         """
-        whole: ObjectList[Any] | None = None
+        found: ObjectList[Any] | None = None
         try:
             async for page in self.pages(target, **options):
-                if whole is None:
-                    whole = page
+                if found is None:
+                    found = page
                 else:
-                    whole.items += page.items
+                    found.items += page.items
         except ApiError as error:
-            if error.http_status != _GONE or whole is None:
+            if error.http_status != _GONE or found is None:
                 raise
             at_once: Listing = {**options, "limit": 0}
             again: ObjectList[Any] = await self.list(target, **at_once)
             return again
-        assert whole is not None, "a list has at least one page"
-        whole.continue_token, whole.remaining = "", None
-        return whole
+        assert found is not None, "a list has at least one page"
+        found.continue_token, found.remaining = "", None
+        return found
 
     @overload
     def pages(self, target: type[T], **options: Unpack[Listing]) -> Pages[T]: ...
@@ -257,11 +257,16 @@ class Client:
         """
         kind = kind_of_object(value, options.get("kind"))
         name, namespace = place_of(value, kind, namespace)
-        body = stamped(value) if isinstance(value, Object) else value
         target: Any = type(value) if isinstance(value, Object) else kind
         options["kind"] = kind
         applied: S = await self._patch(
-            target, name, Patch.apply(body), namespace, subresource, query(force=force), options
+            target,
+            name,
+            Patch.apply(whole(value, kind)),
+            namespace,
+            subresource,
+            query(force=force),
+            options,
         )
         return applied
 
@@ -417,7 +422,7 @@ class Client:
 
     async def _write(self, method: str, path: str, kind: Kind, value: S, options: Writing) -> S:
         typed = isinstance(value, Object)
-        body = codec.to_json(stamped(value) if isinstance(value, Object) else value)
+        body = codec.to_json(whole(value, kind))
         request = Request(method, path, self._write_query(options), body)
         repeatable = method == "PUT" and _has_version(value)
         answer = await self._call(request, kind, repeatable, options.get("timeout_seconds"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from koord.base import log
-from koord.base.errors import MissingExtraError, one_line
+from koord.base.errors import KoordError, MissingExtraError, one_line
 from koord.kube.answers import refusal
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.lines import LineSplitter
@@ -71,6 +71,8 @@ class HttpTransport:
                     await self._start(request) as answer,
                 ):
                     body = await answer.read()
+            except TransportError:
+                raise
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise self._failed(error, request) from None
         return self._response(answer, body)
@@ -85,6 +87,8 @@ class HttpTransport:
                     return HttpStream(answer, self._idle_seconds)
                 async with answer:
                     body = await answer.read()
+        except TransportError:
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failed(error, request) from None
         raise ApiError(refusal(self._response(answer, body)))
@@ -139,9 +143,16 @@ class HttpTransport:
             async with self._renewing:
                 # Another request may have renewed them while this one waited.
                 if self._stale or self._config.expired():
-                    self._config = await asyncio.to_thread(self._config.renewed)
-                    self._stale = False
+                    await self._renew()
         return self._config
+
+    async def _renew(self) -> None:
+        try:
+            self._config = await asyncio.to_thread(self._config.renewed)
+        except KoordError as error:
+            # What worked once may work again: a plugin without network, a file being replaced.
+            raise TransportError(str(error), sent=False) from None
+        self._stale = False
 
     def _tls_of(self, config: ClusterConfig) -> ssl.SSLContext | bool:
         if not config.server.startswith("https:"):
@@ -215,7 +226,7 @@ def _warnings(headers: list[str]) -> tuple[str, ...]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
+    if isinstance(error, aiohttp.ServerTimeoutError):
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"

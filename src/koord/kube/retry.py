@@ -190,10 +190,13 @@ class Caller:
         failures = 0
         while True:
             await self._throttle(limiter, verb)
-            faults.point("kube.call")
             started = time()
-            left = None if deadline is None else max(deadline - started, 0.001)
+            left = None if deadline is None else deadline - started
+            if left is not None and left <= 0.0:
+                text = f"{verb}: the rate limit let no request through in {timeout_seconds:g} s"
+                raise TransportError(text, sent=False)
             try:
+                faults.point("kube.call")
                 answer = await attempt(left)
             except (ApiError, TransportError) as failure:
                 failures += 1
@@ -205,7 +208,7 @@ class Caller:
                 self._metrics.retries.labels(code, verb).inc()
                 await asyncio.sleep(wait)
             else:
-                self._count("200", verb, time() - started)
+                self._count(str(getattr(answer, "status", 200)), verb, time() - started)
                 return answer
 
     async def _throttle(self, limiter: RateLimiter | None, verb: str) -> None:

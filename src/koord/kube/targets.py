@@ -137,6 +137,15 @@ def kind_of_object(value: Object | Document, kind: Kind | None = None) -> Kind:
     return found
 
 
+def whole(value: Object | Document, kind: Kind) -> Object | Document:
+    """What is sent: with apiVersion and kind, filled in where the value says neither."""
+    if isinstance(value, Object):
+        value.kind = value.kind or kind.name
+        value.api_version = value.api_version or kind.api_version
+        return value
+    return {"apiVersion": kind.api_version, "kind": kind.name, **value}
+
+
 def place_of(value: Object | Document, kind: Kind, namespace: str) -> tuple[str, str]:
     """Name and namespace of something to be written.
 

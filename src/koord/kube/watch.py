@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from koord.base import faults
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
@@ -55,6 +57,7 @@ class Watch(Generic[T]):
             raise self._failure
         if self._stream is None:
             raise StopAsyncIteration
+        faults.point("kube.watch")
         lines = await self._stream.read()
         if not lines:
             raise StopAsyncIteration
