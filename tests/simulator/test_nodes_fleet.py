@@ -126,7 +126,11 @@ def test_machines_publish_what_agents_publish() -> None:
             {c.type: c.status for c in node.status.conditions}["Ready"] == "True" for node in nodes
         )
         leases = (await made.client.list(Lease, namespace="kube-node-lease")).items
-        assert [lease.spec.holder_identity for lease in leases] == ["gpu-001", "node-001", "node-002"]
+        assert [lease.spec.holder_identity for lease in leases] == [
+            "gpu-001",
+            "node-001",
+            "node-002",
+        ]
         for kind, count in ((NodeResourceTopology, 3), (NodeMetric, 3), (Device, 1)):
             found: list[Any] = (await made.client.list(kind)).items
             assert len(found) == count

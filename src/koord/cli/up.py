@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -19,6 +20,7 @@ import typer
 from rich.console import Console
 
 from koord.base import log
+from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption, whole_number
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from koord.simulator.nodes.pools import NodePools
 
 _DEFAULT_NODES = 3
+# Where koord's own configuration is looked for.
+_NAMESPACE = "koordinator-system"
 _ESTABLISHED_SECONDS = 30.0
 _INTERRUPTED = 130
 
@@ -108,6 +112,9 @@ def up(
     Example: koord up --pools pools.yaml --data ~/.koord --kubeconfig kubeconfig.yaml
     """
     log.setup(verbosity)
+    if not verbosity:
+        # What failed is said once, as the command's last line.
+        log.get("lifecycle").setLevel(logging.CRITICAL)
     machines, names = _machines(nodes, pools), chosen(without or [])
     wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output)
     try:
@@ -142,6 +149,8 @@ class _Session:
         from koord.kube.lifecycle import Component, run_until_stopped
 
         wish = self._wish
+        if wish.kubeconfig is not None:
+            _check_kubeconfig(wish.kubeconfig)
         options = Options(data=wish.data, port=wish.port, insecure=wish.insecure)
         plane = EmbeddedControlPlane(options)
         started = asyncio.Event()
@@ -233,6 +242,20 @@ class _Session:
         print(f"  export KUBECONFIG={path}\n  kubectl get nodes", flush=True)
 
 
+def _check_kubeconfig(path: Path) -> None:
+    """Refuses a file that an earlier run did not write: it may be the way to another cluster."""
+    import json
+
+    if not path.exists():
+        return
+    try:
+        named = json.loads(read_text(path)).get("current-context")
+    except (ValueError, AttributeError):
+        named = ""
+    if named != "koord":
+        raise KoordError(str(path), "", "a file", "a new one, or one that koord up wrote")
+
+
 async def _install(cluster: Cluster) -> None:
     from koord.api import crds, priority_classes
     from koord.api.kinds.cluster import PriorityClass
@@ -244,6 +267,8 @@ async def _install(cluster: Cluster) -> None:
     kind = kind_of_type(PriorityClass)
     async for _ in cluster_crds.install(client, priority_classes(), kind, force=True):
         pass
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
+    await client.apply(namespace, force=True)
     await cluster_crds.wait_established(client, names, _ESTABLISHED_SECONDS)
 
 
