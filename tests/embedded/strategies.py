@@ -85,7 +85,7 @@ class StrategyServer:
             return error.http_status, json.loads(json.dumps(_plain(error.status)))
 
     def _split(self, path: str) -> tuple[str, str, str]:
-        for collection in self._paths:
+        for collection in sorted(self._paths, key=len, reverse=True):
             if path.startswith(f"{collection}/"):
                 name, _, subresource = path.removeprefix(f"{collection}/").partition("/")
                 return collection, name, subresource
@@ -99,12 +99,12 @@ class StrategyServer:
             metadata["namespace"] = NAMESPACE
         metadata.update(uid=UID, creationTimestamp=NOW)
         strategy.default(document)
-        if strategy.generation:
-            metadata["generation"] = 1
-        strategy.prepare_create(document, context)
         attributes = self._attributes("CREATE", resource, "", document, None, context)
         asyncio.run(self._admission.mutate(attributes))
         strategy.default(document)
+        if strategy.generation:
+            metadata["generation"] = 1
+        strategy.prepare_create(document, context)
         causes = [*metadata_rules.validate_create(resource, document)]
         causes += strategy.validate(document)
         self._finish(resource, document, causes, attributes)
@@ -119,6 +119,9 @@ class StrategyServer:
             if key in old["metadata"]:
                 document["metadata"].setdefault(key, old["metadata"][key])
         strategy.default(document)
+        attributes = self._attributes("UPDATE", resource, subresource, document, old, context)
+        asyncio.run(self._admission.mutate(attributes))
+        strategy.default(document)
         if subresource == "status":
             strategy.prepare_status(document, old, context)
         elif subresource:
@@ -126,8 +129,6 @@ class StrategyServer:
         else:
             strategy.prepare_update(document, old, context)
         _count_generation(strategy, document, old)
-        attributes = self._attributes("UPDATE", resource, subresource, document, old, context)
-        asyncio.run(self._admission.mutate(attributes))
         causes = [*metadata_rules.validate_update(resource, document, old)]
         causes += strategy.validate_update(document, old)
         self._finish(resource, document, causes, attributes)

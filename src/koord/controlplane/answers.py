@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.controlplane import objects, tables
-from koord.controlplane.failures import failure
+from koord.controlplane.failures import NO_PAGE, failure
+from koord.controlplane.schema import CoreSchema
+from koord.kube.errors import StatusDetails
 from koord.kube.messages import JSON, Response
 
 if TYPE_CHECKING:
@@ -50,13 +52,14 @@ def form(accept: str) -> Form:
         known = shape in (TABLE, METADATA) and version in _META_VERSIONS
         if known and named.get("g", "meta.k8s.io") == "meta.k8s.io":
             return Form(shape, version)
-    accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-    message = f"only the following media types are accepted: {accepted}"
-    raise failure(406, "NotAcceptable", message)
+    message = "406: Not Acceptable\n\nAvailable representations: application/json"
+    raise failure(406, "NotAcceptable", message, StatusDetails())
 
 
 def refusal(error: ApiError) -> Response:
     """An error as an answer."""
+    if error.status.message == NO_PAGE:
+        return Response(error.http_status, NO_PAGE.encode(), "text/plain; charset=utf-8")
     seconds = error.retry_after_seconds
     headers = {"retry-after": str(seconds)} if seconds else {}
     return Response(error.http_status, objects.encode(error.status), JSON, headers)
@@ -90,6 +93,11 @@ def listing(
     if asked.shape == METADATA:
         kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{asked.version}"
         render = renderer(resource, asked, query, now_seconds)
-    items = b",".join(map(render, bodies) if render else bodies)
+    if render is None and isinstance(resource.schema, CoreSchema):
+        # Items of the kinds that are built in say neither apiVersion nor kind; the list does.
+        skipped = len(objects.head(resource))
+        items = b",".join([b"{" + body[skipped:] for body in bodies])
+    else:
+        items = b",".join(map(render, bodies) if render else bodies)
     head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
     return b'%b,"items":[%b]}' % (objects.encode(head)[:-1], items)

@@ -43,6 +43,10 @@ class Catalog:
         """The resource at a path."""
         return self._by_path.get((group, version, plural))
 
+    def serves(self, group: str, version: str) -> bool:
+        """Whether anything is served in a group version."""
+        return any(path[:2] == (group, version) for path in self._by_path)
+
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource of an apiVersion and a kind."""
         for resource in self._by_path.values():

@@ -9,6 +9,7 @@ import msgspec
 
 from koord.controlplane import metadata, objects
 from koord.controlplane.custom import CustomStrategy
+from koord.controlplane.discovery import stability
 from koord.controlplane.resource import Context, Resource
 from koord.controlplane.schema import crd_schema
 
@@ -97,7 +98,7 @@ def custom_resources(crd: Document) -> list[Resource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        strategy = CustomStrategy(version)
+        strategy = CustomStrategy(version, f"{group}/{version['name']}", names["kind"])
         subresources = tuple(version.get("subresources") or {})
         resources.append(Resource(
             group, version["name"], names["kind"], names["plural"],
@@ -105,6 +106,21 @@ def custom_resources(crd: Document) -> list[Resource]:
             strategy, storage_api_version=f"{group}/{stored}",
             singular=names.get("singular", ""), list_kind=names.get("listKind", ""),
             short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()), subresources=subresources,
+            categories=tuple(names.get("categories") or ()),
+                warning=_deprecation(crd, version), subresources=subresources,
         ))  # fmt: skip
     return resources
+
+
+def _deprecation(crd: Document, version: Document) -> str:
+    """The warning of a deprecated version; empty for another."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, kind = crd["spec"]["group"], crd["spec"]["names"]["kind"]
+    told = f"{group}/{version['name']} {kind} is deprecated"
+    newer = [v["name"] for v in crd["spec"]["versions"]
+             if v.get("served") and not v.get("deprecated")]  # fmt: skip
+    newer.sort(key=stability, reverse=True)
+    return f"{told}; use {group}/{newer[0]} {kind}" if newer else told

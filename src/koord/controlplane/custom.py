@@ -27,12 +27,15 @@ class CustomStrategy(Strategy):
 
     Args:
         version: an entry of ``spec.versions``.
+        api_version: that objects must name.
+        kind: the same.
     """
 
     generation = True
     unconditional_update = False
 
-    def __init__(self, version: Document) -> None:
+    def __init__(self, version: Document, api_version: str, kind: str) -> None:
+        self._identity = {"apiVersion": api_version, "kind": kind}
         subresources = version.get("subresources") or {}
         self.status_subresource = "status" in subresources
         if "scale" in subresources:
@@ -46,6 +49,14 @@ class CustomStrategy(Strategy):
         paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
         self.selectable = tuple(path.removeprefix(".") for path in paths)
         self._selected = [JsonPath(path) for path in paths]
+
+    def validate(self, document: Document) -> list[StatusCause]:
+        """Another kind or version than the definition's."""
+        return [
+            invalid_value(key, document.get(key), f"must be {wanted}")
+            for key, wanted in self._identity.items()
+            if document.get(key) != wanted
+        ]
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The selectable fields; empty text for one that is not set."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane import objects
 from koord.controlplane.extension import Attributes
-from koord.controlplane.failures import bad_request, conflict
+from koord.controlplane.failures import conflict_of
 from koord.controlplane.metadata import FOREGROUND, ORPHAN, timestamp
+from koord.controlplane.options import check_delete
 from koord.controlplane.verbs import Target, Verbs, Written
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Deletion:
             ApiError: 404; 409 where a precondition fails; what admission says.
         """
         resource, verbs = target.resource, self._verbs
+        check_delete(options)
         while True:
             entry = verbs.present(target)
             old = objects.document(resource, entry.body)
@@ -50,7 +52,7 @@ class Deletion:
                 break
         document = objects.document(resource, entry.body)
         if _mark(resource, document, options, context):
-            body = verbs.put(resource, document, context)
+            body = entry.body if document == old else verbs.put(resource, document, context)
             return Written(body, warnings=attributes.warnings)
         body = verbs.remove(resource, document, context)
         if not resource.strategy.returns_deleted:
@@ -72,13 +74,16 @@ def deleted_status(resource: Resource, document: Document) -> bytes:
 def _check_preconditions(resource: Resource, old: Document, options: Document) -> None:
     wanted: dict[str, Any] = options.get("preconditions") or {}
     meta = old["metadata"]
-    for key, label, found in (
-        ("uid", "UID", meta["uid"]),
-        ("resourceVersion", "ResourceVersion", meta["resourceVersion"]),
+    for key, label, found, done in (
+        ("uid", "UID", meta["uid"], "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", meta["resourceVersion"], "modified"),
     ):
         if wanted.get(key) and wanted[key] != found:
-            raise conflict(resource, meta["name"], f"Precondition failed: {label} in precondition: "
-                           f"{wanted[key]}, {label} in object meta: {found}")  # fmt: skip
+            why = (
+                f"the {label} in the precondition ({wanted[key]}) does not match the {label} in "
+                f"record ({found}). The object might have been {done}"
+            )
+            raise conflict_of(resource, meta["name"], why)
 
 
 def _mark(resource: Resource, document: Document, options: Document, context: Context) -> bool:
@@ -113,7 +118,5 @@ def _finalizers(present: list[str], options: Document) -> list[str]:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is None:
         return present
-    if policy not in ("Background", *_FINALIZER_OF):
-        raise bad_request(f'invalid propagationPolicy: "{policy}"')
     others = [name for name in present if name not in (FOREGROUND, ORPHAN)]
-    return others + [_FINALIZER_OF[policy]] if policy in _FINALIZER_OF else others
+    return [*others, _FINALIZER_OF[policy]] if policy in _FINALIZER_OF else others

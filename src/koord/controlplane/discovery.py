@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.failures import no_such_path
+from koord.controlplane.failures import no_such_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ def group(resources: Iterable[Resource], name: str) -> Document:
     for found, versions in _versions(resources):
         if found == name and name:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
-    raise no_such_path()
+    raise no_such_page()
 
 
 def resource_list(resources: Iterable[Resource], name: str, version: str) -> Document:
@@ -68,7 +68,7 @@ def resource_list(resources: Iterable[Resource], name: str, version: str) -> Doc
     """
     found = [r for r in resources if (r.group, r.version) == (name, version)]
     if not found:
-        raise no_such_path()
+        raise no_such_page()
     listed = [entry for resource in found for entry in _listed(resource)]
     listed.sort(key=lambda entry: entry["name"])
     group_version = f"{name}/{version}" if name else version
@@ -108,10 +108,10 @@ def _versions(resources: Iterable[Resource]) -> list[tuple[str, list[str]]]:
             versions.append(resource.version)
     order = {name: index for index, name in enumerate(_PREFERRED)}
     names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
-    return [(name, sorted(found[name], key=_stability, reverse=True)) for name in names]
+    return [(name, sorted(found[name], key=stability, reverse=True)) for name in names]
 
 
-def _stability(version: str) -> tuple[int, int, int, str]:
+def stability(version: str) -> tuple[int, int, int, str]:
     """Sorts v2 over v1 over v1beta2 over v1alpha1 (apimachinery's version priority)."""
     import re
 

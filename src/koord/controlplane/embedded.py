@@ -109,13 +109,16 @@ class EmbeddedControlPlane:
         self.store = self._open_store()
         admission = chain(StoreReader(self.store), options.clock)
         self.server = Server(
-            self.store, catalog, options.clock, self._random, admission,
+            self.store, catalog, options.clock, self._random, admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
         custom.follow()
+        fresh = self.store.version == 1
         await self._first_objects()
+        if fresh:
+            self.store.begin()
         if options.port is not None:
             await self._listen(options.port)
         for controller in options.controllers:

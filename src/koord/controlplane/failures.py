@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails
 
+NO_PAGE = "404 page not found\n"
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -64,6 +66,17 @@ def conflict(resource: Resource, name: str, why: str) -> ApiError:
     """409: the object is not as the request expects."""
     message = f'Operation cannot be fulfilled on {_qualified(resource)} "{name}": {why}'
     return failure(409, "Conflict", message, _details(resource, name))
+
+
+def conflict_of(resource: Resource, name: str, why: str) -> ApiError:
+    """The same of a deletion, which names the kind."""
+    message = f'Operation cannot be fulfilled on {resource.kind} "{name}": {why}'
+    return failure(409, "Conflict", message, _details(resource, name))
+
+
+def no_such_page() -> ApiError:
+    """404: nothing at all is served there; answered in plain text."""
+    return failure(404, "", NO_PAGE)
 
 
 def expired(message: str) -> ApiError:

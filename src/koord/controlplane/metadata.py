@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from koord.controlplane.failures import bad_request, conflict, failure
+from koord.controlplane.failures import bad_request, conflict, failure, invalid_value
+from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
     import random
@@ -20,6 +21,7 @@ _LONGEST_BASE = 58
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _OF_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def timestamp(seconds: float) -> str:
@@ -61,6 +63,7 @@ def begin(
         metadata["name"] = generated(base, random)
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         metadata.pop(key, None)
+    _omit_empty(metadata)
     metadata["uid"] = new_uid(random)
     metadata["creationTimestamp"] = now
     if resource.strategy.generation:
@@ -79,19 +82,23 @@ def carry_over(resource: Resource, document: Document, old: Document, namespace:
     metadata, before = metadata_of(document), old["metadata"]
     _check_namespace(resource, metadata, namespace)
     name = before["name"]
+    if metadata.get("name", name) != name:
+        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on "
+                          f"the URL ({name})")  # fmt: skip
     if (uid := metadata.get("uid")) and uid != before["uid"]:
         raise conflict(resource, name, f"Precondition failed: UID in precondition: {uid}, "
                        f"UID in object meta: {before['uid']}")  # fmt: skip
     version = metadata.get("resourceVersion")
+    if not version and not resource.strategy.unconditional_update:
+        raise _needs_version(resource, name)
     if version and version != before["resourceVersion"]:
         raise modified(resource, name)
     metadata["name"] = metadata.get("name") or name
     for key in _OF_THE_SERVER:
-        if key in before:
+        if key in before and metadata.get(key) is None:
             metadata[key] = before[key]
-        else:
-            metadata.pop(key, None)
     metadata.pop("selfLink", None)
+    _omit_empty(metadata)
     if "generateName" in before:
         metadata.setdefault("generateName", before["generateName"])
 
@@ -116,6 +123,13 @@ def modified(resource: Resource, name: str) -> Exception:
     return conflict(resource, name, why)
 
 
+def _needs_version(resource: Resource, name: str) -> Exception:
+    cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    message = f'{resource.plural}.{resource.group} "{name}" is invalid: {cause.field}: '
+    details = StatusDetails(name=name, group=resource.group, kind=resource.plural, causes=[cause])
+    return failure(422, "Invalid", message + cause.message, details)
+
+
 def generated(base: str, random: random.Random) -> str:
     """A name from ``generateName``."""
     return base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=5))
@@ -124,6 +138,12 @@ def generated(base: str, random: random.Random) -> str:
 def new_uid(random: random.Random) -> str:
     """A version 4 UUID."""
     return str(UUID(int=random.getrandbits(128), version=4))
+
+
+def _omit_empty(metadata: dict[str, Any]) -> None:
+    for key in _OMITTED_EMPTY:
+        if key in metadata and not metadata[key]:
+            del metadata[key]
 
 
 def _check_namespace(resource: Resource, metadata: dict[str, Any], namespace: str) -> None:

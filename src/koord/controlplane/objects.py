@@ -11,9 +11,9 @@ import msgspec
 from koord.controlplane.store import Entry, Store, interned, key_of
 
 if TYPE_CHECKING:
-    from koord.controlplane.journal import Kept
     from collections.abc import Callable, Iterator
 
+    from koord.controlplane.journal import Kept
     from koord.controlplane.resource import Document, Resource
 
 _decode = msgspec.json.Decoder().decode
@@ -23,6 +23,12 @@ encode = msgspec.json.Encoder().encode
 def stored_as_asked(resource: Resource) -> bool:
     """Whether stored text is what this version of the resource looks like."""
     return resource.api_version == resource.storage_api_version
+
+
+def head(resource: Resource) -> bytes:
+    """How every stored object of a resource begins (store.ordered)."""
+    api_version, kind = encode(resource.storage_api_version), encode(resource.kind)
+    return b'{"apiVersion":%b,"kind":%b,' % (api_version, kind)
 
 
 def renderer(resource: Resource) -> Callable[[bytes], bytes] | None:

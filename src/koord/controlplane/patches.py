@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane import patching
+from koord.controlplane import options, patching
 from koord.controlplane.bodies import plain
 from koord.controlplane.failures import (
     bad_request,
@@ -14,6 +14,7 @@ from koord.controlplane.failures import (
     forbidden_field,
     not_found,
     required,
+    unpatchable,
     unsupported_media_type,
 )
 from koord.controlplane.reads import truth
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from koord.controlplane.resource import Context, Document, Resource
     from koord.controlplane.verbs import Target, Verbs, Written
-    from koord.kube.errors import StatusCause
     from koord.kube.messages import Request
 
 _TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
@@ -58,7 +58,7 @@ class Patches:
             return await self._apply(target, request, query, context)
         if "force" in query:
             why = "may not be specified for non-apply patch"
-            raise _invalid_options(forbidden_field("force", why))
+            options.refuse("PatchOptions", [forbidden_field("force", why)])
         told: list[str] = []
 
         def make(current: Document) -> Document:
@@ -76,7 +76,8 @@ class Patches:
         """Server-side apply; creates the object where there is none."""
         manager = query.get("fieldManager", "")
         if not manager:
-            raise _invalid_options(required("fieldManager", "is required for apply patch"))
+            why = "is required for apply patch"
+            options.refuse("PatchOptions", [required("fieldManager", why)])
         resource, force = target.resource, truth(query.get("force", ""))
         applied = plain(request.body, "application/yaml")
         _check_applied(applied, target)
@@ -109,7 +110,7 @@ class Patches:
         validation = query.get("fieldValidation") or "Warn"
         told = [f'unknown field "{path}"' for path in resource.schema.prune(document)]
         if told and validation == "Strict":
-            raise bad_request(f"strict decoding error: {', '.join(told)}")
+            raise unpatchable(f"strict decoding error: {', '.join(told)}")
         return told if validation == "Warn" else []
 
 
@@ -153,9 +154,3 @@ def _check_applied(applied: Document, target: Target) -> None:
                           f"({target.name})")  # fmt: skip
     if resource.namespaced:
         meta.setdefault("namespace", target.namespace)
-
-
-def _invalid_options(cause: StatusCause) -> Exception:
-    message = f'PatchOptions.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
-    details = StatusDetails(group="meta.k8s.io", kind="PatchOptions", causes=[cause])
-    return failure(422, "Invalid", message, details)

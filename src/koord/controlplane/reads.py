@@ -17,16 +17,16 @@ from koord.controlplane.failures import (
     forbidden_field,
     not_supported,
 )
+from koord.controlplane.options import refuse
 from koord.controlplane.store import event
 from koord.controlplane.watches import Scope, Watch
-from koord.kube.errors import ApiError, StatusDetails
+from koord.kube.errors import ApiError, StatusCause, StatusDetails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from koord.controlplane.resource import Resource
     from koord.controlplane.store import Collection, Entry, Store
-    from koord.kube.errors import StatusCause
 
 _INITIAL_END = "k8s.io/initial-events-end"
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -184,7 +184,7 @@ class _Options:
             if self.exact and self.version == 0:
                 why = f'{field} "exact" is forbidden for resourceVersion "0"'
                 causes.append(forbidden_field(field, why))
-        _refuse(causes)
+        refuse("ListOptions", causes)
         if self.token and self.version:
             raise bad_request("specifying resource version is not allowed when using continue")
         if self.limit and self.version and not self.match:
@@ -201,7 +201,7 @@ class _Options:
         elif self.match:
             why = f"{field} is forbidden for watch unless sendInitialEvents is provided"
             causes.append(forbidden_field(field, why))
-        _refuse(causes)
+        refuse("ListOptions", causes)
 
 
 def truth(text: str) -> bool:
@@ -249,20 +249,13 @@ def _parse_token(token: str) -> tuple[int, str]:
         if not isinstance(version, int) or not isinstance(start, str) or version == 0:
             raise ValueError(token)
     except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-        raise bad_request("invalid continue token: continue key is not valid") from None
+        raise bad_request("invalid continue token: continue key is not valid: "
+                          "it is none of this server") from None  # fmt: skip
     return version, start
 
 
 def _from_the_future(version: int, current: int) -> ApiError:
     message = f"Timeout: Too large resource version: {version}, current: {current}"
-    details = StatusDetails(retry_after_seconds=1)
+    cause = StatusCause("ResourceVersionTooLarge", "Too large resource version")
+    details = StatusDetails(retry_after_seconds=1, causes=[cause])
     return failure(504, "Timeout", message, details)
-
-
-def _refuse(causes: list[StatusCause]) -> None:
-    if not causes:
-        return
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    details = StatusDetails(group="meta.k8s.io", kind="ListOptions", causes=causes)
-    raise failure(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {listed}', details)

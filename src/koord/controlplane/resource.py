@@ -215,6 +215,7 @@ class Resource:
         storage_api_version: apiVersion that stored documents carry.
         subresources: besides the main one, e.g. ``("status", "binding", "eviction")``.
         verbs: what discovery lists.
+        warning: told with every answer, e.g. that the version is deprecated.
     """
 
     group: str
@@ -231,6 +232,7 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
+    warning: str = ""
     verbs: tuple[str, ...] = (
         "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
     )  # fmt: skip

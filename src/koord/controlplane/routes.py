@@ -6,11 +6,15 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from koord.controlplane.failures import no_such_path
+from koord.controlplane.failures import no_such_page, no_such_path
 
 
 class Route(NamedTuple):
-    """A path below ``/api/v1`` or ``/apis/GROUP/VERSION``."""
+    """A path below ``/api/v1`` or ``/apis/GROUP/VERSION``.
+
+    Attributes:
+        watched: by the old form, ``/api/v1/watch/...``.
+    """
 
     group: str
     version: str
@@ -18,6 +22,7 @@ class Route(NamedTuple):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    watched: bool = False
 
 
 # Resources of the core group that may stand where a namespace's own subresource does not.
@@ -38,9 +43,11 @@ def parse(path: str) -> Route:
     elif parts[0] == "apis" and len(parts) >= 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise no_such_path()
+        raise no_such_page()
     if "" in rest or "" in parts[1:2]:
         raise no_such_path()
+    watched = rest[:1] == ["watch"]
+    rest = rest[1:] if watched else rest
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and not (
         len(rest) == 3 and rest[2] in _OF_A_NAMESPACE
@@ -48,7 +55,7 @@ def parse(path: str) -> Route:
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3:
         raise no_such_path()
-    return Route(group, version, *_padded(rest, namespace))
+    return Route(group, version, *_padded(rest, namespace), watched)
 
 
 def _padded(rest: list[str], namespace: str) -> tuple[str, str, str, str]:

@@ -16,10 +16,13 @@ from koord.controlplane.failures import (
     bad_request,
     internal,
     method_not_allowed,
+    no_such_page,
     no_such_path,
     unsupported_media_type,
 )
 from koord.controlplane.objects import StoreReader
+from koord.controlplane.openapi import OpenApiPages
+from koord.controlplane.options import check_write
 from koord.controlplane.pages import pages
 from koord.controlplane.patches import Patches, patched_scale
 from koord.controlplane.reads import Reads, truth
@@ -74,6 +77,7 @@ class Server:
         self.pages = pages(self.metrics)
         self.handlers = dict(handlers or {})
         self.further = dict(further or {})
+        self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
         self._patches = Patches(self.verbs)
@@ -101,6 +105,8 @@ class Server:
                 return await serve(request)
         if path.rstrip("/").count("/") <= 2:
             return self._discover(request)
+        if path.startswith("/openapi/"):
+            return await self._openapi.serve(request)
         route = routes.parse(path)
         if not route.plural:
             _only_get(request)
@@ -108,14 +114,24 @@ class Server:
             return _answered(document)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
-            raise no_such_path()
+            known = self.catalog.serves(route.group, route.version)
+            raise no_such_path() if known else no_such_page()
         query = dict(request.query) if request.query else _NO_QUERY
+        if query and request.method in ("POST", "PUT", "PATCH"):
+            check_write(request.method, query)
+        if route.watched:
+            query = {**query, "watch": "true"}
         target = Target(resource, route.namespace, route.name, route.subresource)
         if route.subresource:
-            return await self._subresource(request, target, query)
-        if route.name:
-            return await self._one(request, target, query)
-        return await self._all(request, target, query)
+            answer = await self._subresource(request, target, query)
+        elif route.name:
+            answer = await self._one(request, target, query)
+        else:
+            answer = await self._all(request, target, query)
+        if resource.warning and isinstance(answer, Response):
+            warnings = (resource.warning, *answer.warnings)
+            answer = msgspec.structs.replace(answer, warnings=warnings)
+        return answer
 
     def _discover(self, request: Request) -> Response:
         _only_get(request)
@@ -131,7 +147,7 @@ class Server:
             return _answered(discovery.resource_list(known, "", path.removeprefix("/api/")))
         if path.startswith("/apis/"):
             return _answered(discovery.group(known, path.removeprefix("/apis/")))
-        raise no_such_path()
+        raise no_such_page()
 
     async def _all(
         self, request: Request, target: Target, query: Mapping[str, str]

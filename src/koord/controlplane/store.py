@@ -233,6 +233,7 @@ class Store:
     ) -> None:
         self.version = version
         self._versions = dict(versions or {})
+        self._floor = 0
         self._limits = limits or Limits()
         self._log = log
         self._collections: dict[str, Collection] = {}
@@ -244,7 +245,7 @@ class Store:
         """The objects of one resource; made when first asked for."""
         found = self._collections.get(storage)
         if found is None:
-            floor = self._versions.get(storage, 0)
+            floor = self._versions.get(storage, self._floor)
             found = self._collections[storage] = Collection(storage, self._limits, floor)
         return found
 
@@ -255,6 +256,12 @@ class Store:
             self._versions[storage] = self.version
             gone.first, gone.log = sys.maxsize, []
             gone.publish()
+
+    def begin(self) -> None:
+        """Lets history begin here: what was before cannot be watched or listed."""
+        for collection in self._collections.values():
+            collection.floor = self.version
+        self._floor = self.version
 
     def listen(self, listener: Callable[[str, Change], None]) -> None:
         """Calls a function with storage and change of everything committed from now on."""
@@ -363,8 +370,9 @@ class Store:
 
 
 def ordered(document: Document) -> Document:
-    """The document with apiVersion first, which conversion between versions relies on."""
-    if next(iter(document), "") == "apiVersion":
+    """The document with apiVersion and kind first, which lists and conversion rely on."""
+    keys = iter(document)
+    if next(keys) == "apiVersion" and next(keys) == "kind":
         return document
     head = {"apiVersion": document.pop("apiVersion"), "kind": document.pop("kind")}
     return head | document

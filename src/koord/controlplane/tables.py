@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from koord.controlplane.resource import Column, Document, Resource
 
+_DESCRIPTIONS = {
+    "Name": "The name, unique within the resource and the namespace.",
+    "Age": "How long ago the object was created.",
+}
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 
 
@@ -49,7 +53,7 @@ def table(
             row["object"] = document
         rows.append(row)
     if metadata is None:
-        metadata = {"resourceVersion": d["metadata"]["resourceVersion"] for d in documents[:1]}
+        metadata = {"resourceVersion": documents[0]["metadata"]["resourceVersion"]}
     return objects.encode({
         "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata,
         "columnDefinitions": [_definition(column) for column in resource.strategy.columns],
@@ -75,7 +79,7 @@ def _definition(column: Column) -> dict[str, Any]:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description,
+        "description": column.description or _DESCRIPTIONS.get(column.name, ""),
         "priority": column.priority,
     }
 

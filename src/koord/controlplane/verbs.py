@@ -150,12 +150,9 @@ class Verbs:
             entry = self.present(target)
             old = objects.document(target.resource, entry.body)
             document = make(objects.document(target.resource, entry.body))
-            fixed = bool(document.get("metadata", {}).get("resourceVersion"))
             attributes = await self._prepare(target, document, old, context, options, tracked)
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
-            if fixed:
-                raise metadata.modified(target.resource, target.name)
 
     async def change(
         self,

@@ -21,6 +21,14 @@ Document = dict[str, Any]
 
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 
+_FIXED = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 _NAME_RULES: dict[str, Callable[[str], names.Whys]] = {
     "namespaces": names.dns_label,
     "services": names.dns_1035_label,
@@ -61,7 +69,7 @@ def validate_update(resource: Resource, document: Document, old: Document) -> Ca
                 f"found new finalizers []string{{{listed}}}"
             )
             causes.forbidden("metadata.finalizers", why)
-    for key in ("name", "namespace", "uid", "creationTimestamp"):
+    for key in _FIXED:
         if metadata.get(key) != before.get(key):
             causes.invalid(f"metadata.{key}", metadata.get(key), IMMUTABLE)
     _check_common(metadata, causes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import bring, section
 from koord.controlplane.resource import Column, Strategy
 from koord.controlplane.tables import age
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.controlplane.resource import Context
+    from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -23,6 +25,7 @@ class NamespaceStrategy(Strategy):
     """Namespaces (``registry/core/namespace``)."""
 
     status_subresource = True
+    returns_deleted = True
     columns = (Column("Name", format="name"), Column("Status"), Column("Age"))
     selectable = ("status.phase", "name")
 
@@ -67,6 +70,18 @@ class NamespaceStrategy(Strategy):
     def stays(self, document: Document) -> bool:
         """Until the namespace controller has emptied it."""
         return bool(section(document, "spec").get("finalizers"))
+
+    def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
+        """Only a deleted namespace is terminating."""
+        causes = Causes()
+        phase = section(document, "status").get("phase", "")
+        deleted = "deletionTimestamp" in document["metadata"]
+        if phase != ("Terminating" if deleted else "Active"):
+            wanted = "Terminating" if deleted else "Active"
+            when = "not empty" if deleted else "empty"
+            why = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
+            causes.invalid("status.Phase", phase, why)
+        return causes
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """The phase; ``name`` is an old word for ``metadata.name``."""

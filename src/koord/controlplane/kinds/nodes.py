@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import NONE, bring, condition, section
 from koord.controlplane.kinds.quantities import normalise
+from koord.controlplane.kinds.resource_rules import check_amount
+from koord.controlplane.kinds.scheduling_rules import check_taints
 from koord.controlplane.resource import Column, Strategy
 from koord.controlplane.tables import age
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.controlplane.resource import Context
+    from koord.kube.errors import StatusCause
 
 Document = dict[str, Any]
 
@@ -74,6 +78,28 @@ class NodeStrategy(Strategy):
     def prepare_update(self, document: Document, old: Document, context: Context) -> None:
         """Status goes through its subresource."""
         bring(document, old, "status")
+
+    def validate(self, document: Document) -> list[StatusCause]:
+        """Taints and amounts."""
+        causes = Causes()
+        if taints := document["spec"].get("taints"):
+            check_taints(taints, "metadata.taints", causes)
+        for part in ("capacity", "allocatable"):
+            for name, amount in (document["status"].get(part) or {}).items():
+                check_amount(name, amount, f"status.{part}.{name}", causes)
+        return causes
+
+    def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
+        """Addresses for pods and the provider's id are set once."""
+        causes = Causes(self.validate(document))
+        spec, before = document["spec"], old["spec"]
+        if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
+            why = 'node updates may not change podCIDR except from "" to valid'
+            causes.forbidden("spec.podCIDRs", why)
+        if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+            why = 'node updates may not change providerID except from "" to valid'
+            causes.forbidden("spec.providerID", why)
+        return causes
 
     def fields(self, document: Document) -> Mapping[str, str]:
         """Whether it is cordoned."""

@@ -238,7 +238,7 @@ def _default_host_ports(spec: Document) -> None:
 
 
 def _default_pod_requests(spec: Document) -> None:
-    """Requests of the pod as a whole, where it has limits: what its containers ask for, or these."""
+    """Requests of a pod that has limits as a whole: what its containers ask for, or the limits."""
     limits = spec["resources"].get("limits")
     if not limits:
         return

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.kinds import pod_table
 from koord.controlplane.kinds.documents import bring, section
-from koord.controlplane.kinds.pod_changes import check_change
+from koord.controlplane.kinds.pod_changes import (
+    check_change,
+    keep_all_but_ephemeral,
+    keep_all_but_resources,
+)
 from koord.controlplane.kinds.pod_defaults import default_pod
 from koord.controlplane.kinds.pod_qos import qos_class
 from koord.controlplane.kinds.pod_rules import check_new_pod
@@ -29,6 +33,7 @@ class PodStrategy(Strategy):
 
     status_subresource = True
     graceful = True
+    returns_deleted = True
     generation = True
     columns = pod_table.COLUMNS
     selectable = (
@@ -84,6 +89,19 @@ class PodStrategy(Strategy):
     def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
         """What is wrong with a changed pod or its changed status."""
         return check_change(document, old)
+
+    def prepare_subresource(
+        self, subresource: str, document: Document, old: Document, context: Context
+    ) -> None:
+        """``resize`` changes resources, ``ephemeralcontainers`` adds containers."""
+        if subresource == "resize":
+            keep_all_but_resources(document, old)
+        elif subresource == "ephemeralcontainers":
+            keep_all_but_ephemeral(document, old)
+        else:
+            self.prepare_status(document, old, context)
+            return
+        bring(document, old, "status")
 
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """What was asked or the spec says; nothing for a pod that no node runs."""

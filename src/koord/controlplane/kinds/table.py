@@ -3,34 +3,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.custom import DefinitionStrategy
-from koord.controlplane.kinds.config import ConfigMapStrategy
+from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.binding import bind
+from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
+from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
+from koord.controlplane.kinds.eviction import BUDGETS, Evictions
+from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
 from koord.controlplane.kinds.pods import PodStrategy
-from koord.controlplane.resource import Resource, ScalePaths, Strategy
+from koord.controlplane.kinds.policy import (
+    LeaseStrategy,
+    PodDisruptionBudgetStrategy,
+    PriorityClassStrategy,
+)
+from koord.controlplane.kinds.quotas import (
+    LimitRangeStrategy,
+    ResourceQuotaStrategy,
+    ServiceAccountStrategy,
+)
+from koord.controlplane.kinds.rbac import RoleBindingStrategy, RoleStrategy
+from koord.controlplane.kinds.registration import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
+    WebhookConfigurationStrategy,
+)
+from koord.controlplane.kinds.services import (
+    EndpointSliceStrategy,
+    EndpointsStrategy,
+    ServiceStrategy,
+)
+from koord.controlplane.kinds.sets import (
+    ControllerRevisionStrategy,
+    DaemonSetStrategy,
+    PodTemplateStrategy,
+    StatefulSetStrategy,
+)
+from koord.controlplane.kinds.storage import (
+    CSIDriverStrategy,
+    CSINodeStrategy,
+    CSIStorageCapacityStrategy,
+    PersistentVolumeClaimStrategy,
+    PersistentVolumeStrategy,
+    StorageClassStrategy,
+    VolumeAttachmentStrategy,
+)
+from koord.controlplane.kinds.workloads import (
+    DeploymentStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+)
+from koord.controlplane.resource import Resource, Strategy
 from koord.controlplane.schema import core_schema
+
+if TYPE_CHECKING:
+    from koord.controlplane.extension import Handlers
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
 _POD_SUBRESOURCES = ("status", "binding", "eviction", "ephemeralcontainers", "resize", "log")
 _ALL, _EXTENSIONS = ("all",), ("api-extensions",)
 _STATUS, _SCALE = ("status",), ("status", "scale")
-
-
-class _WithStatus(Strategy):
-    status_subresource = True
-
-
-class _Workload(Strategy):
-    status_subresource = True
-    generation = True
-
-
-class _Scaled(_Workload):
-    scale = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 
 
 _TABLE: list[dict[str, Any]] = []
@@ -71,24 +107,31 @@ _cluster(
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
 )
 _serve("", "ConfigMap", "configmaps", ConfigMapStrategy(), short_names=("cm",))
-_serve("", "Secret", "secrets")
+_serve("", "Secret", "secrets", SecretStrategy())
 _serve(
     "",
     "Service",
     "services",
-    _WithStatus(),
+    ServiceStrategy(),
     short_names=("svc",),
     categories=_ALL,
     subresources=_STATUS,
 )
-_serve("", "Endpoints", "endpoints", short_names=("ep",))
-_serve("", "Event", "events", short_names=("ev",))
-_serve("", "ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=("token",))
+_serve("", "Endpoints", "endpoints", EndpointsStrategy(), short_names=("ep",))
+_serve("", "Event", "events", EventStrategy(), short_names=("ev",))
+_serve(
+    "",
+    "ServiceAccount",
+    "serviceaccounts",
+    ServiceAccountStrategy(),
+    short_names=("sa",),
+    subresources=("token",),
+)
 _cluster(
     "",
     "PersistentVolume",
     "persistentvolumes",
-    _WithStatus(),
+    PersistentVolumeStrategy(),
     short_names=("pv",),
     subresources=_STATUS,
 )
@@ -96,39 +139,39 @@ _serve(
     "",
     "PersistentVolumeClaim",
     "persistentvolumeclaims",
-    _WithStatus(),
+    PersistentVolumeClaimStrategy(),
     short_names=("pvc",),
     subresources=_STATUS,
 )
-_serve("", "LimitRange", "limitranges", short_names=("limits",))
+_serve("", "LimitRange", "limitranges", LimitRangeStrategy(), short_names=("limits",))
 _serve(
     "",
     "ResourceQuota",
     "resourcequotas",
-    _WithStatus(),
+    ResourceQuotaStrategy(),
     short_names=("quota",),
     subresources=_STATUS,
 )
-_serve("", "PodTemplate", "podtemplates")
+_serve("", "PodTemplate", "podtemplates", PodTemplateStrategy())
 _serve(
     "",
     "ReplicationController",
     "replicationcontrollers",
-    _Scaled(),
+    ReplicationControllerStrategy(),
     short_names=("rc",),
     categories=_ALL,
     subresources=_SCALE,
 )
-for _kind, _plural, _short in (
-    ("Deployment", "deployments", "deploy"),
-    ("ReplicaSet", "replicasets", "rs"),
-    ("StatefulSet", "statefulsets", "sts"),
+for _kind, _plural, _short, _strategy in (
+    ("Deployment", "deployments", "deploy", DeploymentStrategy()),
+    ("ReplicaSet", "replicasets", "rs", ReplicaSetStrategy()),
+    ("StatefulSet", "statefulsets", "sts", StatefulSetStrategy()),
 ):
     _serve(
         _APPS,
         _kind,
         _plural,
-        _Scaled(),
+        _strategy,
         short_names=(_short,),
         categories=_ALL,
         subresources=_SCALE,
@@ -137,18 +180,18 @@ _serve(
     _APPS,
     "DaemonSet",
     "daemonsets",
-    _Workload(),
+    DaemonSetStrategy(),
     short_names=("ds",),
     categories=_ALL,
     subresources=_STATUS,
 )
-_serve(_APPS, "ControllerRevision", "controllerrevisions")
-_serve(_BATCH, "Job", "jobs", _Workload(), categories=_ALL, subresources=_STATUS)
+_serve(_APPS, "ControllerRevision", "controllerrevisions", ControllerRevisionStrategy())
+_serve(_BATCH, "Job", "jobs", JobStrategy(), categories=_ALL, subresources=_STATUS)
 _serve(
     _BATCH,
     "CronJob",
     "cronjobs",
-    _Workload(),
+    CronJobStrategy(),
     short_names=("cj",),
     categories=_ALL,
     subresources=_STATUS,
@@ -157,37 +200,54 @@ _serve(
     "policy",
     "PodDisruptionBudget",
     "poddisruptionbudgets",
-    _Workload(),
+    PodDisruptionBudgetStrategy(),
     short_names=("pdb",),
     subresources=_STATUS,
 )
-_serve("coordination.k8s.io", "Lease", "leases")
-_cluster("scheduling.k8s.io", "PriorityClass", "priorityclasses", short_names=("pc",))
+_serve("coordination.k8s.io", "Lease", "leases", LeaseStrategy())
+_cluster(
+    "scheduling.k8s.io",
+    "PriorityClass",
+    "priorityclasses",
+    PriorityClassStrategy(),
+    short_names=("pc",),
+)
 _serve(
     "events.k8s.io",
     "Event",
     "events",
+    NewEventStrategy(),
     short_names=("ev",),
     storage="events",
     storage_api_version="v1",
 )
-_serve("discovery.k8s.io", "EndpointSlice", "endpointslices")
-_cluster(_STORAGE, "StorageClass", "storageclasses", short_names=("sc",))
-_cluster(_STORAGE, "CSINode", "csinodes")
-_cluster(_STORAGE, "CSIDriver", "csidrivers")
-_serve(_STORAGE, "CSIStorageCapacity", "csistoragecapacities")
-_cluster(_STORAGE, "VolumeAttachment", "volumeattachments", _WithStatus(), subresources=_STATUS)
-_serve(_RBAC, "Role", "roles")
-_serve(_RBAC, "RoleBinding", "rolebindings")
-_cluster(_RBAC, "ClusterRole", "clusterroles")
-_cluster(_RBAC, "ClusterRoleBinding", "clusterrolebindings")
-for _kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-    _cluster(_ADMISSION, _kind, f"{_kind.lower()}s", categories=_EXTENSIONS)
+_serve("discovery.k8s.io", "EndpointSlice", "endpointslices", EndpointSliceStrategy())
+_cluster(_STORAGE, "StorageClass", "storageclasses", StorageClassStrategy(), short_names=("sc",))
+_cluster(_STORAGE, "CSINode", "csinodes", CSINodeStrategy())
+_cluster(_STORAGE, "CSIDriver", "csidrivers", CSIDriverStrategy())
+_serve(_STORAGE, "CSIStorageCapacity", "csistoragecapacities", CSIStorageCapacityStrategy())
+_cluster(
+    _STORAGE,
+    "VolumeAttachment",
+    "volumeattachments",
+    VolumeAttachmentStrategy(),
+    subresources=_STATUS,
+)
+_serve(_RBAC, "Role", "roles", RoleStrategy())
+_serve(_RBAC, "RoleBinding", "rolebindings", RoleBindingStrategy())
+_cluster(_RBAC, "ClusterRole", "clusterroles", RoleStrategy(cluster=True))
+_cluster(_RBAC, "ClusterRoleBinding", "clusterrolebindings", RoleBindingStrategy(cluster=True))
+for _kind, _mutating in (
+    ("MutatingWebhookConfiguration", True),
+    ("ValidatingWebhookConfiguration", False),
+):
+    _webhooks = WebhookConfigurationStrategy(mutating=_mutating)
+    _cluster(_ADMISSION, _kind, f"{_kind.lower()}s", _webhooks, categories=_EXTENSIONS)
 _cluster(
     _ADMISSION,
     "ValidatingAdmissionPolicy",
     "validatingadmissionpolicies",
-    _WithStatus(),
+    AdmissionPolicyStrategy(),
     categories=_EXTENSIONS,
     subresources=_STATUS,
 )
@@ -195,6 +255,7 @@ _cluster(
     _ADMISSION,
     "ValidatingAdmissionPolicyBinding",
     "validatingadmissionpolicybindings",
+    AdmissionPolicyBindingStrategy(),
     categories=_EXTENSIONS,
 )
 _cluster(
@@ -214,3 +275,14 @@ def resources() -> tuple[Resource, ...]:
         Resource(schema=core_schema(entry["group"], entry["version"], entry["kind"]), **entry)
         for entry in _TABLE
     )
+
+
+def handlers() -> Handlers:
+    """The subresources with rules of their own, by storage and name."""
+    budgets = next(entry for entry in resources() if entry.storage == BUDGETS)
+    return {
+        ("pods", "binding"): bind,
+        ("pods", "eviction"): Evictions(budgets),
+        ("pods", "log"): subresources.log,
+        ("serviceaccounts", "token"): subresources.token,
+    }

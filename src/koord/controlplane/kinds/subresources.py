@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Smaller subresources: logs that nobody writes, tokens that nobody checks."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any
+
+from koord.controlplane.failures import bad_request, method_not_allowed
+
+if TYPE_CHECKING:
+    from koord.controlplane.extension import Call
+
+Document = dict[str, Any]
+
+_LIFETIME_SECONDS = 3600
+_TOKEN_BYTES = 32
+
+
+async def log(call: Call) -> tuple[int, Document]:
+    """Refuses: simulated nodes run no containers.
+
+    Raises:
+        ApiError: 404 no pod; 400 else.
+    """
+    call.verbs.read(call.resource, call.namespace, call.name)
+    raise bad_request(f"pod {call.name} runs on a simulated node, which keeps no logs")
+
+
+async def token(call: Call) -> tuple[int, Document]:
+    """A random token for a service account. This server does not accept it as a credential.
+
+    Raises:
+        ApiError: 404 no such account; 405 for anything but POST.
+    """
+    if call.method != "POST":
+        raise method_not_allowed()
+    call.verbs.read(call.resource, call.namespace, call.name)
+    request = call.document or {}
+    spec = dict(request.get("spec") or {})
+    spec.setdefault("audiences", ["https://kubernetes.default.svc"])
+    seconds = spec.setdefault("expirationSeconds", _LIFETIME_SECONDS)
+    ends = datetime.fromisoformat(call.context.now) + timedelta(seconds=seconds)
+    until = ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return 201, {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"name": call.name, "namespace": call.namespace},
+        "spec": spec,
+        "status": {"token": token_urlsafe(_TOKEN_BYTES), "expirationTimestamp": until},
+    }

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the options that a write carries in its query or body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controlplane.failures import failure, not_supported
+from koord.kube.errors import StatusDetails
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koord.controlplane.resource import Document
+    from koord.kube.errors import StatusCause
+
+_LEVELS = ("", "Ignore", "Strict", "Warn")
+_POLICIES = ("Foreground", "Background", "Orphan", "nil")
+_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+
+def check_write(method: str, query: Mapping[str, str]) -> None:
+    """Refuses options of a create, update or patch that mean nothing.
+
+    Raises:
+        ApiError: 422.
+    """
+    causes = _dry_run([query["dryRun"]] if query.get("dryRun") else [])
+    if query.get("fieldValidation", "") not in _LEVELS:
+        causes.append(not_supported("fieldValidation", query["fieldValidation"], _LEVELS))
+    refuse(_KINDS[method], causes)
+
+
+def check_delete(options: Document) -> None:
+    """Refuses ``DeleteOptions`` that mean nothing.
+
+    Raises:
+        ApiError: 422.
+    """
+    causes = _dry_run(options.get("dryRun") or [])
+    policy = options.get("propagationPolicy")
+    if policy is not None and policy not in _POLICIES[:-1]:
+        causes.append(not_supported("propagationPolicy", policy, _POLICIES))
+    refuse("DeleteOptions", causes)
+
+
+def refuse(kind: str, causes: list[StatusCause]) -> None:
+    """Raises 422 for options if there is anything wrong with them."""
+    if not causes:
+        return
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    details = StatusDetails(group="meta.k8s.io", kind=kind, causes=causes)
+    raise failure(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
+
+
+def _dry_run(asked: list[str]) -> list[StatusCause]:
+    if all(one == "All" for one in asked):
+        return []
+    return [not_supported("dryRun", asked, ("All",))]
