@@ -20,9 +20,12 @@ from typing import Any, TypeVar
 import pytest
 
 from koord.api import ConfigMap, Namespace, Node, Pod, PriorityClass, decode_as
+from koord.base.errors import KoordError
+from koord.cli.components import COMPONENTS, Entry
 from koord.kube.client import Client
 from koord.kube.config import ClusterConfig
 from koord.kube.http import HttpTransport
+from koord.kube.lifecycle import Component
 
 from .conftest import Run
 
@@ -147,17 +150,34 @@ def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_an_end_before_it_is_up_is_an_interrupt() -> None:
-    command = [sys.executable, "-c", MAIN, "up", "--nodes", "2000"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            while process.stderr.readline() != "starting: nodes\n":
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-            assert process.wait(END_SECONDS) == 130
-        finally:
-            process.kill()
+def test_an_end_before_it_is_up_is_an_interrupt(
+    koord: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    async def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await forever()
+
+    entry = Entry("never ready", lambda cluster: Component("stuck", forever, interrupted))
+    monkeypatch.setitem(COMPONENTS, "stuck", entry)
+    status, out, err = koord("up", "--nodes", 0)
+    assert (status, out) == (130, "")
+    assert err.splitlines()[-1] == "starting: stuck"
+
+
+def test_a_component_that_fails_ends_everything(
+    koord: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise KoordError("stuck", "", "this", "that")
+
+    entry = Entry("fails", lambda cluster: Component("stuck", fail))
+    monkeypatch.setitem(COMPONENTS, "stuck", entry)
+    status, _, err = koord("up", "--nodes", 0)
+    assert status == 2
+    assert err.splitlines()[-1] == "error: stuck: got 'this', expected that"
 
 
 def free_port() -> int:

@@ -101,7 +101,6 @@ class StrategyServer:
         strategy.default(document)
         attributes = self._attributes("CREATE", resource, "", document, None, context)
         asyncio.run(self._admission.mutate(attributes))
-        strategy.default(document)
         if strategy.generation:
             metadata["generation"] = 1
         strategy.prepare_create(document, context)
@@ -121,7 +120,6 @@ class StrategyServer:
         strategy.default(document)
         attributes = self._attributes("UPDATE", resource, subresource, document, old, context)
         asyncio.run(self._admission.mutate(attributes))
-        strategy.default(document)
         if subresource == "status":
             strategy.prepare_status(document, old, context)
         elif subresource:

@@ -49,7 +49,9 @@ class Cluster:
         """A recorder of events that a component of that name tells of."""
         from koord.kube.events import EventRecorder
 
-        recorder = EventRecorder(self.client(name), name, clock=self.clock, capacity=20_000)
+        recorder = EventRecorder(
+            self.client(name), name, clock=self.clock, capacity=20_000, flush_seconds=0.5
+        )
         self.recorders.append(recorder)
         return recorder
 

@@ -109,7 +109,6 @@ class Verbs:
         attempts = 0
         base = metadata.begin(resource, document, target.namespace, context.now, self._random)
         strategy.default(document)
-        strategy.prepare_create(document, context)
         resource.schema.default(document)
         name = document["metadata"].get("name", "")
         attributes = Attributes(
@@ -117,6 +116,7 @@ class Verbs:
             options or {}, warnings if warnings is not None else [],
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        strategy.prepare_create(document, context)
         if not tracked and "managedFields" in document["metadata"]:
             document = attributes.document = _tracked(target, None, document, context)
         causes = metadata_rules.validate_create(resource, document)
@@ -189,23 +189,22 @@ class Verbs:
         resource, strategy = target.resource, target.resource.strategy
         metadata.carry_over(resource, document, old, target.namespace)
         strategy.default(document)
-        if not target.subresource:
-            strategy.prepare_update(document, old, context)
-        else:
-            strategy.prepare_subresource(target.subresource, document, old, context)
-        metadata.count_generation(resource, document, old)
         resource.schema.default(document)
         attributes = Attributes(
             "UPDATE", resource, target.subresource, target.namespace, target.name, document, old,
             context, options or {},
         )  # fmt: skip
         await self.admission.mutate(attributes)
+        if not target.subresource:
+            strategy.prepare_update(document, old, context)
+        else:
+            strategy.prepare_subresource(target.subresource, document, old, context)
+        metadata.count_generation(resource, document, old)
         if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
             document = attributes.document = _tracked(target, old, document, context)
         causes = metadata_rules.validate_update(resource, document, old)
         causes += resource.schema.validate(document, old)
-        if not target.subresource:
-            causes += strategy.validate_update(document, old)
+        causes += strategy.validate_update(document, old)
         if causes:
             raise invalid(resource, target.name, causes)
         await self.admission.validate(attributes)

@@ -5,53 +5,88 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controlplane.admission.caller import Caller
 from koord.controlplane.admission.claims import DefaultStorageClass
 from koord.controlplane.admission.lifecycle import NamespaceLifecycle
 from koord.controlplane.admission.limits import LimitRanger
 from koord.controlplane.admission.nodes import TaintNewNodes
 from koord.controlplane.admission.pods import DefaultTolerationSeconds
 from koord.controlplane.admission.priority import Priority
+from koord.controlplane.admission.webhooks import Webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.base.clock import Clock
+    from koord.controlplane.admission.caller import LocalWebhook
     from koord.controlplane.admission.rule import Rule
     from koord.controlplane.extension import Attributes, Reader
+    from koord.controlplane.resource import Resource
 
 
 class Chain:
-    """Rules one after the other; the first that refuses ends it.
+    """Rules one after the other; the first that refuses ends it. Webhooks come last.
 
     Args:
         rules: built-in ones, in order.
+        webhooks: those that are configured.
+        caller: how webhooks are reached.
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], webhooks: Webhooks, caller: Caller) -> None:
         self._mutating = [rule for rule in rules if rule.mutates]
         self._validating = [rule for rule in rules if rule.validates]
+        self._webhooks, self._caller = webhooks, caller
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""
         for rule in self._mutating:
             rule.mutate(attributes)
+        if await self._webhooks.mutate(attributes):
+            # What webhooks changed is looked at again, as in kube-apiserver's second round.
+            assert attributes.document is not None
+            attributes.resource.strategy.default(attributes.document)
+            attributes.resource.schema.default(attributes.document)
+            for rule in self._mutating:
+                rule.mutate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Refuses, or does nothing."""
         for rule in self._validating:
             rule.validate(attributes)
+        await self._webhooks.validate(attributes)
+
+    def register_local(self, name: str, webhook: LocalWebhook) -> None:
+        """Serves a webhook in this process; see :meth:`.caller.Caller.register_local`."""
+        self._caller.register_local(name, webhook)
+
+    async def close(self) -> None:
+        """Ends the connections to webhooks."""
+        await self._caller.close()
 
 
-def chain(reader: Reader, clock: Clock) -> Chain:
-    """The rules of the embedded server."""
-    del clock
-    return Chain(
-        (
-            NamespaceLifecycle(reader),
-            TaintNewNodes(),
-            Priority(reader),
-            DefaultTolerationSeconds(),
-            LimitRanger(reader),
-            DefaultStorageClass(reader),
-        )
+def chain(
+    reader: Reader,
+    clock: Clock,
+    *,
+    caller: Caller | None = None,
+    equivalents: Callable[[Resource], Sequence[Resource]] | None = None,
+) -> Chain:
+    """The rules of the embedded server.
+
+    Args:
+        caller: how webhooks are reached.
+        equivalents: the same resource at all its versions; without, each has one version.
+    """
+    del clock  # timeouts of webhooks run on the event loop's time
+    caller = caller or Caller()
+    webhooks = Webhooks(reader, caller, equivalents or (lambda resource: (resource,)))
+    rules = (
+        NamespaceLifecycle(reader),
+        TaintNewNodes(),
+        Priority(reader),
+        DefaultTolerationSeconds(),
+        LimitRanger(reader),
+        DefaultStorageClass(reader),
     )
+    return Chain(rules, webhooks, caller)

@@ -283,9 +283,12 @@ def _is_saturated(new: Owner, bounds: Bounds) -> bool:
 
 
 def _size(replica_set: Owner) -> Size:
+    replicas = replica_set.spec.get("replicas", 1)
     return Size(
-        replica_set.spec.get("replicas", 1),
-        replica_set.status.get("availableReplicas", 0),
+        replicas,
+        # More are available only until the ReplicaSet has followed its size: they are as good as
+        # gone. Kubernetes counts them, and may take too many down.
+        min(replicas, replica_set.status.get("availableReplicas", 0)),
         _number(replica_set.metadata.annotations.get(_MAXIMUM, "")),
     )
 

@@ -189,11 +189,7 @@ def _pod(state: _Set, ordinal: int) -> Document:
 
 def _keeps_current(state: _Set, ordinal: int) -> bool:
     """Whether a pod made now still belongs to the old revision."""
-    if "partition" in state.rolling:
-        return ordinal < state.start + int(state.rolling["partition"])
-    kind = (state.owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate")
-    below: int = state.start + state.owner.status.get("currentReplicas", 0)
-    return kind == "RollingUpdate" and ordinal < below
+    return ordinal < state.start + int(state.rolling.get("partition") or 0)
 
 
 def _claims(state: _Set, ordinal: int) -> list[Action]:

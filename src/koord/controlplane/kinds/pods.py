@@ -55,7 +55,6 @@ class PodStrategy(Strategy):
         """A new pod is Pending, whatever status came along."""
         spec = document["spec"]
         status: Document = {"phase": "Pending"}
-        document["metadata"]["generation"] = 1
         if spec.get("schedulingGates"):
             status["conditions"] = [gated_condition(context.now)]
         status["qosClass"] = qos_class(spec)
@@ -64,13 +63,8 @@ class PodStrategy(Strategy):
             _merge_label_keys(document)
 
     def prepare_update(self, document: Document, old: Document, context: Context) -> None:
-        """Status stays; a changed spec is a new generation."""
+        """Status stays."""
         bring(document, old, "status")
-        generation = old["metadata"].get("generation", 0)
-        if document.get("spec") != old.get("spec"):
-            generation += 1
-        if generation:
-            document["metadata"]["generation"] = generation
 
     def prepare_status(self, document: Document, old: Document, context: Context) -> None:
         """Spec, owners and QoS class stay."""

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutating and validating webhooks: found by configuration, called, their answers carried out.
+
+Configurations are taken in order of their names, webhooks in the order of their list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from koord.base import rng
+from koord.controlplane.admission.caller import CallError
+from koord.controlplane.admission.matching import Matcher
+from koord.controlplane.admission.review import ReviewError, Verdict, request, verdict
+from koord.controlplane.admission.rule import Remembered
+from koord.controlplane.failures import bad_request, internal
+from koord.controlplane.patching import json_patch
+from koord.kube.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from koord.controlplane.admission.caller import Caller
+    from koord.controlplane.extension import Attributes, Reader
+    from koord.controlplane.resource import Resource
+
+Document = dict[str, Any]
+
+MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+_HARMLESS = ("None", "NoneOnDryRun")
+
+
+@dataclass(frozen=True)
+class _Called:
+    """One webhook that a request goes to."""
+
+    webhook: Document
+    seen_as: Resource
+
+
+class Webhooks:
+    """Calls the webhooks that are configured.
+
+    Args:
+        reader: configurations and namespaces.
+        caller: how they are reached.
+        equivalents: the same resource at all its versions and groups.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        caller: Caller,
+        equivalents: Callable[[Resource], Sequence[Resource]],
+    ) -> None:
+        self._reader, self._caller = reader, caller
+        self._random = rng.stream(0, "admission.review")
+        self._labels = Remembered(reader, "namespaces", self._labels_of)
+        self._matcher = Matcher(self._labels.get, equivalents)
+        self._mutating = Remembered(reader, MUTATING, lambda _: self._configured(MUTATING))
+        self._validating = Remembered(reader, VALIDATING, lambda _: self._configured(VALIDATING))
+
+    async def mutate(self, attributes: Attributes) -> bool:
+        """Lets mutating webhooks change the document, once more those that ask for it.
+
+        Returns:
+            Whether the document has changed.
+
+        Raises:
+            ApiError: a webhook refused, or failed under ``failurePolicy: Fail``.
+        """
+        changed = False
+        called: list[Document] = []
+        again: list[Document] = []
+        for webhook in self._mutating.get():
+            differs = await self._mutate_by(webhook, attributes)
+            if differs:
+                changed = True
+                again = [entry for entry in called if entry.get("reinvocationPolicy") == "IfNeeded"]
+            if differs is not None:
+                called.append(webhook)
+        for webhook in again:
+            await self._mutate_by(webhook, attributes)
+        return changed
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Asks all validating webhooks at once; the first refusal in their order counts.
+
+        Raises:
+            ApiError: a webhook refused, or failed under ``failurePolicy: Fail``.
+        """
+        calls = [
+            _Called(webhook, seen_as)
+            for webhook in self._validating.get()
+            if (seen_as := self._matcher.match(webhook, attributes)) is not None
+        ]
+        if not calls:
+            return
+        asked = [self._ask(call, attributes, mutating=False) for call in calls]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer is not None and answer.refusal is not None:
+                raise answer.refusal
+
+    async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool | None:
+        """Calls one webhook; whether it has changed the document, None if it does not match."""
+        seen_as = self._matcher.match(webhook, attributes)
+        if seen_as is None:
+            return None
+        answer = await self._ask(_Called(webhook, seen_as), attributes, mutating=True)
+        if answer is None:
+            return False
+        if answer.refusal is not None:
+            raise answer.refusal
+        if not answer.patch or answer.patch.strip() in (b"[]", b"null"):
+            return False
+        return _apply(webhook["name"], answer.patch, attributes, seen_as)
+
+    async def _ask(self, call: _Called, attributes: Attributes, mutating: bool) -> Verdict | None:
+        """The verdict of one webhook; None where its failure is to be ignored."""
+        webhook, name = call.webhook, call.webhook["name"]
+        if attributes.context.dry_run and webhook.get("sideEffects") not in _HARMLESS:
+            raise bad_request(f'admission webhook "{name}" does not support dry run')
+        uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        review = request(webhook, attributes, call.seen_as, uid)
+        seconds = webhook.get("timeoutSeconds", 10)
+        try:
+            answer = await self._caller.call(webhook["clientConfig"], review, seconds)
+            found = verdict(name, answer, review, mutating)
+        except CallError as error:
+            why = f"failed to call webhook: {error}"
+        except ReviewError as error:
+            why = f"received invalid webhook response: {error}"
+        else:
+            attributes.warnings.extend(found.warnings)
+            return found
+        if webhook.get("failurePolicy") == "Ignore":
+            return None
+        raise internal(f'failed calling webhook "{name}": {why}')
+
+    def _configured(self, storage: str) -> list[Document]:
+        configurations: Iterable[Document] = self._reader.documents(storage)
+        ordered = sorted(configurations, key=lambda entry: entry["metadata"]["name"])
+        return [webhook for entry in ordered for webhook in entry.get("webhooks") or ()]
+
+    def _labels_of(self, namespace: str) -> dict[str, str] | None:
+        found = self._reader.document("namespaces", "", namespace)
+        return None if found is None else found["metadata"].get("labels") or {}
+
+
+def _apply(name: str, patch: bytes, attributes: Attributes, seen_as: Resource) -> bool:
+    """Changes the document by a JSON Patch; whether that made a difference."""
+    document = attributes.document
+    if document is None:
+        raise internal(
+            f'admission webhook "{name}" attempted to modify the object, which is not supported '
+            "for this operation"
+        )
+    versions = {key: document[key] for key in ("apiVersion", "kind") if key in document}
+    before = {**document, "apiVersion": seen_as.api_version, "kind": seen_as.kind}
+    try:
+        patched = json_patch(copy.deepcopy(before), patch)
+        attributes.resource.schema.prune(patched)
+    except ApiError as error:
+        raise internal(error.status.message) from None
+    if patched == before:
+        return False
+    document.clear()
+    document.update(patched | versions)
+    return True

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Garbage collection removes exactly what has lost all its owners."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from koord.api import codec
+from koord.api.kinds.meta import ObjectMeta
+from koord.controlplane.controllers.objects import POD, Document
+from koord.controlplane.controllers.owners import FOREGROUND, ORPHAN, Item, OwnerGraph
+from koord.controlplane.controllers.plans import Delete, Patch
+
+
+class Server:
+    """Objects, and deletions as an API server does them; tells the graph of every change."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Document] = {}
+        self.graph = OwnerGraph()
+        self.queue: list[str] = []
+        self.removed: list[str] = []
+
+    def create(self, uid: str, owners: dict[str, bool], namespace: str = "default") -> None:
+        references = [
+            {"uid": owner, "name": owner, "kind": "X", "blockOwnerDeletion": block}
+            for owner, block in owners.items()
+        ]
+        self.objects[uid] = {
+            "name": uid, "uid": uid, "namespace": namespace, "ownerReferences": references,
+            "finalizers": [],
+        }  # fmt: skip
+        self._tell(uid)
+
+    def delete(self, uid: str, propagation: str | None) -> None:
+        found = self.objects.get(uid)
+        if found is None:
+            return
+        finalizer = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation or "")
+        if finalizer and finalizer not in found["finalizers"]:
+            found["finalizers"].append(finalizer)
+        found["deletionTimestamp"] = datetime.fromtimestamp(0, UTC)
+        self._settle(uid)
+
+    def patch(self, uid: str, change: dict[str, Any]) -> None:
+        found = self.objects.get(uid)
+        if found is None:
+            return
+        for key in ("ownerReferences", "finalizers"):
+            if key in change:
+                found[key] = change[key] or []
+        self._settle(uid)
+
+    def collect(self) -> None:
+        """Lets the graph decide until it has nothing more to do."""
+        for _ in range(1000):
+            if not self.queue:
+                return
+            uid = self.queue.pop(0)
+            for missing in self.graph.missing(uid):
+                owner = self.objects.get(missing.reference.uid)
+                if owner is None or owner["namespace"] not in ("", missing.namespace):
+                    self.graph.absent.add((missing.reference.uid, missing.namespace))
+            for action in self.graph.decide(uid):
+                match action:
+                    case Delete():
+                        self.delete(action.uid, action.propagation)
+                    case Patch():
+                        self.patch(action.name, action.body["metadata"])
+        raise AssertionError("the collector does not come to rest")
+
+    def _settle(self, uid: str) -> None:
+        found = self.objects[uid]
+        if found.get("deletionTimestamp") and not found["finalizers"]:
+            del self.objects[uid]
+            self.removed.append(uid)
+            self.queue += self.graph.remove(uid)
+        else:
+            self._tell(uid)
+
+    def _tell(self, uid: str) -> None:
+        metadata = codec.convert(codec.to_document(self.objects[uid]), ObjectMeta, uid)
+        self.queue += self.graph.put(Item(POD, metadata))
+
+
+def reachable(owners: dict[str, dict[str, bool]], roots: set[str]) -> set[str]:
+    """What stays: objects that never had an owner, and those with an owner that stays."""
+    stay = set(roots)
+    while True:
+        more = {uid for uid, refs in owners.items() if uid not in stay and refs.keys() & stay}
+        if not more:
+            return stay
+        stay |= more
+
+
+@st.composite
+def families(draw: st.DrawFn) -> dict[str, dict[str, bool]]:
+    """Objects in a row, each owned by any of those before it; some by one that never was."""
+    names = [f"o{n}" for n in range(draw(st.integers(1, 9)))]
+    owners: dict[str, dict[str, bool]] = {}
+    for at, name in enumerate(names):
+        candidates = [*names[:at], "ghost"]
+        chosen = draw(st.lists(st.sampled_from(candidates), unique=True, max_size=3))
+        owners[name] = {owner: draw(st.booleans()) for owner in chosen}
+    return owners
+
+
+@given(families(), st.data())
+def test_exactly_the_unreachable_goes(owners: dict[str, dict[str, bool]], data: DataObject) -> None:
+    server = Server()
+    for name in data.draw(st.permutations(sorted(owners))):
+        server.create(name, owners[name])
+        if data.draw(st.booleans()) and set(owners) <= server.objects.keys():
+            server.collect()
+    server.collect()
+    roots = {name for name, refs in owners.items() if not refs}
+    assert server.objects.keys() == reachable(owners, roots)
+    if roots:
+        lost = data.draw(st.sampled_from(sorted(roots)))
+        server.delete(lost, data.draw(st.sampled_from(["Background", "Foreground"])))
+        server.collect()
+        assert server.objects.keys() == reachable(owners, roots - {lost})
+
+
+@given(families())
+def test_what_is_orphaned_stays_without_the_owner(owners: dict[str, dict[str, bool]]) -> None:
+    server = Server()
+    for name, refs in owners.items():
+        server.create(name, {owner: block for owner, block in refs.items() if owner != "ghost"})
+    server.collect()
+    server.delete("o0", "Orphan")
+    server.collect()
+    assert server.objects.keys() == owners.keys() - {"o0"}
+    for found in server.objects.values():
+        assert all(reference["uid"] != "o0" for reference in found["ownerReferences"])
+
+
+def test_in_the_foreground_the_owner_goes_last() -> None:
+    server = Server()
+    server.create("top", {})
+    server.create("middle", {"top": True})
+    server.create("leaf", {"middle": True})
+    server.collect()
+    server.delete("top", "Foreground")
+    server.collect()
+    assert server.removed == ["leaf", "middle", "top"]
+
+
+def test_in_the_background_the_owner_goes_first() -> None:
+    server = Server()
+    server.create("top", {})
+    server.create("leaf", {"top": True})
+    server.collect()
+    server.delete("top", "Background")
+    server.collect()
+    assert server.removed == ["top", "leaf"]
+
+
+def test_an_object_that_others_own_too_only_loses_the_reference() -> None:
+    server = Server()
+    server.create("a", {})
+    server.create("b", {})
+    server.create("shared", {"a": True, "b": True})
+    server.collect()
+    server.delete("a", "Foreground")
+    server.collect()
+    assert server.objects.keys() == {"b", "shared"}
+    assert [r["uid"] for r in server.objects["shared"]["ownerReferences"]] == ["b"]
+
+
+def test_a_circle_in_the_foreground_is_cut() -> None:
+    server = Server()
+    server.create("a", {"b": True})
+    server.create("b", {"a": True})
+    server.delete("a", "Foreground")
+    server.collect()
+    assert server.objects == {}
+
+
+def test_an_owner_in_another_namespace_is_none() -> None:
+    server = Server()
+    server.create("owner", {}, namespace="other")
+    server.create("cluster-wide", {}, namespace="")
+    server.create("stray", {"owner": False})
+    server.create("kept", {"cluster-wide": False})
+    server.collect()
+    assert server.objects.keys() == {"owner", "cluster-wide", "kept"}
