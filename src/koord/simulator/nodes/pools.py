@@ -118,7 +118,7 @@ def default_pools(count: int) -> NodePools:
     pools = [Pool(name="node", count=count - with_gpus)]
     if with_gpus:
         gpus = GPUs(count=8)
-        pools.append(Pool(name="gpu-node", count=with_gpus, cpu=96, memory="768Gi", gpus=gpus))
+        pools.append(Pool(name="node-gpu", count=with_gpus, cpu=96, memory="768Gi", gpus=gpus))
     return NodePools(pools=pools if count else [])
 
 
