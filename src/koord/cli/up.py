@@ -37,6 +37,62 @@ _ESTABLISHED_SECONDS = 30.0
 _INTERRUPTED = 130
 
 
+_NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        parser=whole_number("--nodes", 0, 10_000),
+        help=f"simulated machines; default {_DEFAULT_NODES}",
+    ),
+]
+_PoolsOption = Annotated[
+    Path | None, typer.Option("--pools", metavar="FILE", help="which machines, as YAML")
+]
+_DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="keep the state there and go on from it"),
+]
+_KubeconfigOption = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there")
+]
+_PortOption = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        metavar="P",
+        parser=whole_number("--port", 0, 65_535),
+        help="listen on this port of 127.0.0.1; 0 for any free one",
+    ),
+]
+_InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="plain HTTP, and no token asked for")
+]
+_WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="NAME,...", help="leave out " + ", ".join(COMPONENTS)),
+]
+_SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="S",
+        parser=whole_number("--seed", 0, 2**63),
+        help="of identities, delays and usage",
+    ),
+]
+_VerbosityOption = Annotated[
+    int,
+    typer.Option(
+        "--verbosity",
+        "-v",
+        metavar="LEVEL",
+        parser=whole_number("--verbosity", 0, 9),
+        help="of the log on standard error: 0 warnings, 2 normal, 4 and above everything",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class _Wish:
     """What was asked for."""
@@ -52,55 +108,17 @@ class _Wish:
 
 
 def up(
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes", metavar="N", parser=whole_number("--nodes", 0, 10_000),
-            help=f"simulated machines; default {_DEFAULT_NODES}",
-        ),
-    ] = None,
-    pools: Annotated[
-        Path | None,
-        typer.Option("--pools", metavar="FILE", help="which machines, as YAML"),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="keep the state there and go on from it"),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there"),
-    ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", metavar="P", parser=whole_number("--port", 0, 65_535),
-            help="listen on this port of 127.0.0.1; 0 for any free one",
-        ),
-    ] = 0,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="plain HTTP, and no token asked for")
-    ] = False,
-    without: Annotated[
-        list[str] | None,
-        typer.Option("--without", metavar="NAME,...", help="leave out " + ", ".join(COMPONENTS)),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="S", parser=whole_number("--seed", 0, 2**63),
-            help="of identities, delays and usage",
-        ),
-    ] = 0,
-    verbosity: Annotated[
-        int,
-        typer.Option(
-            "--verbosity", "-v", metavar="LEVEL", parser=whole_number("--verbosity", 0, 9),
-            help="of the log on standard error: 0 warnings, 2 normal, 4 and above everything",
-        ),
-    ] = 0,
+    nodes: _NodesOption = None,
+    pools: _PoolsOption = None,
+    data: _DataOption = None,
+    kubeconfig: _KubeconfigOption = None,
+    port: _PortOption = 0,
+    insecure: _InsecureOption = False,
+    without: _WithoutOption = None,
+    seed: _SeedOption = 0,
+    verbosity: _VerbosityOption = 0,
     output: OutputOption = Format.TEXT,
-) -> None:  # fmt: skip
+) -> None:
     """Start a cluster in this process: API server, controllers, simulated machines.
 
     koord's definitions and priority classes are installed. Any Kubernetes client can use it; how is
