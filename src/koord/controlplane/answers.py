@@ -76,6 +76,18 @@ def renderer(
     return objects.renderer(resource)
 
 
+def event_renderer(
+    resource: Resource, asked: Form, query: Mapping[str, str], now_seconds: float
+) -> Callable[[bytes], bytes] | None:
+    """The same for the events of one watch: a table tells its columns with the first alone."""
+    if asked.shape != TABLE:
+        return renderer(resource, asked, query, now_seconds)
+    columns = iter([resource.strategy.columns])
+    return lambda body: tables.table(
+        resource, [body], asked.version, query, now_seconds, columns=next(columns, ())
+    )
+
+
 def listing(
     resource: Resource, page: Page, asked: Form, query: Mapping[str, str], now_seconds: float
 ) -> bytes:

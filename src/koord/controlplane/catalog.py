@@ -58,6 +58,10 @@ class Catalog:
         """The resource at the version that is stored."""
         return self._stored.get(storage)
 
+    def versions_of(self, resource: Resource) -> list[Resource]:
+        """A resource at each version under which its objects are served."""
+        return [one for one in self._by_path.values() if one.storage == resource.storage]
+
     def resources(self) -> list[Resource]:
         """All of them, in the order they came."""
         return list(self._by_path.values())

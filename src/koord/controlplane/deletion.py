@@ -96,7 +96,8 @@ def _mark(resource: Resource, document: Document, options: Document, context: Co
         meta["finalizers"] = finalizers
     else:
         meta.pop("finalizers", None)
-    if not grace and not finalizers and not strategy.stays(document):
+    stays = bool(grace or finalizers or strategy.stays(document))
+    if not stays and not strategy.graceful:
         return False
     began = meta.get("deletionTimestamp")
     if began is None or grace < meta.get("deletionGracePeriodSeconds", 0):
@@ -108,7 +109,7 @@ def _mark(resource: Resource, document: Document, options: Document, context: Co
         if began is None and "generation" in meta:
             meta["generation"] += 1
         strategy.prepare_delete(document, context)
-    return True
+    return stays
 
 
 def _finalizers(present: list[str], options: Document) -> list[str]:

@@ -107,9 +107,11 @@ class EmbeddedControlPlane:
         options = self.options
         catalog = Catalog(table.resources())
         self.store = self._open_store()
-        admission = chain(StoreReader(self.store), options.clock)
+        self.admission = chain(
+            StoreReader(self.store), options.clock, equivalents=catalog.versions_of
+        )
         self.server = Server(
-            self.store, catalog, options.clock, self._random, admission, table.handlers(),
+            self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
@@ -136,6 +138,7 @@ class EmbeddedControlPlane:
         if self._front is not None:
             await self._front.stop()
             self._front = None
+        await self.admission.close()
         if self._journal is not None:
             self.store.flush()
             self._journal.close()

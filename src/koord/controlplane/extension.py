@@ -92,6 +92,7 @@ class Call:
         name: of the object.
         document: the body as sent, unchecked; None where there is none.
         query: parameters, the last of each name.
+        subresource: e.g. ``binding``.
         verbs: to read and change objects; ``verbs.change`` is read, change, store as one step.
     """
 
@@ -103,6 +104,7 @@ class Call:
     query: Mapping[str, str]
     context: Context
     verbs: Verbs
+    subresource: str = ""
 
 
 Handler = Callable[[Call], Awaitable[tuple[int, Document]]]

@@ -7,14 +7,23 @@ import asyncio
 import gzip
 import hmac
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.web_protocol import RequestHandler
 
+from koord.base import log
 from koord.base.errors import KoordError
 from koord.controlplane import answers
-from koord.controlplane.failures import bad_request, too_large, unauthorized
+from koord.controlplane.failures import (
+    bad_request,
+    internal,
+    method_not_allowed,
+    too_large,
+    unauthorized,
+)
 from koord.controlplane.watches import Watch
 from koord.kube.messages import JSON, Request, Response
 
@@ -29,6 +38,12 @@ _HEADER_LIMIT_BYTES = 32 << 10
 _GZIP_FROM_BYTES = 128 << 10
 # Paths that tell nothing and are asked by probes.
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
+_LIMITS: dict[str, Any] = {
+    "access_log": None,
+    "max_line_size": _HEADER_LIMIT_BYTES,
+    "max_field_size": _HEADER_LIMIT_BYTES,
+}
+_log = log.get("controlplane")
 _PLAIN_HEADERS = {"Cache-Control": "no-cache, private"}
 
 
@@ -52,10 +67,7 @@ class HttpFront:
         self._host, self._port, self._tls = _loopback(host), port, tls
         self._authorization = f"Bearer {token}".encode() if token is not None else None
         self._watches: set[Watch] = set()
-        self._web = web.Server(
-            self._handle, request_factory=_request, handler_cancellation=True, access_log=None,
-            max_line_size=_HEADER_LIMIT_BYTES, max_field_size=_HEADER_LIMIT_BYTES,
-        )  # fmt: skip
+        self._web = _WebServer(self._handle, request_factory=_request, handler_cancellation=True)
         self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -136,6 +148,34 @@ class HttpFront:
             self._watches.discard(watch)
             await watch.close()
         return response
+
+
+class _Protocol(RequestHandler):
+    """Words what is no HTTP as a ``Status`` too."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to a request that could not be read or served."""
+        if isinstance(exc, BadHttpMethod):
+            refusal = method_not_allowed()
+        elif status < 500:
+            refusal = bad_request("the request is no HTTP")
+        else:
+            _log.error("request failed", exc_info=exc)
+            refusal = internal("the request could not be served")
+        response = _response(answers.refusal(refusal))
+        response.force_close()
+        return response
+
+
+class _WebServer(web.Server):
+    def __call__(self) -> RequestHandler:
+        return _Protocol(self, loop=asyncio.get_running_loop(), **_LIMITS)
 
 
 def _loopback(host: str) -> str:

@@ -31,6 +31,21 @@ def check_write(method: str, query: Mapping[str, str]) -> None:
     refuse(_KINDS[method], causes)
 
 
+def of_write(method: str, query: Mapping[str, str]) -> Document:
+    """The options of a write as a document, for webhooks; empty where there are none."""
+    if not query:
+        return {}
+    found: Document = {"kind": _KINDS[method], "apiVersion": "meta.k8s.io/v1"}
+    for key in ("fieldManager", "fieldValidation"):
+        if query.get(key):
+            found[key] = query[key]
+    if query.get("dryRun"):
+        found["dryRun"] = [query["dryRun"]]
+    if query.get("force"):
+        found["force"] = query["force"] not in ("false", "0")
+    return found
+
+
 def check_delete(options: Document) -> None:
     """Refuses ``DeleteOptions`` that mean nothing.
 

@@ -66,7 +66,7 @@ class Patches:
             told[:] = self._pruned(patched, target.resource, query)
             return patched
 
-        written = await self._verbs.update(target, make, context)
+        written = await self._verbs.update(target, make, context, options.of_write("PATCH", query))
         written.warnings = told + written.warnings
         return written
 
@@ -82,6 +82,7 @@ class Patches:
         applied = plain(request.body, "application/yaml")
         _check_applied(applied, target)
         told: list[str] = []
+        told_options = options.of_write("PATCH", query)
 
         def make(current: Document | None) -> Document:
             merged = patching.apply(
@@ -97,9 +98,11 @@ class Patches:
             if uid := applied["metadata"].get("uid"):
                 raise conflict(resource, target.name, f"uid mismatch: the provided object specified "
                                f"uid {uid}, and no existing object was found")  # fmt: skip
-            written = await self._verbs.create(target, make(None), context, tracked=True)
+            written = await self._verbs.create(
+                target, make(None), context, told_options, tracked=True
+            )
         else:
-            written = await self._verbs.update(target, make, context, tracked=True)
+            written = await self._verbs.update(target, make, context, told_options, tracked=True)
         written.warnings = told + written.warnings
         return written
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.failures import bad_request, invalid, invalid_value, no_such_path
+from koord.controlplane.failures import bad_request, failure, invalid_value, no_such_path
 from koord.controlplane.metadata import modified
+from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Document, Resource, ScalePaths
@@ -54,7 +55,10 @@ def scaled(resource: Resource, document: Document, scale: Document) -> Document:
         raise bad_request("spec.replicas: expected an integer of 32 bits")
     if replicas < 0:
         why = "must be greater than or equal to 0"
-        raise invalid(resource, name, [invalid_value("spec.replicas", replicas, why)])
+        cause = invalid_value("spec.replicas", replicas, why)
+        message = f'Scale.autoscaling "{name}" is invalid: {cause.field}: {cause.message}'
+        details = StatusDetails(name=name, group="autoscaling", kind="Scale", causes=[cause])
+        raise failure(422, "Invalid", message, details)
     *parents, last = paths.spec_replicas.split(".")
     place = document
     for parent in parents:

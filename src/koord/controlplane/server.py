@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koord.base import log, metrics
-from koord.controlplane import answers, discovery, metadata, objects, routes, scale
+from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
 from koord.controlplane.bodies import YAML, plain
 from koord.controlplane.deletion import Deletion
-from koord.controlplane.extension import AdmitAll, Call
+from koord.controlplane.extension import AdmitAll, Attributes, Call
 from koord.controlplane.failures import (
     bad_request,
     internal,
@@ -22,7 +22,6 @@ from koord.controlplane.failures import (
 )
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.openapi import OpenApiPages
-from koord.controlplane.options import check_write
 from koord.controlplane.pages import pages
 from koord.controlplane.patches import Patches, patched_scale
 from koord.controlplane.reads import Reads, truth
@@ -103,22 +102,24 @@ class Server:
         for prefix, serve in self.further.items():
             if path.startswith(prefix):
                 return await serve(request)
-        if path.rstrip("/").count("/") <= 2:
-            return self._discover(request)
         if path.startswith("/openapi/"):
             return await self._openapi.serve(request)
+        if path.rstrip("/").count("/") <= 2:
+            return self._discover(request)
         route = routes.parse(path)
         if not route.plural:
             _only_get(request)
             document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
             return _answered(document)
+        if (route.group, route.plural, request.method) == ("", "bindings", "POST"):
+            route = _of_the_pod(route, request)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
             known = self.catalog.serves(route.group, route.version)
             raise no_such_path() if known else no_such_page()
         query = dict(request.query) if request.query else _NO_QUERY
         if query and request.method in ("POST", "PUT", "PATCH"):
-            check_write(request.method, query)
+            options.check_write(request.method, query)
         if route.watched:
             query = {**query, "watch": "true"}
         target = Target(resource, route.namespace, route.name, route.subresource)
@@ -159,13 +160,15 @@ class Server:
                 raise method_not_allowed()
             document, warnings = self._body(request, resource, query)
             context = self.context(request, query)
-            written = await self.verbs.create(target, document, context, None, warnings)
+            written = await self.verbs.create(
+                target, document, context, options.of_write(method, query), warnings
+            )
             return self._written(request, resource, written, query)
         if method in ("GET", "HEAD"):
             form = answers.form(request.accept)
             now = self._clock.wall_seconds()
             if truth(query.get("watch", "")):
-                render = answers.renderer(resource, form, query, now)
+                render = answers.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             page = self._reads.list(resource, target.namespace, query)
             return Response(200, answers.listing(resource, page, form, query, now))
@@ -194,9 +197,9 @@ class Server:
             )
             return self._written(request, resource, written, query)
         if method == "DELETE":
-            options = self._delete_options(request, query)
-            context = self.context(request, query, options)
-            written = await self._deletion.delete(target, options, context)
+            given = self._delete_options(request, query)
+            context = self.context(request, query, given)
+            written = await self._deletion.delete(target, given, context)
             return Response(200, written.body, warnings=tuple(written.warnings))
         raise method_not_allowed()
 
@@ -212,10 +215,14 @@ class Server:
         strategy = resource.strategy
         if strategy.create_on_update and not target.subresource and not self.verbs.entry(target):
             meta.pop("resourceVersion", None)
-            written = await self.verbs.create(target, sent, context, None, warnings)
+            written = await self.verbs.create(
+                target, sent, context, options.of_write("POST", query), warnings
+            )
             return self._written(request, resource, written, query)
         text = msgspec.json.encode(sent)
-        written = await self.verbs.update(target, lambda _: msgspec.json.decode(text), context)
+        written = await self.verbs.update(
+            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query)
+        )
         written.warnings = warnings + written.warnings
         return self._written(request, resource, written, query)
 
@@ -231,8 +238,10 @@ class Server:
             context = self.context(request, query)
             call = Call(
                 request.method, resource, target.namespace, target.name, document, query, context,
-                self.verbs,
+                self.verbs, name,
             )  # fmt: skip
+            if request.method == "POST":
+                await self._admit(call, query)
             status, answer = await handler(call)
             return Response(status, objects.encode(answer))
         if name == "scale":
@@ -247,6 +256,15 @@ class Server:
             )
             return self._written(request, resource, written, query)
         raise method_not_allowed()
+
+    async def _admit(self, call: Call, query: Mapping[str, str]) -> None:
+        """Takes what is posted to a subresource through admission."""
+        attributes = Attributes(
+            "CREATE", call.resource, call.subresource, call.namespace, call.name, call.document,
+            None, call.context, options.of_write("POST", query),
+        )  # fmt: skip
+        await self.verbs.admission.mutate(attributes)
+        await self.verbs.admission.validate(attributes)
 
     async def _scale(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
         resource = target.resource
@@ -274,13 +292,13 @@ class Server:
         resource = target.resource
         if "deletecollection" not in resource.verbs:
             raise method_not_allowed()
-        options = self._delete_options(request, query)
-        context = self.context(request, query, options)
+        given = self._delete_options(request, query)
+        context = self.context(request, query, given)
         page = self._reads.list(resource, target.namespace, query)
         for entry in page.entries:
             one = Target(resource, entry.namespace, entry.name)
             try:
-                await self._deletion.delete(one, options, context)
+                await self._deletion.delete(one, given, context)
             except ApiError as error:
                 if error.http_status != 404:
                     raise
@@ -288,10 +306,10 @@ class Server:
         return Response(200, answers.listing(resource, page, form, query, now))
 
     def context(
-        self, request: Request, query: Mapping[str, str], options: Document | None = None
+        self, request: Request, query: Mapping[str, str], given: Document | None = None
     ) -> Context:
         """What surrounds a request."""
-        dry_run = bool(query.get("dryRun") or (options or {}).get("dryRun"))
+        dry_run = bool(query.get("dryRun") or (given or {}).get("dryRun"))
         manager = query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
         now = metadata.timestamp(self._clock.wall_seconds())
         return Context(now, manager=manager, dry_run=dry_run)
@@ -310,16 +328,17 @@ class Server:
         return resource.schema.decode(body, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
-        options = plain(request.body, request.content_type) if request.body.strip() else {}
-        for name in ("propagationPolicy", "dryRun"):
-            if query.get(name):
-                options[name] = query[name]
+        given = plain(request.body, request.content_type) if request.body.strip() else {}
+        if query.get("propagationPolicy"):
+            given["propagationPolicy"] = query["propagationPolicy"]
+        if query.get("dryRun"):
+            given["dryRun"] = [query["dryRun"]]
         if "gracePeriodSeconds" in query:
             try:
-                options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+                given["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
             except ValueError:
                 raise bad_request("gracePeriodSeconds: expected an integer") from None
-        return options
+        return given
 
     def _shown(
         self, request: Request, resource: Resource, body: bytes, query: Mapping[str, str]
@@ -340,6 +359,13 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, objects.encode(document), content_type)
+
+
+def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
+    """The older path of bindings names the pod in the body alone."""
+    meta = plain(request.body, request.content_type).get("metadata")
+    name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+    return route._replace(plural="pods", name=name, subresource="binding")
 
 
 def _only_get(request: Request) -> None:

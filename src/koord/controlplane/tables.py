@@ -28,6 +28,7 @@ def table(
     query: Mapping[str, str],
     now_seconds: float,
     metadata: Mapping[str, object] | None = None,
+    columns: Sequence[Column] | None = None,
 ) -> bytes:
     """A ``Table`` of objects.
 
@@ -36,6 +37,7 @@ def table(
         version: of meta.k8s.io.
         query: ``includeObject`` says what each row carries.
         metadata: of the list; None for that of a single object.
+        columns: that are told; None for those of the resource.
 
     Raises:
         ApiError: 400, an unknown ``includeObject``.
@@ -43,6 +45,7 @@ def table(
     include = query.get("includeObject", "") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         raise bad_request(f'unrecognized includeObject value: "{include}"')
+    columns = resource.strategy.columns if columns is None else columns
     rows = []
     documents = [objects.document(resource, body) for body in bodies]
     for document in documents:
@@ -56,7 +59,7 @@ def table(
         metadata = {"resourceVersion": documents[0]["metadata"]["resourceVersion"]}
     return objects.encode({
         "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata,
-        "columnDefinitions": [_definition(column) for column in resource.strategy.columns],
+        "columnDefinitions": [_definition(column) for column in columns],
         "rows": rows,
     })  # fmt: skip
 
