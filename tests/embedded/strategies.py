@@ -128,7 +128,10 @@ class StrategyServer:
             strategy.prepare_update(document, old, context)
         _count_generation(strategy, document, old)
         causes = [*metadata_rules.validate_update(resource, document, old)]
-        causes += strategy.validate_update(document, old)
+        if subresource:
+            causes += strategy.validate_subresource(subresource, document, old)
+        else:
+            causes += strategy.validate_update(document, old)
         self._finish(resource, document, causes, attributes)
         return document
 

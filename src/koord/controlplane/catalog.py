@@ -58,9 +58,9 @@ class Catalog:
         """The resource at the version that is stored."""
         return self._stored.get(storage)
 
-    def versions_of(self, resource: Resource) -> list[Resource]:
-        """A resource at each version under which its objects are served."""
-        return [one for one in self._by_path.values() if one.storage == resource.storage]
+    def at_all_versions(self, resource: Resource) -> list[Resource]:
+        """The resources that share their objects with one, itself included."""
+        return [entry for entry in self._by_path.values() if entry.storage == resource.storage]
 
     def resources(self) -> list[Resource]:
         """All of them, in the order they came."""

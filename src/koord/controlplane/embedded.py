@@ -15,7 +15,7 @@ import msgspec
 from koord.base import rng
 from koord.base.clock import SystemClock
 from koord.controlplane import kubeconfig, objects, pki
-from koord.controlplane.admission import chain
+from koord.controlplane.admission import Caller, chain
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.crds import CRDS, CustomResources
 from koord.controlplane.inprocess import InProcessTransport
@@ -57,6 +57,7 @@ class Options:
         seed: of uids and generated names; None for a fresh one.
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
+        webhooks: how webhooks are reached; services in this process are registered there.
     """
 
     data: Path | None = None
@@ -69,6 +70,7 @@ class Options:
     bookmark_seconds: float = 60.0
     controllers: Sequence[Controller] = ()
     further: Mapping[str, FurtherApi] = field(default_factory=dict)
+    webhooks: Caller = field(default_factory=Caller)
 
 
 class EmbeddedControlPlane:
@@ -108,8 +110,9 @@ class EmbeddedControlPlane:
         catalog = Catalog(table.resources())
         self.store = self._open_store()
         self.admission = chain(
-            StoreReader(self.store), options.clock, equivalents=catalog.versions_of
-        )
+            StoreReader(self.store), options.clock, caller=options.webhooks,
+            equivalents=catalog.at_all_versions,
+        )  # fmt: skip
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
@@ -135,6 +138,7 @@ class EmbeddedControlPlane:
         self._tasks = []
         for transport in self._transports:
             await transport.close()
+        await self.options.webhooks.close()
         if self._front is not None:
             await self._front.stop()
             self._front = None

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from koord.controlplane.failures import bad_request, conflict, failure, invalid_value
 from koord.kube.errors import StatusDetails
@@ -26,7 +26,12 @@ _OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 def timestamp(seconds: float) -> str:
     """RFC 3339 in whole seconds."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _timestamp(int(seconds))
+
+
+@lru_cache(maxsize=16)
+def _timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def metadata_of(document: Document) -> dict[str, Any]:
@@ -137,7 +142,11 @@ def generated(base: str, random: random.Random) -> str:
 
 def new_uid(random: random.Random) -> str:
     """A version 4 UUID."""
-    return str(UUID(int=random.getrandbits(128), version=4))
+    digits = f"{random.getrandbits(128):032x}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return (
+        f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    )
 
 
 def _omit_empty(metadata: dict[str, Any]) -> None:

@@ -176,6 +176,12 @@ class Strategy:
         """What is wrong with a change, beyond schema and metadata; also calls for immutability."""
         return self.validate(document)
 
+    def validate_subresource(
+        self, subresource: str, document: Document, old: Document
+    ) -> list[StatusCause]:
+        """What is wrong with a change through a subresource that has no handler."""
+        return self.validate_update(document, old)
+
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """How long a graceful deletion waits; 0 deletes at once."""
         return 0

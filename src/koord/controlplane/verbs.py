@@ -204,7 +204,10 @@ class Verbs:
             document = attributes.document = _tracked(target, old, document, context)
         causes = metadata_rules.validate_update(resource, document, old)
         causes += resource.schema.validate(document, old)
-        causes += strategy.validate_update(document, old)
+        if not target.subresource:
+            causes += strategy.validate_update(document, old)
+        else:
+            causes += strategy.validate_subresource(target.subresource, document, old)
         if causes:
             raise invalid(resource, target.name, causes)
         await self.admission.validate(attributes)

@@ -169,36 +169,3 @@ def _check_nominated(pod: Document, old: Document, causes: Causes) -> None:
         causes.each(path, name, names.dns_subdomain(name))
         if old["spec"].get("nodeName"):
             causes.forbidden(path, "may not be set on pods that are already bound to a node")
-
-
-def keep_all_but_resources(pod: Document, old: Document) -> None:
-    """For ``/resize``: of the containers, their resources and resize policies may differ.
-
-    Containers that were added, taken away or renamed stay as they came, for validation to refuse.
-    """
-    spec, before = pod.get("spec") or {}, old["spec"]
-    kept = dict(before)
-    for kind in ("containers", "initContainers"):
-        new_ones, old_ones = spec.get(kind) or [], before.get(kind) or []
-        names_differ = [c.get("name") for c in new_ones] != [c.get("name") for c in old_ones]
-        if names_differ:
-            return
-        if old_ones:
-            kept[kind] = [_resized(*pair) for pair in zip(new_ones, old_ones, strict=True)]
-    pod["spec"] = kept
-
-
-def _resized(new: Document, old: Document) -> Document:
-    kept = {key: value for key, value in old.items() if key not in _RESIZED}
-    return kept | {key: new[key] for key in _RESIZED if key in new}
-
-
-_RESIZED = ("resources", "resizePolicy")
-
-
-def keep_all_but_ephemeral(pod: Document, old: Document) -> None:
-    """For ``/ephemeralcontainers``: only these may differ."""
-    added = (pod.get("spec") or {}).get("ephemeralContainers")
-    pod["spec"] = {k: v for k, v in old["spec"].items() if k != "ephemeralContainers"}
-    if added:
-        pod["spec"]["ephemeralContainers"] = added

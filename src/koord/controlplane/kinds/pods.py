@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.kinds import pod_table
 from koord.controlplane.kinds.documents import bring, section
-from koord.controlplane.kinds.pod_changes import (
-    check_change,
-    keep_all_but_ephemeral,
-    keep_all_but_resources,
-)
+from koord.controlplane.kinds.pod_changes import check_change
 from koord.controlplane.kinds.pod_defaults import default_pod
 from koord.controlplane.kinds.pod_qos import qos_class
 from koord.controlplane.kinds.pod_rules import check_new_pod
+from koord.controlplane.kinds.pod_subresources import (
+    check_ephemeral_change,
+    check_resize,
+    keep_all_but_ephemeral,
+    keep_all_but_resources,
+)
 from koord.controlplane.resource import Strategy
 
 if TYPE_CHECKING:
@@ -96,6 +98,16 @@ class PodStrategy(Strategy):
             self.prepare_status(document, old, context)
             return
         bring(document, old, "status")
+
+    def validate_subresource(
+        self, subresource: str, document: Document, old: Document
+    ) -> list[StatusCause]:
+        """Of ``resize`` the resources, of ``ephemeralcontainers`` those, else the status."""
+        if subresource == "resize":
+            return check_resize(document, old)
+        if subresource == "ephemeralcontainers":
+            return check_ephemeral_change(document, old)
+        return check_change(document, old)
 
     def grace_period_seconds(self, document: Document, asked: int | None) -> int:
         """What was asked or the spec says; nothing for a pod that no node runs."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from koord.controlplane.schema.scalars import canonical_quantity, canonical_time
-from koord.controlplane.schema.shapes import LIST, MAP, STRUCT, Shape
+from koord.controlplane.schema.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
 
 
 class _Quantity:
@@ -41,7 +41,8 @@ _SCALARS: dict[str, Any] = {
     "micro-time": _MicroTime,
     "quantity": _Quantity,
     "int-or-string": Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | str,
-    "any": Any,
+    SCALAR: str | int | float | bool,
+    ANY: Any,
 }
 
 

@@ -14,6 +14,7 @@ ANY = "any"
 STRUCT = "struct"
 LIST = "list"
 MAP = "map"
+SCALAR = "scalar"
 
 ATOMIC = "atomic"
 SET = "set"
@@ -27,7 +28,7 @@ class Shape:
     Attributes:
         type: ``struct``, ``list``, ``map``, ``any``, or the word of a scalar: ``string``,
             ``boolean``, ``int32``, ``int64``, ``double``, ``byte`` (base64), ``time``,
-            ``micro-time``, ``quantity``, ``int-or-string``.
+            ``micro-time``, ``quantity``, ``int-or-string``, or ``scalar`` for one of any type.
         name: of a struct, e.g. ``io.k8s.api.core.v1.Pod``.
         fields: of a struct.
         element: of a list or map.

@@ -14,6 +14,7 @@ from koord.controlplane.schema.shapes import (
     ATOMIC,
     LIST,
     MAP,
+    SCALAR,
     STRUCT,
     Field,
     Shape,
@@ -50,7 +51,7 @@ def shape_of_kind(schema: Structural, kind: str, typed: bool = True) -> Shape:
     Args:
         schema: of the whole document.
         kind: name of the kind.
-        typed: whether scalars have their types; without, only the fields are told.
+        typed: whether scalars have their types; without, only the structure is told.
     """
     return _shape({**schema, "type": "object", EMBEDDED: True}, kind, typed)
 
@@ -63,9 +64,10 @@ def _shape(schema: Structural, name: str, typed: bool) -> Shape:
         return Shape(LIST, element=items, list_type=schema.get(LIST_TYPE, ATOMIC), keys=keys)
     if kind == "object":
         return _object_shape(schema, name, typed)
-    if typed and schema.get(INT_OR_STRING):
-        return Shape("int-or-string")
-    return Shape(_SCALARS[kind]) if typed and kind in _SCALARS else ANYTHING
+    word = "int-or-string" if schema.get(INT_OR_STRING) else _SCALARS.get(kind, "")
+    if not word:
+        return ANYTHING
+    return Shape(word if typed else SCALAR)
 
 
 def _object_shape(schema: Structural, name: str, typed: bool) -> Shape:

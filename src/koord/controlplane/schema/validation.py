@@ -226,6 +226,8 @@ def _repeated(value: list[Any], schema: Structural, path: str) -> list[StatusCau
     for number, inner in enumerate(value):
         inside = f"{path}[{number}]"
         told = inner
+        if kind == "map" and inner is None:
+            continue
         if kind == "map":
             if not isinstance(inner, dict):
                 why = "must be an object for an array of list-type map"
