@@ -138,7 +138,9 @@ def up(
     try:
         status = asyncio.run(_Session(wish).run())
     except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or "", "sim") from None
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "sim") from None
     raise typer.Exit(status)
 
 
