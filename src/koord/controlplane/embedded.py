@@ -163,6 +163,11 @@ class EmbeddedControlPlane:
         return self._front.url if self._front is not None else ""
 
     @property
+    def authority(self) -> bytes:
+        """PEM of what clients trust; empty without TLS."""
+        return self._credentials.authority if self._credentials is not None else b""
+
+    @property
     def kubeconfig(self) -> str:
         """The text of a kubeconfig that reaches the server."""
         return kubeconfig.text(self.url, self._credentials)

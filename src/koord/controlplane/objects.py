@@ -90,7 +90,9 @@ class StoreReader:
     def document(self, storage: str, namespace: str, name: str) -> Document | None:
         """A fresh copy of one object; None where there is none."""
         entry = self.entry(storage, namespace, name)
-        found: Any = _decode(entry.body) if entry else None
+        if entry is None:
+            return None
+        found: Document = _decode(entry.body)
         return found
 
     def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:

@@ -74,6 +74,7 @@ class Watch:
         self._bookmark: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.ended = False
+        self._overtaken = False
         self._on_end: list[Callable[[Watch], None]] = []
         if timeout_seconds is not None:
             self._deadline = self._loop.call_later(timeout_seconds, self.end)
@@ -88,10 +89,8 @@ class Watch:
             if self.ended:
                 return []
             events = self._collect()
-            if events:
+            if events or self._overtaken:
                 return events
-            if self.ended:
-                continue
             self._waiter = self._loop.create_future()
             self._collection.sleepers[self.wake] = None
             await self._waiter
@@ -120,6 +119,7 @@ class Watch:
     def _collect(self) -> list[bytes]:
         collection, scope = self._collection, self._scope
         if self._position < collection.first:
+            self._overtaken = True
             self.end()
             return []
         low = self._position - collection.first

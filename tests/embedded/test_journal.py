@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was acknowledged is there after kill -9; what cannot be read stops the start in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from koord.base.errors import KoordError
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.controlplane.journal import Journal
+from koord.controlplane.store import Write
+from koord.kube.errors import ApiError
+from koord.kube.messages import Request
+from tests.embedded.writer import PATH
+
+ACKNOWLEDGED = 400
+
+
+def configs(data: Path) -> tuple[dict[str, int], int]:
+    """Versions by name, and the version of the list, of a server started on a folder."""
+
+    async def run() -> tuple[dict[str, int], int]:
+        async with EmbeddedControlPlane(Options(data=data)) as plane:
+            answer = await plane.transport().send(Request("GET", PATH))
+        listed: dict[str, Any] = msgspec.json.decode(answer.body)
+        found = {
+            item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
+            for item in listed["items"]
+        }
+        return found, int(listed["metadata"]["resourceVersion"])
+
+    return asyncio.run(run())
+
+
+def killed_while_writing(data: Path) -> dict[str, str]:
+    """The last acknowledged version of each name before kill -9."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.embedded.writer", str(data)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    last: dict[str, str] = {}
+    for number, line in enumerate(process.stdout):
+        if number == ACKNOWLEDGED:
+            process.kill()
+        name, _, version = line.strip().partition(" ")
+        if line.endswith("\n"):
+            last[name] = version
+    process.wait()
+    process.stdout.close()
+    return last
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    reached = 0
+    for _ in range(2):
+        last = killed_while_writing(tmp_path)
+        found, version = configs(tmp_path)
+        assert version > reached, "the version goes on"
+        reached = version
+        for name, acknowledged in last.items():
+            # One more write may have been committed than acknowledged.
+            if acknowledged == "gone":
+                assert name not in found or found[name] > 0
+            elif name in found:
+                assert found[name] >= int(acknowledged)
+        kept = [name for name, acknowledged in last.items() if acknowledged != "gone"]
+        missing = [name for name in kept if name not in found]
+        assert len(missing) <= 8, "at most the write that each worker had under way"
+        assert len(found) > 50
+
+
+def test_a_watch_goes_on_across_a_restart_or_is_told_410(tmp_path: Path) -> None:
+    async def write(*names: str) -> None:
+        async with EmbeddedControlPlane(Options(data=tmp_path)) as plane:
+            for name in names:
+                body = msgspec.json.encode({"metadata": {"name": name}})
+                await plane.transport().send(Request("POST", PATH, body=body))
+
+    async def watch(version: int) -> list[str]:
+        async with EmbeddedControlPlane(Options(data=tmp_path)) as plane:
+            transport = plane.transport()
+            query = (("watch", "1"), ("resourceVersion", str(version)))
+            stream = await transport.open(Request("GET", PATH, query))
+            body = msgspec.json.encode({"metadata": {"name": "later"}})
+            await transport.send(Request("POST", PATH, body=body))
+            events = [msgspec.json.decode(text) for text in await stream.read()]
+            return [told["object"]["metadata"]["name"] for told in events]
+
+    asyncio.run(write("a", "b"))
+    found, version = configs(tmp_path)
+    with pytest.raises(ApiError) as refused:
+        asyncio.run(watch(found["a"]))
+    assert refused.value.http_status == 410
+    assert asyncio.run(watch(version)) == ["later"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(b"not a database, but long enough to be looked at" * 20),
+        lambda path: sqlite3.connect(path).execute("PRAGMA user_version=99").connection.close(),
+        lambda path: sqlite3.connect(path).execute("PRAGMA application_id=7").connection.close(),
+    ],
+    ids=["garbage", "format", "another program"],
+)
+def test_an_unusable_file_stops_the_start(tmp_path: Path, spoil: Any) -> None:
+    path = tmp_path / "state.db"
+    Journal(path).close()
+    spoil(path)
+    with pytest.raises(KoordError) as refused:
+        Journal(path)
+    line = str(refused.value)
+    assert str(path) in line
+    assert "remove the file to start empty" in line
+    assert "\n" not in line
+
+
+def test_a_damaged_object_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    journal = Journal(path)
+    journal.commit([Write("pods", "a/x", 5, b'{"a":1}')])
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE objects SET body=?", (b'{"a":2}',))
+    database.close()
+    journal = Journal(path)
+    with pytest.raises(KoordError, match="wrong checksum"):
+        list(journal.load())
+    journal.close()
+
+
+def test_one_file_has_one_server(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "state.db")
+    journal.commit([Write("pods", "a/x", 5, b"{}")])
+    with pytest.raises(KoordError, match="no other server holds"):
+        Journal(tmp_path / "state.db")
+    journal.close()

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The goldens are what a real kube-apiserver answers today."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controlplane.plane import RealControlPlane
+from tests.embedded.goldens import case_files, goldens
+from tests.embedded.recording import Recorder
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("name", case_files())
+def test_a_real_server_answers_as_recorded(real_plane: RealControlPlane, name: str) -> None:
+    answers = Recorder(real_plane.url, real_plane.tls()).record(name)
+    recorded = goldens(name)
+    assert answers.keys() == recorded.keys()
+    for case, answer in answers.items():
+        assert answer == recorded[case], case

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store against a plain model: every state kept whole, every change in one list."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from koord.base.faults import Plan, Rule, inject
+from koord.controlplane.store import Limits, Store, Write
+from koord.controlplane.watches import Scope, Watch
+from koord.kube.errors import ApiError
+
+PODS = "pods"
+SPACES, NAMES = ("a", "a-b", "b"), ("x", "y", "z")
+State = dict[str, dict[str, Any]]
+
+
+def document(space: str, name: str, label: str) -> dict[str, Any]:
+    meta = {"namespace": space, "name": name, "uid": f"{space}{name}", "labels": {"l": label}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+
+
+def named(version: int, end: bool) -> bytes:
+    return msgspec.json.encode({"bookmark": version, "end": end})
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Puts, removals, lists at versions, watches with and without a selector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.store = Store(limits=Limits(changes=12))
+        self.states: dict[int, State] = {1: {}}
+        self.changes: list[
+            tuple[int, str, str, str, str]
+        ] = []  # version, key, type, old, new label
+        self.watches: list[tuple[Watch, str, str, list[tuple[str, str, int]], int]] = []
+
+    def teardown(self) -> None:
+        for watch, *_ in self.watches:
+            self.loop.run_until_complete(watch.close())
+        self.loop.close()
+
+    @property
+    def now(self) -> State:
+        return self.states[self.store.version]
+
+    @rule(space=st.sampled_from(SPACES), name=st.sampled_from(NAMES), label=st.sampled_from("pq"))
+    def put(self, space: str, name: str, label: str) -> None:
+        before, key = dict(self.now), f"{space}/{name}"
+        entry = self.store.put(PODS, document(space, name, label), ())
+        old = before[key]["metadata"]["labels"]["l"] if key in before else ""
+        self.states[entry.version] = {**before, key: msgspec.json.decode(entry.body)}
+        self.changes.append((entry.version, key, "MODIFIED" if old else "ADDED", old, label))
+
+    @precondition(lambda self: self.now)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        before = dict(self.now)
+        key = data.draw(st.sampled_from(sorted(before)))
+        gone = before.pop(key)
+        entry = self.store.remove(PODS, msgspec.json.decode(msgspec.json.encode(gone)), ())
+        self.states[entry.version] = before
+        self.changes.append((entry.version, key, "DELETED", gone["metadata"]["labels"]["l"], ""))
+
+    @rule(data=st.data(), space=st.sampled_from(("", *SPACES)))
+    def list_at(self, data: st.DataObject, space: str) -> None:
+        version = data.draw(st.sampled_from(sorted(self.states)))
+        collection = self.store.collection(PODS)
+        prefix = f"{space}/" if space else ""
+        if version < collection.floor:
+            with pytest.raises(ApiError) as refused:
+                collection.at(version, prefix, prefix)
+            assert refused.value.http_status == 410
+            return
+        found = [
+            msgspec.json.decode(entry.body) for entry in collection.at(version, prefix, prefix)
+        ]
+        state = self.states[version]
+        assert found == [state[key] for key in sorted(state) if key.startswith(prefix)]
+
+    @rule(data=st.data(), space=st.sampled_from(("", *SPACES)), label=st.sampled_from(("", "p")))
+    def watch_from(self, data: st.DataObject, space: str, label: str) -> None:
+        version = data.draw(st.sampled_from(sorted(self.states)))
+        collection = self.store.collection(PODS)
+        if version < collection.floor:
+            with pytest.raises(ApiError):
+                collection.position(version)
+            return
+        match = (lambda entry: entry.labels["l"] == label) if label else None
+        scope = Scope(f"{space}/" if space else "", match, None, named)
+        position = collection.position(version)
+
+        async def begin() -> Watch:
+            return Watch(collection, scope, position, [], lambda: self.store.version, None)
+
+        watch = self.loop.run_until_complete(begin())
+        self.watches.append((watch, scope.prefix, label, [], version))
+
+    @precondition(lambda self: self.watches)
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        number = data.draw(st.integers(0, len(self.watches) - 1))
+        watch, prefix, label, seen, start = self.watches[number]
+        wanted = self.expected(prefix, label, start)
+        if len(seen) == len(wanted) and not watch.ended:
+            return  # A read would wait.
+        while len(seen) < len(wanted):
+            events = self.loop.run_until_complete(asyncio.wait_for(watch.read(), 5))
+            if not events:  # The log has overtaken it: what came is a true beginning.
+                assert self.store.collection(PODS).first > 0
+                break
+            for text in events:
+                told = msgspec.json.decode(text)
+                meta = told["object"]["metadata"]
+                key = f"{meta['namespace']}/{meta['name']}"
+                seen.append((told["type"], key, int(meta["resourceVersion"])))
+        assert seen == wanted[: len(seen)]
+        assert watch.ended or seen == wanted
+
+    def expected(self, prefix: str, label: str, start: int) -> list[tuple[str, str, int]]:
+        """What a watch tells, straight from the list of all changes."""
+        told = []
+        for version, key, kind, old, new in self.changes:
+            if version <= start or not key.startswith(prefix):
+                continue
+            if label:
+                before, after = old == label, kind != "DELETED" and new == label
+                if not before and not after:
+                    continue
+                kind = "DELETED" if not after else "MODIFIED" if before else "ADDED"
+            told.append((kind, key, version))
+        return told
+
+    @invariant()
+    def bounded(self) -> None:
+        collection = self.store.collection(PODS)
+        assert len(collection.log) <= 12
+        assert collection.floor <= self.store.version
+        assert len(collection.sleepers) <= len(self.watches)
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+class Memory:
+    """A log that keeps what is committed."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Write]] = []
+
+    def commit(self, writes: list[Write]) -> None:
+        self.batches.append(list(writes))
+
+
+def test_one_turn_is_one_commit_and_nobody_sees_it_earlier() -> None:
+    async def run() -> None:
+        log = Memory()
+        store = Store(log)
+        seen: list[str] = []
+        store.listen(lambda storage, change: seen.append(change.entry.key))
+        for name in NAMES:
+            store.put(PODS, document("a", name, "p"), ())
+        assert (log.batches, seen) == ([], [])
+        await store.settled()
+        assert [[write.key for write in batch] for batch in log.batches] == [["a/x", "a/y", "a/z"]]
+        assert seen == ["a/x", "a/y", "a/z"]
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_committed_is_undone() -> None:
+    async def run() -> None:
+        store = Store(Memory())
+        store.put(PODS, document("a", "x", "p"), ())
+        await store.settled()
+        full = Plan(1, {"controlplane.commit": Rule(1.0, OSError(28, "no space left"))})
+        with inject(full):
+            store.put(PODS, document("a", "x", "q"), ())
+            store.put(PODS, document("a", "y", "q"), ())
+            with pytest.raises(ApiError) as refused:
+                await store.settled()
+        assert refused.value.http_status == 500
+        (entry,) = store.collection(PODS).entries.values()
+        assert (entry.key, entry.labels) == ("a/x", {"l": "p"})
+        later = store.put(PODS, document("a", "z", "q"), ())
+        await store.settled()
+        assert later.version > entry.version
+        assert [e.key for e in store.collection(PODS).at(later.version, "", "")] == ["a/x", "a/z"]
+
+    asyncio.run(run())

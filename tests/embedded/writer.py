@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to a server with a journal and prints what was acknowledged, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.kube.messages import MERGE_PATCH, Request
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+async def write(data: Path) -> None:
+    """Creates, patches and deletes config maps, eight at a time."""
+    async with EmbeddedControlPlane(Options(data=data)) as plane:
+        transport = plane.transport()
+
+        async def worker(number: int) -> None:
+            turn = 0
+            while True:
+                name = f"w{number}-{turn % 50}"
+                version = await one(name, turn)
+                print(name, version, flush=True)
+                turn += 1
+
+        async def one(name: str, turn: int) -> str:
+            body = msgspec.json.encode({"metadata": {"name": name}, "data": {"turn": str(turn)}})
+            answer = await transport.send(Request("POST", PATH, body=body))
+            if answer.status == 409:
+                patch = msgspec.json.encode({"data": {"turn": str(turn)}})
+                answer = await transport.send(
+                    Request("PATCH", f"{PATH}/{name}", body=patch, content_type=MERGE_PATCH)
+                )
+                if turn % 3 == 0:
+                    answer = await transport.send(Request("DELETE", f"{PATH}/{name}"))
+                    return "gone"
+            version: str = msgspec.json.decode(answer.body)["metadata"]["resourceVersion"]
+            return version
+
+        await asyncio.gather(*(worker(number) for number in range(8)))
+
+
+if __name__ == "__main__":
+    asyncio.run(write(Path(sys.argv[1])))
