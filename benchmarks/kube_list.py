@@ -136,12 +136,12 @@ def with_kubernetes(url: str) -> Cost:
     api.list_pod_for_all_namespaces(limit=PAGE)
     begin = _Begin()
     items: list[Any] = []
-    token = None
+    token = ""
     while True:
-        named = {"_continue": token} if token else {}
-        page = api.list_pod_for_all_namespaces(limit=PAGE, **named)
+        named: dict[str, Any] = {"_continue": token} if token else {}
+        page: Any = api.list_pod_for_all_namespaces(limit=PAGE, **named)
         items += page.items
-        token = page.metadata._continue
+        token = page.metadata._continue or ""
         if not token:
             return begin.cost(len(items))
 

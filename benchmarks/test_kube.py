@@ -7,7 +7,7 @@ from benchmarks.conftest import Record
 from benchmarks.kube_list import measure
 from benchmarks.ratio import Ratio
 
-PODS = 1500
+PODS = 3000
 AT_LEAST_FASTER = 10.0
 AT_LEAST_SMALLER = 5.0
 

@@ -465,6 +465,13 @@ def test_the_server_says_when_to_come_back() -> None:
     assert transport.times[1] - transport.times[0] == 3.0
 
 
+@pytest.mark.parametrize("after", ["²", "9" * 5000, "-1", "soon", "1.5", ""])
+def test_a_time_that_is_none_is_not_waited_for(after: str) -> None:
+    busy = failure(429, "TooManyRequests", retry_after=after)
+    error, asked = refused(lambda c: c.get(Pod, "a", "b"), busy)
+    assert (error.http_status, asked) == (429, 1)
+
+
 def test_a_spent_budget_is_told_at_once() -> None:
     spent = failure(429, "TooManyRequests", "would violate the budget")
     error, asked = refused(lambda c: c.evict("a", "b"), spent)

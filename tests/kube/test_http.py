@@ -151,6 +151,18 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
     assert over_http(answerer, send).status == 302
 
 
+def test_a_proxy_is_asked() -> None:
+    async def main() -> str:
+        async with raw_server(hello) as proxy:
+            config = ClusterConfig("http://api.example.com:8080", proxy_url=proxy.url)
+            transport = HttpTransport(config)
+            await transport.send(GET)
+            await transport.close()
+            return proxy.heard[0].target
+
+    assert run(main()) == "http://api.example.com:8080/api/v1/pods"
+
+
 def test_warnings_are_given_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.answer(b"{}", 200, 'Warning: 299 - "old \\"API\\""', "Warning: 199 x")
@@ -214,7 +226,9 @@ def test_nobody_there_is_surely_not_sent() -> None:
         await transport.close()
         return error
 
-    assert not run(main()).sent
+    error = run(main())
+    assert not error.sent
+    assert str(error).endswith("GET /api/v1/pods: Connection refused")
 
 
 def test_a_watch_gives_what_is_there_in_batches() -> None:
@@ -262,6 +276,45 @@ def test_a_silent_watch_is_dead() -> None:
     events, error = over_http(answerer, watches, idle_seconds=0.1)
     assert events == [b"{}"]
     assert "silent for 0.1 s" in str(error)
+
+
+def test_closing_ends_a_watch_and_lets_nothing_begin() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.begin()
+        await speaker.chunk(b"{}\n")
+        await asyncio.sleep(60)
+
+    async def work(transport: HttpTransport, server: RawServer) -> None:
+        stream = await transport.open(WATCH)
+        assert await stream.read() == [b"{}"]
+        reading = asyncio.create_task(stream.read())
+        await asyncio.sleep(0.01)
+        await transport.close()
+        with pytest.raises(TransportError):
+            await reading
+        with pytest.raises(TransportError, match="closed") as caught:
+            await transport.send(GET)
+        assert not caught.value.sent
+
+    over_http(answerer, work)
+
+
+def test_a_request_may_be_given_up() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target == "/slow":
+            await asyncio.sleep(60)
+        await speaker.answer(b"{}")
+
+    async def work(transport: HttpTransport, server: RawServer) -> int:
+        slow = asyncio.create_task(transport.send(Request("GET", "/slow")))
+        await asyncio.sleep(0.02)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        # With one connection allowed, the next request shows that it was given back.
+        return (await transport.send(GET)).status
+
+    assert over_http(answerer, work, connections=1) == 200
 
 
 def test_a_refused_watch_is_an_api_error() -> None:
@@ -409,14 +462,21 @@ def test_tls(authority: Authority, tmp_path: Path) -> None:
         assert answer.status == 200
 
 
-@pytest.mark.parametrize("options", [{}, {"tls_server_name": "other.example.com"}])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({}, "certificate: "),
+        ({"tls_server_name": "other.example.com"}, "not valid for 'other.example.com'"),
+    ],
+)
 def test_a_server_that_cannot_prove_who_it_is(
-    authority: Authority, options: dict[str, str]
+    authority: Authority, options: dict[str, str], line: str
 ) -> None:
     ca = {"ca": str(authority.ca)} if options else {}
     error = over_tls(authority, **ca, **options)
     assert isinstance(error, TransportError)
     assert not error.sent
+    assert line in str(error)
     assert "\n" not in str(error)
 
 

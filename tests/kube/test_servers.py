@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from koord.api import KINDS, ConfigMap, Deployment, Lease, Namespace, Node, ObjectMeta, Pod
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError, causes_of
@@ -33,8 +34,7 @@ Does = Callable[[Work], Any]
 
 @asynccontextmanager
 async def embedded_over_https(folder: Path) -> AsyncIterator[HttpTransport]:
-    embedded = pytest.importorskip("koord.controlplane.embedded")
-    async with embedded.EmbeddedControlPlane(embedded.Options(port=0)) as plane:
+    async with EmbeddedControlPlane(Options(port=0)) as plane:
         path = folder / "kubeconfig"
         path.write_text(plane.kubeconfig)
         transport = HttpTransport(await asyncio.to_thread(ClusterConfig.load, path))
@@ -60,8 +60,7 @@ def does(request: pytest.FixtureRequest, tmp_path: Path) -> Does:
 
     async def main(work: Work) -> Any:
         if request.param == "in process":
-            embedded = pytest.importorskip("koord.controlplane.embedded")
-            async with embedded.EmbeddedControlPlane() as plane:
+            async with EmbeddedControlPlane() as plane:
                 return await with_client(plane.transport(), work)
         if request.param == "https":
             async with embedded_over_https(tmp_path) as transport:
@@ -238,6 +237,26 @@ def test_a_watch_from_a_list(does: Does) -> None:
     does(work)
 
 
+def test_large_objects_pass(does: Does) -> None:
+    # Beyond 128 KiB API servers compress; beyond 64 KiB nothing comes in one piece.
+    async def work(client: Client, namespace: str) -> None:
+        text = "".join(f"line {number}\n" for number in range(50_000))
+        listed = await client.list(ConfigMap, namespace=namespace)
+        watch = client.watch(
+            ConfigMap, namespace=namespace, resource_version=listed.resource_version
+        )
+        async with watch as batches:
+            await client.create(config_map(namespace, "large", text=text))
+            (event, *_) = await anext(batches)
+        assert event.object is not None
+        assert event.object.data["text"] == text
+        assert (await client.get(ConfigMap, "large", namespace)).data["text"] == text
+        items = (await client.list(ConfigMap, namespace=namespace)).items
+        assert text in {item.data.get("text") for item in items}
+
+    does(work)
+
+
 def test_a_watch_ends_when_told_to(does: Does) -> None:
     async def work(client: Client, namespace: str) -> None:
         types: list[str] = []
@@ -379,8 +398,7 @@ def test_a_stranger_is_refused(where: str, request: pytest.FixtureRequest, tmp_p
     async def main() -> int:
         if where == "real":
             return await asked(ClusterConfig.load(request.getfixturevalue("real_plane").kubeconfig))
-        embedded = pytest.importorskip("koord.controlplane.embedded")
-        async with embedded.EmbeddedControlPlane(embedded.Options(port=0)) as plane:
+        async with EmbeddedControlPlane(Options(port=0)) as plane:
             path = tmp_path / "kubeconfig"
             path.write_text(plane.kubeconfig)
             return await asked(await asyncio.to_thread(ClusterConfig.load, path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 _SHOWN_BYTES = 300
+_MOST_DIGITS = 9
 
 # client-go's reasons for answers that are no Status.
 _REASONS = {
@@ -104,7 +106,7 @@ class Decoder(Generic[T]):
 
     Args:
         kind: what the answers are about.
-        into: the type of each object; ``dict`` for whole documents.
+        into: the type of each object, with ``metadata``; ``dict`` for whole documents.
     """
 
     def __init__(self, kind: Kind, into: type[T]) -> None:
@@ -136,7 +138,7 @@ class Decoder(Generic[T]):
             KoordError: no JSON list, or a field of the wrong type.
         """
         name = f"{self._kind.name} list"
-        if guide.may_have_shapes(self._kind, body):
+        if self._into is not dict and guide.may_have_shapes(self._kind, body):
             return self._one_by_one(body, name)
         try:
             with _no_collection():
@@ -223,6 +225,12 @@ class Decoder(Generic[T]):
         return value
 
 
+@cache
+def decoder_of(kind: Kind, into: Any) -> Decoder[Any]:
+    """The decoder of a kind into a type; made once."""
+    return Decoder(kind, into)
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Keeps the garbage collector out while a page is decoded.
@@ -249,8 +257,8 @@ def refusal(response: Response) -> Status:
         status = Status(status="Failure", message=message, reason=reason)
     status.code = response.status
     asked = response.headers.get("retry-after", "")
-    # The other form, a date, is none that API servers send.
-    if asked.isdigit():
+    # The other form, a date, is none that API servers send; nor do they ask for years.
+    if asked.isdecimal() and len(asked) < _MOST_DIGITS:
         status.details = status.details or StatusDetails()
         status.details.retry_after_seconds = int(asked)
     return status
@@ -266,6 +274,7 @@ def _status_of(body: bytes) -> Status | None:
 
 def _version(value: Any) -> str:
     if isinstance(value, dict):
-        return str(value.get("metadata", {}).get("resourceVersion", ""))
+        metadata = value.get("metadata")
+        return str(metadata.get("resourceVersion", "")) if isinstance(metadata, dict) else ""
     version: str = value.metadata.resource_version
     return version

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-import msgspec
-
 from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind
-from koord.kube.answers import Decoder, ObjectList, refusal
+from koord.kube.answers import ObjectList, decoder_of
+from koord.kube.calls import Calls
 from koord.kube.discovery import Served, discover
 from koord.kube.errors import ApiError
 from koord.kube.messages import Request, Response
 from koord.kube.patches import Patch
 from koord.kube.paths import collection_path, object_path
-from koord.kube.retry import Caller, CallMetrics, RateLimiter, RetryPolicy
 from koord.kube.subresources import Scale, binding, delete_options, eviction
 from koord.kube.targets import (
     Document,
@@ -40,7 +38,8 @@ from koord.kube.watch import Watch
 
 if TYPE_CHECKING:
     from koord.base.metrics import Registry
-    from koord.kube.messages import Stream, Transport
+    from koord.kube.messages import Transport
+    from koord.kube.retry import RetryPolicy
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Object | Document)
@@ -49,8 +48,6 @@ Pages = AsyncIterator[ObjectList[T]]
 PAGE = 500
 _GONE = 410
 _POD = next(kind for kind in KINDS if kind.name == "Pod")
-# These keep a controller's lead and its voice: they must not queue behind its other work.
-_APART = frozenset(("leases", "events"))
 
 
 class Client:
@@ -76,15 +73,10 @@ class Client:
         timeout_seconds: float = 60.0,
         registry: Registry | None = None,
     ) -> None:
-        self._transport = transport
         self._field_manager = field_manager
-        self._timeout_seconds = timeout_seconds
-        self._limiters: dict[str, RateLimiter] = {}
-        if requests_per_second is not None:
-            names = ("", *_APART)
-            self._limiters = {name: RateLimiter(requests_per_second, burst) for name in names}
-        self._caller = Caller(policy, CallMetrics(registry))
-        self._decoders: dict[tuple[Kind, Any], Decoder[Any]] = {}
+        self._calls = Calls(
+            transport, policy, requests_per_second, burst, timeout_seconds, registry
+        )
 
     @overload
     async def get(
@@ -108,8 +100,8 @@ class Client:
         kind, into = resolve(target, options.get("kind"))
         version = query(resourceVersion=options.get("resource_version", ""))
         request = Request("GET", object_path(kind, name, namespace), version)
-        answer = await self._call(request, kind, True, options.get("timeout_seconds"))
-        return self._decoder(kind, into).one(answer.body)
+        answer = await self._calls.send(request, kind, True, options.get("timeout_seconds"))
+        return decoder_of(kind, into).one(answer.body)
 
     @overload
     async def list(self, target: type[T], **options: Unpack[Listing]) -> ObjectList[T]: ...
@@ -157,7 +149,7 @@ class Client:
         """
         kind, into = resolve(target, options.get("kind"))
         path = collection_path(kind, options.get("namespace", ""))
-        decoder = self._decoder(kind, into)
+        decoder = decoder_of(kind, into)
         fixed = _selectors(options) + query(limit=options.get("limit", PAGE))
         # The token of a page stands for the version as well, and goes alone.
         where = query(
@@ -167,7 +159,7 @@ class Client:
         while True:
             request = Request("GET", path, fixed + where)
             seconds = options.get("timeout_seconds")
-            answer = await self._call(request, kind, True, seconds, verb="LIST")
+            answer = await self._calls.send(request, kind, True, seconds, verb="LIST")
             page = decoder.page(answer.body)
             del answer
             yield page
@@ -199,7 +191,7 @@ class Client:
         path = collection_path(kind, options.get("namespace", ""))
         request = Request("GET", path, _selectors(options) + asked)
         seconds = options.get("timeout_seconds")
-        return Watch(lambda: self._open(request, kind, seconds), self._decoder(kind, into))
+        return Watch(lambda: self._calls.open(request, kind, seconds), decoder_of(kind, into))
 
     async def create(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
         """Creates an object, and gives it as the server stored it.
@@ -336,7 +328,7 @@ class Client:
         body = delete_options(uid, resource_version, grace_period_seconds, propagation, dry_run)
         path = object_path(kind, name, namespace)
         request = Request("DELETE", path, body=codec.to_json(body))
-        await self._call(request, kind, bool(uid or resource_version), timeout_seconds)
+        await self._calls.send(request, kind, bool(uid or resource_version), timeout_seconds)
 
     async def delete_collection(
         self,
@@ -352,7 +344,7 @@ class Client:
         body = delete_options("", "", grace_period_seconds, propagation, dry_run)
         path = collection_path(kind, options.get("namespace", ""))
         request = Request("DELETE", path, _selectors(options), body=codec.to_json(body))
-        await self._call(request, kind, False, options.get("timeout_seconds"))
+        await self._calls.send(request, kind, False, options.get("timeout_seconds"))
 
     async def bind(self, pod: Object, node: str, *, timeout_seconds: float | None = None) -> None:
         """Puts a pod on a node; 409 if it has one, or is another pod of that name by now."""
@@ -361,7 +353,7 @@ class Client:
         body = binding(meta.name, meta.namespace, meta.uid, node)
         request = Request("POST", path, body=body)
         # A pod is bound once: the second try of one that worked is a 409.
-        await self._call(request, _POD, False, timeout_seconds)
+        await self._calls.send(request, _POD, False, timeout_seconds)
 
     async def evict(
         self,
@@ -378,7 +370,7 @@ class Client:
         options = delete_options(uid, resource_version, grace_period_seconds, "", dry_run)
         path = object_path(_POD, name, namespace, "eviction")
         request = Request("POST", path, body=eviction(name, namespace, options))
-        await self._call(request, _POD, False, timeout_seconds)
+        await self._calls.send(request, _POD, False, timeout_seconds)
 
     async def get_scale(
         self, target: type[Object] | Kind, name: str, namespace: str = "",
@@ -387,7 +379,7 @@ class Client:
         """How many replicas a workload should have and has."""
         kind, _ = resolve(target)
         request = Request("GET", object_path(kind, name, namespace, "scale"))
-        answer = await self._call(request, kind, True, timeout_seconds)
+        answer = await self._calls.send(request, kind, True, timeout_seconds)
         return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
 
     async def set_scale(
@@ -401,13 +393,13 @@ class Client:
         asked = query(fieldManager=self._field_manager)
         request = Request("PATCH", path, asked, patch.body, patch.content_type)
         # The same number twice is no different from once.
-        answer = await self._call(request, kind, True, timeout_seconds)
+        answer = await self._calls.send(request, kind, True, timeout_seconds)
         return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
 
     async def discover(self, *, timeout_seconds: float | None = None) -> tuple[Served, ...]:
         """Every kind that the server serves, at each of its versions."""
         return tuple(
-            await discover(lambda request: self._call(request, None, True, timeout_seconds))
+            await discover(lambda request: self._calls.send(request, None, True, timeout_seconds))
         )
 
     async def request(self, request: Request, *, repeatable: bool = False) -> Response:
@@ -418,16 +410,16 @@ class Client:
             repeatable: whether sending it twice does no harm.
         """
         repeatable = repeatable or request.method in ("GET", "HEAD")
-        return await self._call(request, None, repeatable, request.timeout_seconds)
+        return await self._calls.send(request, None, repeatable, request.timeout_seconds)
 
     async def _write(self, method: str, path: str, kind: Kind, value: S, options: Writing) -> S:
         typed = isinstance(value, Object)
         body = codec.to_json(whole(value, kind))
         request = Request(method, path, self._write_query(options), body)
         repeatable = method == "PUT" and _has_version(value)
-        answer = await self._call(request, kind, repeatable, options.get("timeout_seconds"))
+        answer = await self._calls.send(request, kind, repeatable, options.get("timeout_seconds"))
         into: Any = type(value) if typed else dict
-        stored: S = self._decoder(kind, into).one(answer.body)
+        stored: S = decoder_of(kind, into).one(answer.body)
         return stored
 
     async def _patch(
@@ -445,8 +437,8 @@ class Client:
         asked = self._write_query(options) + extra
         request = Request("PATCH", path, asked, patch.body, patch.content_type)
         seconds = options.get("timeout_seconds")
-        answer = await self._call(request, kind, patch.conditional, seconds)
-        return self._decoder(kind, into).one(answer.body)
+        answer = await self._calls.send(request, kind, patch.conditional, seconds)
+        return decoder_of(kind, into).one(answer.body)
 
     def _write_query(self, options: Writing) -> tuple[tuple[str, str], ...]:
         return query(
@@ -454,46 +446,6 @@ class Client:
             fieldValidation=options.get("field_validation", ""),
             dryRun="All" if options.get("dry_run") else "",
         )
-
-    async def _call(
-        self,
-        request: Request,
-        kind: Kind | None,
-        repeatable: bool,
-        timeout_seconds: float | None,
-        verb: str = "",
-    ) -> Response:
-        async def attempt(left: float | None) -> Response:
-            timed = msgspec.structs.replace(request, timeout_seconds=left)
-            response = await self._transport.send(timed)
-            if not 200 <= response.status < 300:
-                raise ApiError(refusal(response))
-            return response
-
-        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        limiter = self._limiter(kind)
-        return await self._caller.call(
-            attempt, verb or request.method, repeatable, seconds, limiter
-        )
-
-    async def _open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
-        async def attempt(left: float | None) -> Stream:
-            return await self._transport.open(
-                msgspec.structs.replace(request, timeout_seconds=left)
-            )
-
-        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        return await self._caller.call(attempt, "WATCH", True, seconds, self._limiter(kind))
-
-    def _limiter(self, kind: Kind | None) -> RateLimiter | None:
-        apart = kind is not None and kind.plural in _APART
-        return self._limiters.get(kind.plural if kind is not None and apart else "")
-
-    def _decoder(self, kind: Kind, into: Any) -> Decoder[Any]:
-        found = self._decoders.get((kind, into))
-        if found is None:
-            found = self._decoders[kind, into] = Decoder(kind, into)
-        return found
 
 
 def _selectors(options: Selection) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from importlib.metadata import PackageNotFoundError, version
@@ -53,9 +54,10 @@ class HttpTransport:
     ) -> None:
         self._config = config
         self._under_way = asyncio.Semaphore(connections)
-        self._kept_connections = connections
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        self._streams: set[HttpStream] = set()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
         self._stale = False
         self._renewing = asyncio.Lock()
@@ -64,17 +66,17 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         """See :class:`koord.kube.messages.Transport`."""
-        async with self._under_way:
-            try:
-                async with (
-                    asyncio.timeout(request.timeout_seconds),
-                    await self._start(request) as answer,
-                ):
-                    body = await answer.read()
-            except TransportError:
-                raise
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise self._failed(error, request) from None
+        try:
+            async with (
+                asyncio.timeout(request.timeout_seconds),
+                self._under_way,
+                await self._start(request) as answer,
+            ):
+                body = await answer.read()
+        except TransportError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failed(error, request) from None
         return self._response(answer, body)
 
     async def open(self, request: Request) -> HttpStream:
@@ -84,7 +86,7 @@ class HttpTransport:
                 answer = await self._start(request)
                 if answer.status == 200:
                     self._response(answer, b"")
-                    return HttpStream(answer, self._idle_seconds)
+                    return HttpStream(answer, self._idle_seconds, self._streams)
                 async with answer:
                     body = await answer.read()
         except TransportError:
@@ -95,6 +97,10 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Ends all connections, watches included."""
+        self._closed = True
+        # Who waits for an event is told; closing the session would leave them waiting.
+        for stream in list(self._streams):
+            await stream.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -124,6 +130,8 @@ class HttpTransport:
         )
 
     def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise TransportError("the transport is closed", sent=False)
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(
@@ -194,10 +202,14 @@ class HttpTransport:
 class HttpStream:
     """A watch over HTTP; see :class:`koord.kube.messages.Stream`."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, idle_seconds: float) -> None:
+    def __init__(
+        self, answer: aiohttp.ClientResponse, idle_seconds: float, opened: set[HttpStream]
+    ) -> None:
         self._answer = answer
         self._idle_seconds = idle_seconds
         self._lines = LineSplitter()
+        self._opened = opened
+        opened.add(self)
 
     async def read(self) -> list[bytes]:
         """See :class:`koord.kube.messages.Stream`."""
@@ -217,6 +229,7 @@ class HttpStream:
 
     async def close(self) -> None:
         """Cuts the connection: a watch has no end of its own."""
+        self._opened.discard(self)
         self._answer.close()
 
 
@@ -230,7 +243,20 @@ def _reason(error: Exception) -> str:
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"the server's certificate: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _no_connection(error.os_error)
     return str(error) or type(error).__name__
+
+
+def _no_connection(error: OSError) -> str:
+    # asyncio puts the address, and no reason, where the system's text would be.
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    code = error.errno or 0
+    return os.strerror(code) if code > 0 else error.strerror or str(error)
 
 
 def _version() -> str:

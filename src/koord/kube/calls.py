@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests carried out for a client: rate limited, tried again, refusals raised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from koord.kube.answers import refusal
+from koord.kube.errors import ApiError
+from koord.kube.retry import Caller, CallMetrics, RateLimiter, RetryPolicy
+
+if TYPE_CHECKING:
+    from koord.api.kinds.registry import Kind
+    from koord.base.metrics import Registry
+    from koord.kube.messages import Request, Response, Stream, Transport
+
+# These keep a controller's lead and its voice: they must not queue behind its other work.
+_APART = ("leases", "events")
+
+
+class Calls:
+    """The way from a request to an answer that counts; arguments as of the client."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        policy: RetryPolicy | None,
+        requests_per_second: float | None,
+        burst: int,
+        timeout_seconds: float,
+        registry: Registry | None,
+    ) -> None:
+        self._transport = transport
+        self._timeout_seconds = timeout_seconds
+        self._caller = Caller(policy, CallMetrics(registry))
+        self._limiter: RateLimiter | None = None
+        self._apart: dict[str, RateLimiter] = {}
+        if requests_per_second is not None:
+            self._limiter = RateLimiter(requests_per_second, burst)
+            self._apart = {name: RateLimiter(requests_per_second, burst) for name in _APART}
+
+    async def send(
+        self,
+        request: Request,
+        kind: Kind | None,
+        repeatable: bool,
+        timeout_seconds: float | None = None,
+        verb: str = "",
+    ) -> Response:
+        """Sends a request until an answer counts.
+
+        Args:
+            request: its own timeout is not looked at.
+            kind: what it is about; None for none.
+            repeatable: whether sending it twice does no harm.
+            timeout_seconds: for all tries together; None for the client's.
+            verb: for the metrics, where it is not the method.
+
+        Raises:
+            ApiError: any status but 2xx.
+            TransportError: no answer came.
+        """
+
+        async def attempt(left: float | None) -> Response:
+            response = await self._transport.send(replace(request, timeout_seconds=left))
+            if not 200 <= response.status < 300:
+                raise ApiError(refusal(response))
+            return response
+
+        return await self._caller.call(
+            attempt, verb or request.method, repeatable, self._seconds(timeout_seconds),
+            self._bucket(kind),
+        )  # fmt: skip
+
+    async def open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
+        """Begins a watch; raises as :meth:`send`."""
+
+        async def attempt(left: float | None) -> Stream:
+            return await self._transport.open(replace(request, timeout_seconds=left))
+
+        return await self._caller.call(
+            attempt, "WATCH", True, self._seconds(timeout_seconds), self._bucket(kind)
+        )
+
+    def _seconds(self, timeout_seconds: float | None) -> float:
+        return self._timeout_seconds if timeout_seconds is None else timeout_seconds
+
+    def _bucket(self, kind: Kind | None) -> RateLimiter | None:
+        return self._limiter if kind is None else self._apart.get(kind.plural, self._limiter)
