@@ -187,6 +187,14 @@ def free_port() -> int:
         return port
 
 
+def refused(koord: Run, *words: object) -> tuple[int, str]:
+    """The exit status and the one line that is neither progress nor data."""
+    status, out, err = koord("up", "--nodes", 0, *words)
+    assert out == ""
+    (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
+    return status, line
+
+
 def test_a_taken_port_is_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -195,29 +203,26 @@ def test_a_taken_port_is_one_line() -> None:
         with up("--port", port) as running:
             assert running.line == {}
             _, err = running.process.communicate(timeout=END_SECONDS)
-            assert running.process.returncode == 2
-            (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
-            assert line.startswith(f"error: 127.0.0.1:{port}: ")
+    assert running.process.returncode == 2
+    (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
+    assert line.startswith(f"error: 127.0.0.1:{port}: ")
 
 
-def test_a_data_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_is_one_line(koord: Run, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with up("--data", file) as running:
-        _, err = running.process.communicate(timeout=END_SECONDS)
-        assert running.process.returncode != 0
-        (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
-        assert str(file) in line
+    status, line = refused(koord, "--data", file)
+    assert status == 2
+    assert str(file) in line
 
 
-def test_somebody_elses_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
+def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
-    with up("--nodes", 0, "--kubeconfig", path) as running:
-        _, err = running.process.communicate(timeout=END_SECONDS)
-        assert running.process.returncode == 2
-        assert "production" in path.read_text()
-        assert f"error: {path}" in err
+    status, line = refused(koord, "--kubeconfig", path)
+    assert status == 2
+    assert line.startswith(f"error: {path}")
+    assert "production" in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from koord.base.clock import VirtualClock, VirtualLoop
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as installing
 from koord.kube.client import Client
-from koord.kube.errors import ApiError, TransportError
+from koord.kube.errors import TransportError
 from koord.kube.messages import Request
 from koord.kube.patches import Patch
 from koord.simulator.nodes.fleet import Fleet
@@ -82,11 +82,8 @@ class World:
         return await self.client.create(decode_as(document, Pod))
 
     async def get(self, name: str) -> Pod | None:
-        try:
-            return await self.client.get(Pod, name, "default")
-        except ApiError as error:
-            assert error.http_status == 404
-            return None
+        found = (await self.client.list(Pod, field_selector=f"metadata.name={name}")).items
+        return found[0] if found else None
 
 
 @asynccontextmanager
@@ -331,7 +328,7 @@ def test_machines_go_on_when_they_are_started_again() -> None:
     play(script)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_machines_get_there_when_every_fifth_write_fails(seed: int) -> None:
     points = ("simulator.node.write", "simulator.kubelet.write", "simulator.agent.write",
               "simulator.agent.report")  # fmt: skip
@@ -368,9 +365,9 @@ def test_one_seed_gives_one_day() -> None:
             await made.run(made.fleet(MIXED))
             for number in range(5):
                 await made.pod(f"pod-{number}", "node-001")
-            await asyncio.sleep(1000)
-            for metric in (await made.client.list(NodeMetric)).items:
-                found.append(repr(metric.status).encode())
+            await asyncio.sleep(400)
+            metrics = (await made.client.list(NodeMetric)).items
+            found.extend(repr(metric.status).encode() for metric in metrics)
 
         play(script)
         return found
