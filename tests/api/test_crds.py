@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 import yaml
 
-from koord.api import KINDS, crdgen, crds, decode, to_document
+from koord.api import KINDS, crdgen, crds, decode, priority_classes, to_document
+from koord.api.protocol.priority import BANDS
 from koord.base.documents import parse_documents
 
 from .samples import DATA, manifest_files
@@ -103,7 +105,12 @@ def test_the_comparison_finds_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("name", ["slo.koordinator.sh_nodeslos", "slo.koordinator.sh_nodemetrics",
                                   "scheduling.koordinator.sh_devices",
-                                  "scheduling.sigs.k8s.io_elasticquotas"])  # fmt: skip
+                                  "scheduling.koordinator.sh_scheduleexplanations",
+                                  "scheduling.sigs.k8s.io_elasticquotas",
+                                  "scheduling.sigs.k8s.io_podgroups",
+                                  "topology.node.k8s.io_noderesourcetopologies",
+                                  "config.koordinator.sh_clustercolocationprofiles",
+                                  "quota.koordinator.sh_elasticquotaprofiles"])  # fmt: skip
 def test_kinds_without_columns_get_some(name: str) -> None:
     assert OURS[f"{name}.yaml"]["spec"]["versions"][0]["additionalPrinterColumns"]
 
@@ -121,6 +128,34 @@ def test_the_committed_files_are_those_the_types_make() -> None:
     assert committed == sorted(made)
     for name, document in made.items():
         assert (crdgen.FOLDER / name).read_text("utf-8") == crdgen.rendered(document), name
+
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+
+def test_what_is_deployed_is_what_the_package_holds(tmp_path: Path) -> None:
+    crdgen.copy_to(tmp_path)
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.yaml")}
+    assert len(made) == len(OURS) + 1
+    deployed = [*DEPLOY.glob("*.yaml"), *(DEPLOY / "crds").iterdir()]
+    assert {path.relative_to(DEPLOY): path.read_bytes() for path in deployed} == made
+
+
+def test_stale_copies_go(tmp_path: Path) -> None:
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / "gone.yaml").write_text("{}")
+    crdgen.copy_to(tmp_path)
+    assert not (tmp_path / "crds" / "gone.yaml").exists()
+
+
+def test_the_priority_classes_are_those_of_the_bands() -> None:
+    shipped = {each["metadata"]["name"]: each for each in priority_classes()}
+    assert list(shipped) == [str(name) for name in BANDS]
+    for name, band in BANDS.items():
+        assert shipped[name]["value"] == band.shipped
+        assert shipped[name]["preemptionPolicy"] == "PreemptLowerPriority"
+        assert "globalDefault" not in shipped[name]
+        assert f"from {band.low} to {band.high}" in shipped[name]["description"]
 
 
 def test_every_custom_kind_is_defined() -> None:

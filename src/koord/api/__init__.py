@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from koord.api.codec import to_document as to_document
     from koord.api.codec import to_json as to_json
     from koord.api.definitions import crds as crds
+    from koord.api.definitions import priority_classes as priority_classes
     from koord.api.draft import Draft as Draft
     from koord.api.draft import merge_patch as merge_patch
     from koord.api.duration import Duration as Duration
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 _EXPORTS: dict[str, tuple[str, ...]] = {
     "codec": ("decode_json", "to_document", "to_json"),
-    "definitions": ("crds",),
+    "definitions": ("crds", "priority_classes"),
     "draft": ("Draft", "merge_patch"),
     "duration": ("Duration",),
     "kinds.cluster": ("ConfigMap", "Event", "Lease", "Namespace", "PriorityClass"),

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the types of :mod:`koord.api.kinds` into CustomResourceDefinition documents.
 
-``python -m koord.api.crdgen`` rewrites the files in ``koord/api/crds``; a test keeps both in step.
+``python -m koord.api.crdgen deploy`` rewrites the files in ``koord/api/crds`` and copies them and
+the other manifests into the folder ``deploy``; a test keeps all in step.
 Every field the reference schemas of Koordinator have is in the types, so that a client that knows
 only those works with ours, and the other way round.
 """
 
 from __future__ import annotations
 
+import sys
 import types
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +29,7 @@ from koord.api.schema import Schema
 from koord.kernels.quantity import Quantity
 
 FOLDER = Path(__file__).parent / "crds"
+MANIFESTS = Path(__file__).parent / "manifests"
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = {
@@ -224,11 +227,24 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def copy_to(deploy: Path) -> None:
+    """Makes a folder's manifests those of the package: ``crds/`` and what lies in ``manifests``."""
+    copies = deploy / "crds"
+    copies.mkdir(parents=True, exist_ok=True)
+    for stale in copies.glob("*.yaml"):
+        stale.unlink()
+    for folder, target in ((FOLDER, copies), (MANIFESTS, deploy)):
+        for path in sorted(folder.glob("*.yaml")):
+            (target / path.name).write_bytes(path.read_bytes())
+
+
 def main() -> None:
-    """Rewrites the definitions beside this module."""
+    """Rewrites the definitions beside this module, and their copies in the folders named."""
     FOLDER.mkdir(exist_ok=True)
     for name, document in definitions().items():
         (FOLDER / name).write_text(rendered(document), encoding="utf-8")
+    for folder in sys.argv[1:]:
+        copy_to(Path(folder))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 _SLO, _SCHEDULING = "slo.koordinator.sh", "scheduling.koordinator.sh"
 _SIGS, _QUOTA = "scheduling.sigs.k8s.io", "quota.koordinator.sh"
 _NRT, _ANALYSIS = "topology.node.k8s.io", "analysis.koordinator.sh"
+_CONFIG = "config.koordinator.sh"
 
 # Groups under k8s.io are protected: the API server wants to see who approved the definition.
 PROTECTED_GROUP = {
@@ -22,7 +23,7 @@ WITH_STATUS = {
     (_SCHEDULING, "PodMigrationJob"),
     (_SCHEDULING, "ClusterNetworkTopology"),
     (_SCHEDULING, "ScheduleExplanation"),
-    ("config.koordinator.sh", "ClusterColocationProfile"),
+    (_CONFIG, "ClusterColocationProfile"),
     (_ANALYSIS, "Recommendation"),
     (_QUOTA, "ElasticQuota"),
 }
@@ -94,6 +95,34 @@ COLUMNS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("HardCPU", "string", ".spec.hard.cpu"),
         *_QUOTA_COLUMNS,
     ],
+    (_QUOTA, "ElasticQuotaProfile"): [
+        ("Quota", "string", ".spec.quotaName"),
+        ("Ratio", "string", ".spec.resourceRatio"),
+        _AGE,
+    ],
+    (_SIGS, "PodGroup"): [
+        ("Phase", "string", ".status.phase"),
+        ("MinMember", "integer", ".spec.minMember"),
+        ("Scheduled", "integer", ".status.scheduled"),
+        ("Running", "integer", ".status.running"),
+        _AGE,
+    ],
+    (_CONFIG, "ClusterColocationProfile"): [
+        ("QoS", "string", ".spec.qosClass"),
+        ("Priority", "string", ".spec.priorityClassName"),
+        ("Scheduler", "string", ".spec.schedulerName"),
+        _AGE,
+    ],
+    (_SCHEDULING, "ScheduleExplanation"): [
+        ("Question", "string", ".spec.questionObjectKey"),
+        ("Schedulable", "boolean", ".status.schedulable"),
+        ("Message", "string", ".status.failedMessage"),
+        _AGE,
+    ],
+    (_NRT, "NodeResourceTopology"): [
+        ("Policy", "string", ".topologyPolicies[0]"),
+        _AGE,
+    ],
 }
 
 
@@ -141,6 +170,6 @@ EXTRAS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
         ),
     },
     # An empty status that the reference schemas list and no component writes.
-    ("config.koordinator.sh", "ClusterColocationProfile"): {"status": {"type": "object"}},
+    (_CONFIG, "ClusterColocationProfile"): {"status": {"type": "object"}},
     (_QUOTA, "ElasticQuotaProfile"): {"status": {"type": "object"}},
 }

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from koord.base.errors import KoordError, one_line
+from koord.cli.up import up
 
 # Typer passes the class of all usage errors on, yet not its name.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -25,6 +26,7 @@ _GROUPS = {
     "quota": "work out elastic quotas",
     "resctrl": "plan cache and memory-bandwidth groups",
     "simulate": "replay traces through the scheduler's own kernels",
+    "crds": "put koord's definitions into a cluster, and compare them",
 }
 
 
@@ -39,6 +41,7 @@ def _build() -> typer.Typer:
     for name, text in _GROUPS.items():
         module = import_module(f"koord.cli.{name}")
         app.add_typer(module.app, name=name, help=text, no_args_is_help=True)
+    app.command("up", short_help="start a cluster in this process")(up)
 
     @app.callback()
     def root(
@@ -84,6 +87,9 @@ def _report(error: Exception) -> int:
         status, line = error.exit_status, str(error)
     elif isinstance(error, _UsageError):
         status, line = 2, _usage(error)
+    elif isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError):
+        # No answer from an API server; the message says from which.
+        status, line = 1, str(error)
     elif isinstance(error, OSError) and error.filename is None:
         # What verbs read and write by name they report themselves; this is standard output.
         _silence_stdout()

@@ -85,6 +85,7 @@ class ContainerStatus(WireStruct):
     ready: bool = False
     restart_count: int = 0
     state: dict[str, Any] = {}
+    last_state: dict[str, Any] = {}
 
 
 class PodStatus(WireStruct):

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord crds``: koord's definitions in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from koord.api import crds
+from koord.cli.output import Format, OutputOption, print_json, print_table, progress, whole_number
+
+if TYPE_CHECKING:
+    from koord.kube.client import Client
+    from koord.kube.crds import Checked, Outcome
+
+app = typer.Typer()
+T = TypeVar("T")
+
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig", metavar="FILE", help="where the cluster is; default: as kubectl's"
+    ),
+]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="of the kubeconfig")
+]
+
+
+@app.callback()
+def group() -> None:
+    """Install koord's CustomResourceDefinitions into a cluster, or check them."""
+
+
+@app.command()
+def install(
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="let the server check everything and store nothing")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force-conflicts", help="take over fields that another manager owns"),
+    ] = False,
+    timeout: Annotated[
+        int,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=whole_number("--timeout", 1, 3600),
+            help="how long a definition may take until it is served",
+        ),
+    ] = 60,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Apply the definitions and wait until the cluster serves them.
+
+    Server-side apply under the field manager koord: a second run changes nothing, a newer koord
+    adds what is new, and what others have added stays. Exit status 1 if the cluster refuses one.
+
+    Example: koord crds install --dry-run && koord crds install
+    """
+    done = _with_client(
+        kubeconfig, context, lambda client: _install(client, output, dry_run, force, timeout)
+    )
+    if output is Format.JSON:
+        rows = [{"name": name, "outcome": outcome} for name, outcome in done]
+        print_json({"dryRun": dry_run, "definitions": rows})
+
+
+@app.command()
+def check(
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Compare the cluster's definitions with koord's.
+
+    Exit status 0 if koord can work with all of them, 1 if one is missing, older, or differs. A
+    definition with more than koord knows is fine.
+
+    Example: koord crds check || koord crds install
+    """
+    from koord.kube import crds as cluster
+
+    found = _with_client(kubeconfig, context, lambda client: cluster.check(client, crds()))
+    fine = all(each.state.fine for each in found)
+    if output is Format.JSON:
+        print_json({"fine": fine, "definitions": [_json(each) for each in found]})
+    else:
+        rows = [[each.name, each.state, str(len(each.differences) or "-")] for each in found]
+        print_table(["definition", "state", "differences"], rows)
+        for each in found:
+            for difference in each.differences:
+                print(f"{each.name}: {difference}")
+    if not fine:
+        raise typer.Exit(1)
+
+
+async def _install(
+    client: Client, output: Format, dry_run: bool, force: bool, timeout_seconds: int
+) -> list[tuple[str, Outcome]]:
+    from koord.kube import crds as cluster
+
+    documents = crds()
+    done: list[tuple[str, Outcome]] = []
+    with progress("definitions", 2 * len(documents)) as advance:
+        async for name, outcome in cluster.install(client, documents, dry_run=dry_run, force=force):
+            done.append((name, outcome))
+            advance(1)
+        if not dry_run:
+            for name, _ in done:
+                await cluster.wait_established(client, [name], timeout_seconds)
+                advance(1)
+    if output is Format.TEXT:
+        suffix = " (server dry run)" if dry_run else ""
+        for name, outcome in done:
+            print(f"customresourcedefinition/{name} {outcome}{suffix}")
+    return done
+
+
+def _with_client(
+    kubeconfig: Path | None, context: str | None, work: Callable[[Client], Awaitable[T]]
+) -> T:
+    """Runs something with a client of the named cluster."""
+
+    async def run() -> T:
+        from koord.kube.client import Client
+        from koord.kube.config import ClusterConfig
+        from koord.kube.http import HttpTransport
+        from koord.kube.retry import RetryPolicy
+
+        transport = HttpTransport(ClusterConfig.load(kubeconfig, context))
+        try:
+            # Somebody waits: a cluster that is not there is told of soon.
+            policy = RetryPolicy(attempts=3)
+            return await work(Client(transport, field_manager="koord", policy=policy))
+        finally:
+            await transport.close()
+
+    return asyncio.run(run())
+
+
+def _json(checked: Checked) -> dict[str, Any]:
+    return {
+        "name": checked.name,
+        "state": checked.state,
+        "differences": [
+            {"path": each.path, "side": each.side, "ours": each.ours, "theirs": each.theirs}
+            for each in checked.differences
+        ],
+    }

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord up``: a cluster in this process, with simulated machines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from koord.base import log
+from koord.base.documents import read_text
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.components import COMPONENTS, Cluster, chosen
+from koord.cli.output import Format, OutputOption, whole_number
+
+if TYPE_CHECKING:
+    from koord.controlplane.embedded import EmbeddedControlPlane
+    from koord.kube.lifecycle import Component
+    from koord.simulator.nodes.pools import NodePools
+
+_DEFAULT_NODES = 3
+# Where koord's own configuration is looked for.
+_NAMESPACE = "koordinator-system"
+_ESTABLISHED_SECONDS = 30.0
+_INTERRUPTED = 130
+
+
+_NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        parser=whole_number("--nodes", 0, 10_000),
+        help=f"simulated machines; default {_DEFAULT_NODES}",
+    ),
+]
+_PoolsOption = Annotated[
+    Path | None, typer.Option("--pools", metavar="FILE", help="which machines, as YAML")
+]
+_DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="keep the state there and go on from it"),
+]
+_KubeconfigOption = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there")
+]
+_PortOption = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        metavar="P",
+        parser=whole_number("--port", 0, 65_535),
+        help="listen on this port of 127.0.0.1; 0 for any free one",
+    ),
+]
+_InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="plain HTTP, and no token asked for")
+]
+_WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="NAME,...", help="leave out " + ", ".join(COMPONENTS)),
+]
+_SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="S",
+        parser=whole_number("--seed", 0, 2**63),
+        help="of identities, delays and usage",
+    ),
+]
+_VerbosityOption = Annotated[
+    int,
+    typer.Option(
+        "--verbosity",
+        "-v",
+        metavar="LEVEL",
+        parser=whole_number("--verbosity", 0, 9),
+        help="of the log on standard error: 0 warnings, 2 normal, 4 and above everything",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What was asked for."""
+
+    pools: NodePools
+    data: Path | None
+    kubeconfig: Path | None
+    port: int
+    insecure: bool
+    names: list[str]
+    seed: int
+    output: Format
+
+
+def up(
+    nodes: _NodesOption = None,
+    pools: _PoolsOption = None,
+    data: _DataOption = None,
+    kubeconfig: _KubeconfigOption = None,
+    port: _PortOption = 0,
+    insecure: _InsecureOption = False,
+    without: _WithoutOption = None,
+    seed: _SeedOption = 0,
+    verbosity: _VerbosityOption = 0,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Start a cluster in this process: API server, controllers, simulated machines.
+
+    koord's definitions and priority classes are installed. Any Kubernetes client can use it; how is
+    printed when it is ready (-o json: one line with url, kubeconfig and pid). Ctrl-C or SIGTERM
+    ends everything, with exit status 0. Without --data nothing is kept.
+
+    Example: koord up --nodes 100
+
+    Example: koord up --pools pools.yaml --data ~/.koord --kubeconfig kubeconfig.yaml
+    """
+    log.setup(verbosity)
+    if not verbosity:
+        # What failed is said once, as the command's last line.
+        log.get("lifecycle").setLevel(logging.CRITICAL)
+    machines, names = _machines(nodes, pools), chosen(without or [])
+    wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output)
+    try:
+        status = asyncio.run(_Session(wish).run())
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "sim") from None
+    raise typer.Exit(status)
+
+
+def _machines(nodes: int | None, path: Path | None) -> NodePools:
+    from koord.simulator.nodes.pools import default_pools, load_pools
+
+    if path is None:
+        return default_pools(_DEFAULT_NODES if nodes is None else nodes)
+    if nodes is not None:
+        raise KoordError("--nodes", "", nodes, "no number beside --pools")
+    return load_pools(path)
+
+
+class _Session:
+    """One run of the command."""
+
+    def __init__(self, wish: _Wish) -> None:
+        self._wish = wish
+        self._failure: Exception | None = None
+        self._own_folder: Path | None = None
+        self._is_up = False
+
+    async def run(self) -> int:
+        """Runs until a signal or a failure ends it; gives the exit status."""
+        from koord.controlplane.embedded import EmbeddedControlPlane, Options
+        from koord.kube.lifecycle import Component, run_until_stopped
+
+        wish = self._wish
+        if wish.kubeconfig is not None:
+            _check_kubeconfig(wish.kubeconfig)
+        options = Options(data=wish.data, port=wish.port, insecure=wish.insecure)
+        plane = EmbeddedControlPlane(options)
+        started = asyncio.Event()
+
+        async def serve() -> None:
+            async with plane:
+                started.set()
+                await asyncio.Event().wait()
+
+        try:
+            with _steps() as step:
+                step("API server")
+                parts = [
+                    Component("API server", self._kept(serve), started.wait),
+                    Component("cluster", self._kept(lambda: self._cluster(plane, step))),
+                ]
+                status = await run_until_stopped(parts)
+        finally:
+            if self._own_folder is not None:
+                shutil.rmtree(self._own_folder, ignore_errors=True)
+        if self._failure is not None:
+            raise self._failure
+        return status if self._is_up or status else _INTERRUPTED
+
+    async def _cluster(self, plane: EmbeddedControlPlane, step: Callable[[str], None]) -> None:
+        """Fills the cluster, runs what belongs to it, says how to reach it, and stays."""
+        from koord.base.clock import SystemClock
+        from koord.controlplane import kubeconfig
+
+        wish = self._wish
+        cluster = Cluster(plane, wish.pools, SystemClock(), wish.seed, [])
+        step("definitions and priority classes")
+        await _install(cluster)
+        _serve_metrics(cluster)
+        async with asyncio.TaskGroup() as tasks:
+            for name in wish.names:
+                step(name)
+                component = COMPONENTS[name].make(cluster)
+                tasks.create_task(_run(component), name=name)
+                if component.ready is not None:
+                    await component.ready()
+            for recorder in cluster.recorders:
+                tasks.create_task(recorder.run())
+            path = self._kubeconfig_path()
+            kubeconfig.write(path, plane.kubeconfig)
+            step("")
+            self._is_up = True
+            self._tell(plane.url, path)
+
+    def _kept(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """The same work, its first failure kept for the last line of the command."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except Exception as error:
+                self._failure = self._failure or _first(error)
+                raise
+
+        return run
+
+    def _kubeconfig_path(self) -> Path:
+        """Where the kubeconfig goes: where asked, beside the data, or into a folder of its own."""
+        if self._wish.kubeconfig is not None:
+            return self._wish.kubeconfig
+        if self._wish.data is not None:
+            return self._wish.data / "kubeconfig"
+        self._own_folder = Path(tempfile.mkdtemp(prefix="koord-up-"))
+        return self._own_folder / "kubeconfig"
+
+    def _tell(self, url: str, path: Path) -> None:
+        wish = self._wish
+        counts = {pool.name: pool.count for pool in wish.pools.pools if "nodes" in wish.names}
+        if wish.output is Format.JSON:
+            import json
+
+            line = {"url": url, "kubeconfig": str(path), "pid": os.getpid(),
+                    "version": version("koord"), "nodes": sum(counts.values()),
+                    "components": wish.names}  # fmt: skip
+            print(json.dumps(line), flush=True)
+            return
+        kinds = ", ".join(f"{count} {name}" for name, count in counts.items())
+        kept = str(wish.data) if wish.data else "in memory"
+        print(f"koord {version('koord')} is up; Ctrl-C ends it.\n")
+        print(f"  API server  {url}")
+        print(f"  machines    {f'{sum(counts.values())} simulated ({kinds})' if kinds else 'none'}")
+        print(f"  runs        {', '.join(wish.names) or 'nothing else'}")
+        print(f"  state       {kept}\n")
+        print(f"  export KUBECONFIG={path}\n  kubectl get nodes", flush=True)
+
+
+def _check_kubeconfig(path: Path) -> None:
+    """Refuses a file that an earlier run did not write: it may be the way to another cluster."""
+    import json
+
+    if not path.exists():
+        return
+    try:
+        named = json.loads(read_text(path)).get("current-context")
+    except (ValueError, AttributeError):
+        named = ""
+    if named != "koord":
+        raise KoordError(str(path), "", "a file", "a new one, or one that koord up wrote")
+
+
+async def _install(cluster: Cluster) -> None:
+    from koord.api import crds, priority_classes
+    from koord.api.kinds.cluster import PriorityClass
+    from koord.api.kinds.registry import kind_of_type
+    from koord.kube import crds as cluster_crds
+
+    client = cluster.client(cluster_crds.FIELD_MANAGER)
+    names = [name async for name, _ in cluster_crds.install(client, crds(), force=True)]
+    kind = kind_of_type(PriorityClass)
+    async for _ in cluster_crds.install(client, priority_classes(), kind, force=True):
+        pass
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
+    await client.apply(namespace, force=True)
+    await cluster_crds.wait_established(client, names, _ESTABLISHED_SECONDS)
+
+
+def _serve_metrics(cluster: Cluster) -> None:
+    from koord.controlplane import usage
+
+    api = usage.MetricsApi(cluster.client("metrics"), cluster.clock)
+    cluster.plane.server.further[usage.PREFIX] = api
+
+
+async def _run(component: Component) -> None:
+    await component.run()
+
+
+def _first(error: BaseException) -> Exception:
+    """The first single error of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """Tells on standard error what is being started: a spinner, or plain lines when piped.
+
+    Yields:
+        A function that names the next step; empty for none any more.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: print(f"starting: {text}", file=sys.stderr) if text else None
+        return
+    status: Any = console.status("")
+    status.start()
+
+    def step(text: str) -> None:
+        if text:
+            status.update(f"starting {text}")
+        else:
+            status.stop()
+
+    try:
+        yield step
+    finally:
+        status.stop()

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agents' part of simulated machines: NodeResourceTopology, Device and NodeMetric.
+
+An agent owns the status of a NodeMetric and never its spec; it creates the object here as long as
+no manager does. An object annotated ``koordinator.sh/managed: "false"`` is left to its author.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from msgspec import field
+
+from koord.api.kinds.device import Device
+from koord.api.kinds.meta import Object
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric, NodeMetricSpec
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.registry import kind_of_type
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.api.protocol import keys
+from koord.api.protocol.node_reservation import node_reservation
+from koord.api.protocol.qos import qos_with_default
+from koord.api.protocol.scheduling import resource_status
+from koord.base import faults, log, rng
+from koord.base.errors import KoordError
+from koord.kube.controller import Controller
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.informer import Informer
+from koord.kube.patches import Patch
+from koord.simulator.nodes import objects
+from koord.simulator.nodes.kubelet import BY_NODE
+from koord.simulator.nodes.metrics import SAMPLE_SECONDS, Meter, policy_of
+from koord.simulator.nodes.usage import Load, PodLoad, pod_load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.api.kinds.registry import Kind
+    from koord.base.clock import Clock
+    from koord.kube.client import Client
+    from koord.simulator.nodes.demand import DemandModel
+    from koord.simulator.nodes.machine import Machine
+
+FIELD_MANAGER = "koordlet"
+
+# How often due reports are looked for; reports of one turn are computed together.
+_TURN_SECONDS = 1.0
+_FIRST_REPORT_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
+_EXISTS, _NOT_FOUND = 409, 404
+_LOG = log.get("simulator.agents")
+
+
+class MetricView(Object):
+    """A NodeMetric without its status, which only agents write."""
+
+    spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
+
+
+class _Duty(NamedTuple):
+    """An object to bring up to date."""
+
+    what: Literal["topology", "device"]
+    row: int
+
+
+class Agents:
+    """Reports for many machines.
+
+    Args:
+        client: the way to the API server.
+        machines: what there is.
+        pods: the cache of all pods, with an index by node.
+        nodes: the cache of all nodes.
+        model: what pods use.
+        clock: for usage and for what is written down.
+        seed: of the usage.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        machines: Sequence[Machine],
+        pods: Informer[Pod],
+        nodes: Informer[Node],
+        model: DemandModel,
+        clock: Clock,
+        seed: int,
+    ) -> None:
+        self._client = client
+        self._machines = machines
+        self._rows = {machine.name: row for row, machine in enumerate(machines)}
+        self._pods = pods
+        self._nodes = nodes
+        self._model = model
+        self._clock = clock
+        self._seed = seed
+        self._metrics: Informer[Any] = Informer(client, NodeMetric, project=MetricView)
+        load = Load(
+            [machine.pool.cpu for machine in machines],
+            [machine.memory_bytes for machine in machines],
+            model,
+            seed,
+        )
+        self._meter = Meter(machines, load, model.cold_start_seconds)
+        self._meter.set_pods([])
+        self._controller: Controller[_Duty] = Controller("simulated-agent", self._do, workers=8)
+        self._loads: dict[str, tuple[str, PodLoad]] = {}
+        self._pods_changed = True
+        self._annotations: dict[int, dict[str, str]] = {}
+        self._next_report: dict[int, float] = {}
+        pods.on_change(self._pod_seen, lambda _, pod: self._pod_seen(pod), self._pod_gone)
+        nodes.on_change(self._node_seen, lambda _, node: self._node_seen(node), self._node_gone)
+
+    async def run(self) -> None:
+        """Reports until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._metrics.run())
+            tasks.create_task(self._controller.run())
+            await self._metrics.synced()
+            tasks.create_task(self._sample())
+            tasks.create_task(self._report())
+
+    def _node_seen(self, node: Node) -> None:
+        row = self._rows.get(node.metadata.name)
+        if row is None:
+            return
+        if row not in self._next_report:
+            first = rng.stream(self._seed, "report", node.metadata.name).random()
+            now = asyncio.get_running_loop().time()
+            self._next_report[row] = now + first * _FIRST_REPORT_SECONDS
+            if self._machines[row].gpus:
+                self._controller.queue.add(_Duty("device", row))
+        self._controller.queue.add(_Duty("topology", row))
+
+    def _node_gone(self, node: Node, final_state_unknown: bool) -> None:
+        del final_state_unknown
+        row = self._rows.get(node.metadata.name)
+        if row is not None:
+            # What the agent published belongs to the node and goes with it.
+            self._next_report.pop(row, None)
+            self._annotations.pop(row, None)
+
+    def _pod_seen(self, pod: Pod) -> None:
+        row = self._rows.get(pod.spec.node_name)
+        if row is None:
+            return
+        self._pods_changed = True
+        if keys.RESOURCE_STATUS in pod.metadata.annotations:
+            self._controller.queue.add(_Duty("topology", row))
+
+    def _pod_gone(self, pod: Pod, final_state_unknown: bool) -> None:
+        del final_state_unknown
+        self._loads.pop(pod.metadata.uid, None)
+        self._pod_seen(pod)
+
+    async def _do(self, duty: _Duty) -> float | None:
+        faults.point("simulator.agent.write")
+        node = self._nodes.get(self._machines[duty.row].name)
+        if node is None:
+            return None
+        try:
+            await (self._topology if duty.what == "topology" else self._device)(duty.row, node)
+        except (ApiError, TransportError) as error:
+            told = log.fields(node=node.metadata.name, object=duty.what, error=error)
+            _LOG.warning("agent could not publish", extra=told)
+            return _RETRY_SECONDS
+        return None
+
+    async def _topology(self, row: int, node: Node) -> None:
+        machine = self._machines[row]
+        annotations = objects.pool_annotations(machine, self._bound(machine), _reservation(node))
+        if self._annotations.get(row) == annotations:
+            return
+        document = objects.topology(machine, node.metadata.uid, annotations)
+        await self._publish(kind_of_type(NodeResourceTopology), document)
+        self._annotations[row] = annotations
+
+    async def _device(self, row: int, node: Node) -> None:
+        document = objects.device(self._machines[row], node.metadata.uid)
+        await self._publish(kind_of_type(Device), document)
+
+    async def _publish(self, kind: Kind, document: objects.Document) -> None:
+        """Creates an object, or brings what agents own of it up to date."""
+        try:
+            await self._client.create(document, field_manager=FIELD_MANAGER, kind=kind)
+            return
+        except ApiError as error:
+            if error.http_status != _EXISTS:
+                raise
+        name = document["metadata"]["name"]
+        found = await self._client.get(Object, name, kind=kind)
+        if found.metadata.annotations.get(keys.MANAGED) == "false":
+            return
+        await self._client.patch(
+            Object, name, Patch.merge(document), field_manager=FIELD_MANAGER, kind=kind
+        )
+
+    def _bound(self, machine: Machine) -> list[tuple[Any, str]]:
+        """QoS class and CPUs of the pods on a machine that are bound to some."""
+        found = []
+        for pod in self._pods.by_index(BY_NODE, machine.name):
+            if keys.RESOURCE_STATUS not in pod.metadata.annotations or _ended(pod):
+                continue
+            try:
+                cpus = resource_status(pod).cpuset
+            except KoordError:
+                continue
+            if cpus:
+                found.append((qos_with_default(pod), cpus))
+        return found
+
+    async def _sample(self) -> None:
+        while True:
+            if self._pods_changed:
+                self._pods_changed = False
+                self._meter.set_pods(list(self._running()))
+            self._meter.sample(self._clock.wall_seconds())
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def _running(self) -> list[PodLoad]:
+        found = []
+        for _key, pod in self._pods.items():  # noqa: PERF102
+            row = self._rows.get(pod.spec.node_name)
+            if row is None or pod.status.phase != "Running":
+                continue
+            cards = pod.metadata.annotations.get(keys.DEVICE_ALLOCATED, "")
+            known = self._loads.get(pod.metadata.uid)
+            if known is None or known[0] != cards:
+                known = cards, pod_load(pod, row, self._model, self._seed)
+                self._loads[pod.metadata.uid] = known
+            found.append(known[1])
+        return found
+
+    async def _report(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            due = sorted(row for row, when in self._next_report.items() if when <= now)
+            if due:
+                await self._report_on(due, now)
+            await asyncio.sleep(_TURN_SECONDS)
+
+    async def _report_on(self, due: Sequence[int], now: float) -> None:
+        known = [self._metrics.get(self._machines[row].name) for row in due]
+        policies = [policy_of(each.spec.metric_collect_policy if each else None) for each in known]
+        for row, policy in zip(due, policies, strict=True):
+            self._next_report[row] = now + policy.interval_seconds
+        statuses = self._meter.statuses(due, policies, self._clock.wall_seconds())
+        writes = [
+            self._write(row, status, now)
+            for row, view, status in zip(due, known, statuses, strict=True)
+            if not (view and view.metadata.annotations.get(keys.MANAGED) == "false")
+        ]
+        await asyncio.gather(*writes)
+
+    async def _write(self, row: int, status: objects.Document, now: float) -> None:
+        """Writes one status; where that fails, the next turn but a few tries again."""
+        name = self._machines[row].name
+        kind = kind_of_type(NodeMetric)
+        patch = Patch.merge({"status": status})
+        try:
+            faults.point("simulator.agent.report")
+            if self._metrics.get(name) is None:
+                await self._create_metric(row, kind)
+            await self._client.patch(
+                Object, name, patch, subresource="status", field_manager=FIELD_MANAGER, kind=kind
+            )
+        except (ApiError, TransportError) as error:
+            _LOG.warning("agent could not report", extra=log.fields(node=name, error=error))
+            if row in self._next_report:
+                self._next_report[row] = now + _RETRY_SECONDS
+
+    async def _create_metric(self, row: int, kind: Kind) -> None:
+        machine = self._machines[row]
+        node = self._nodes.get(machine.name)
+        if node is None:
+            return
+        metadata = {
+            "name": machine.name,
+            "labels": objects.MANAGED_BY,
+            "ownerReferences": [objects.owner(machine, node.metadata.uid)],
+        }
+        document = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+        try:
+            await self._client.create({**document, "spec": {}}, field_manager=FIELD_MANAGER)
+        except ApiError as error:
+            if error.http_status != _EXISTS:
+                raise
+
+
+def _ended(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _reservation(node: Node) -> Any:
+    """The node's reservation; none where it is malformed, as agents take it."""
+    try:
+        return node_reservation(node)
+    except KoordError:
+        return None

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord up`` as a process: what it says, what it leaves, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from koord.api import ConfigMap, Namespace, Node, Pod, PriorityClass, decode_as
+from koord.base.errors import KoordError
+from koord.cli.components import COMPONENTS, Entry
+from koord.kube.client import Client
+from koord.kube.config import ClusterConfig
+from koord.kube.http import HttpTransport
+from koord.kube.lifecycle import Component
+
+from .conftest import Run
+
+T = TypeVar("T")
+MAIN = "from koord.cli.main import main; main()"
+END_SECONDS = 30.0
+
+
+class Up:
+    """A running ``koord up``."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.line: dict[str, Any] = json.loads(process.stdout.readline() or "{}")
+        self.kubeconfig = Path(self.line.get("kubeconfig", ""))
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+        """Ends it; gives the exit status and what it said on standard error."""
+        self.process.send_signal(number)
+        _, err = self.process.communicate(timeout=END_SECONDS)
+        return self.process.returncode, err
+
+    def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        async def run() -> T:
+            transport = HttpTransport(ClusterConfig.load(self.kubeconfig))
+            try:
+                return await question(Client(transport))
+            finally:
+                await transport.close()
+
+        return asyncio.run(run())
+
+
+@contextmanager
+def up(*words: object) -> Iterator[Up]:
+    command = [sys.executable, "-c", MAIN, "up", "-o", "json", *map(str, words)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Up(process)
+        finally:
+            process.kill()
+
+
+async def _until(check: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + END_SECONDS
+    while not await check():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+def test_a_cluster_comes_up_and_ends() -> None:
+    with up("--nodes", 2, "--seed", 5) as running:
+        line, path = running.line, running.kubeconfig
+        assert line["pid"] == running.process.pid
+        assert line["url"].startswith("https://127.0.0.1:")
+        assert line["nodes"] == 2
+        assert line["components"] == ["controllers", "binder", "nodes"]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+        async def look(client: Client) -> None:
+            nodes = (await client.list(Node)).items
+            assert [node.metadata.name for node in nodes] == ["node-001", "node-002"]
+            classes = {each.metadata.name for each in (await client.list(PriorityClass)).items}
+            assert {"koord-prod", "koord-mid", "koord-batch", "koord-free"} <= classes
+            await client.get(Namespace, "koordinator-system")
+            container = {"name": "app", "image": "app"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+                   "spec": {"containers": [container]}}  # fmt: skip
+            await client.create(decode_as(pod, Pod), "default")
+
+            async def runs() -> bool:
+                return (await client.get(Pod, "web", "default")).status.phase == "Running"
+
+            await _until(runs)
+
+        running.ask(look)
+        status, err = running.end()
+        assert status == 0
+        steps = ["API server", "definitions and priority classes", "controllers", "binder", "nodes"]
+        assert err.splitlines() == [f"starting: {step}" for step in steps]
+        assert not path.exists()
+
+
+def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", free_port()
+    words = ("--nodes", 1, "--data", data, "--port", port)
+    with up(*words) as running:
+        assert running.kubeconfig == data / "kubeconfig"
+        first = running.kubeconfig.read_bytes()
+
+        async def write(client: Client) -> str:
+            metadata = {"name": "kept", "namespace": "default"}
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+            await client.create({**document, "data": {"a": "b"}})
+            return (await client.get(Node, "node-001")).metadata.uid
+
+        uid = running.ask(write)
+        assert running.end(signal.SIGTERM)[0] == 0
+    with up(*words) as running:
+        assert running.kubeconfig.read_bytes() == first
+
+        async def read(client: Client) -> str:
+            assert (await client.get(ConfigMap, "kept", "default")).data == {"a": "b"}
+            return (await client.get(Node, "node-001")).metadata.uid
+
+        assert running.ask(read) == uid
+        assert running.end()[0] == 0
+
+
+def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    with up("--without", "nodes,binder", "--insecure", "--kubeconfig", path) as running:
+        assert running.line["components"] == ["controllers"]
+        assert running.line["url"].startswith("http://127.0.0.1:")
+        assert running.line["nodes"] == 0
+        assert running.ask(lambda client: client.list(Node)).items == []
+        assert running.end()[0] == 0
+    # A file that was asked for stays.
+    assert path.exists()
+
+
+def test_an_end_before_it_is_up_is_an_interrupt(
+    koord: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    async def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await forever()
+
+    entry = Entry("never ready", lambda cluster: Component("stuck", forever, interrupted))
+    monkeypatch.setitem(COMPONENTS, "stuck", entry)
+    status, out, err = koord("up", "--nodes", 0)
+    assert (status, out) == (130, "")
+    assert err.splitlines()[-1] == "starting: stuck"
+
+
+def test_a_component_that_fails_ends_everything(
+    koord: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise KoordError("stuck", "", "this", "that")
+
+    entry = Entry("fails", lambda cluster: Component("stuck", fail))
+    monkeypatch.setitem(COMPONENTS, "stuck", entry)
+    status, _, err = koord("up", "--nodes", 0)
+    assert status == 2
+    assert err.splitlines()[-1] == "error: stuck: got 'this', expected that"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def refused(koord: Run, *words: object) -> tuple[int, str]:
+    """The exit status and the one line that is neither progress nor data."""
+    status, out, err = koord("up", "--nodes", 0, *words)
+    assert out == ""
+    (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
+    return status, line
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with up("--port", port) as running:
+            assert running.line == {}
+            _, err = running.process.communicate(timeout=END_SECONDS)
+    assert running.process.returncode == 2
+    (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
+    assert line.startswith(f"error: 127.0.0.1:{port}: ")
+
+
+def test_a_data_folder_that_cannot_be_is_one_line(koord: Run, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    status, line = refused(koord, "--data", file)
+    assert status == 2
+    assert str(file) in line
+
+
+def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
+    status, line = refused(koord, "--kubeconfig", path)
+    assert status == 2
+    assert line.startswith(f"error: {path}")
+    assert "production" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--without", "nods"], "--without: got 'nods', expected a component, such as nodes"),
+        (["--without", "x"], "expected one of controllers, binder, nodes"),
+        (["--nodes", "-1"], "--nodes: got '-1', expected a whole number from 0 to 10000"),
+        (["--nodes", "many"], "--nodes: got 'many'"),
+        (["--port", "70000"], "--port: got '70000'"),
+        (["--pools", "no-such-file.yaml"], "no-such-file.yaml"),
+        (["--nodes", "3", "--pools", "a.yaml"], "--nodes: got 3, expected no number beside"),
+        (["extra"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_words_are_one_line(koord: Run, words: list[str], expected: str) -> None:
+    status, out, err = koord("up", *words)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert expected in err
+
+
+def test_help_has_examples(koord: Run) -> None:
+    status, out, _ = koord("up", "--help")
+    assert status == 0
+    assert "koord up --nodes 100" in out
+    for option in ("--pools", "--data", "--kubeconfig", "--port", "--insecure", "--without"):
+        assert option in out
+
+
+def test_looking_at_the_help_loads_no_server() -> None:
+    code = (
+        "import sys; import koord.cli.main, koord.simulator;"
+        "print([m for m in sys.modules if m.startswith(('aiohttp', 'koord.controlplane',"
+        " 'koord.kube', 'koord.simulator.nodes', 'cryptography', 'jsonschema_rs'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout == "[]\n"
