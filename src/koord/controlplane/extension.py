@@ -115,13 +115,12 @@ Handlers = Mapping[tuple[str, str], Handler]
 
 
 class FurtherApi(Protocol):
-    """Serves a whole group that is not stored, e.g. ``/apis/metrics.k8s.io``.
+    """Serves a whole group that is not stored, e.g. ``/apis/metrics.k8s.io``."""
 
-    Attributes:
-        resources: what discovery lists of it.
-    """
-
-    resources: Sequence[Resource]
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """What discovery lists of it."""
+        ...
 
     async def __call__(self, request: Request) -> Response:
         """Answers a request below the prefix at which the API is mounted, or raises ApiError."""
