@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed table of core types is what our own kube-apiserver tells of itself."""
+"""The committed tables of core types are what our own control plane tells of itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.binaries import MissingProgramError, go
+from tests.controlplane.dump_messages import dump as dump_messages
+from tests.controlplane.dump_messages import go_sources
 from tests.controlplane.dump_schemas import GROUP_VERSIONS, dump
 from tests.controlplane.plane import RealControlPlane
 
@@ -27,3 +30,14 @@ def test_the_table_of_types_is_up_to_date(real_plane: RealControlPlane) -> None:
     connection.close()
     committed = files("koord.controlplane.schema").joinpath("core.json").read_text("utf-8")
     assert dump(documents) == committed
+
+
+def test_the_table_of_messages_is_up_to_date() -> None:
+    try:
+        go()
+    except MissingProgramError as error:
+        pytest.skip(str(error))
+    folder = files("koord.controlplane.schema")
+    types = json.loads(folder.joinpath("core.json").read_bytes())
+    committed = folder.joinpath("proto.json").read_text("utf-8")
+    assert dump_messages(types, go_sources(types)) == committed

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from koord.controlplane.failures import literal
 from koord.controlplane.schema.table import kinds, table
 from koord.controlplane.schema.wellknown import SCALARS, text
 from koord.controlplane.schema.wire import (
@@ -72,7 +73,8 @@ def _type_of(api_version: str, kind: str) -> str:
     # Options are sent with the group and version of what they are for.
     name = kinds().get(("", "v1", kind), "")
     if not name.startswith(_META):
-        raise WireError(f'no kind "{kind}" is registered for version "{api_version}"')
+        told = f"no kind {literal(kind)} is registered for version {literal(api_version)}"
+        raise WireError(told)
     return name
 
 

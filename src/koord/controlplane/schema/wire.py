@@ -45,10 +45,10 @@ def varint_at(message: bytes, at: int) -> tuple[int, int]:
     for byte in message[at : at + _VARINT_BYTES]:
         at += 1
         number |= (byte & 0x7F) << shift
+        shift += 7
         if byte < 0x80 and not number >> 64:
             return number, at
-        shift += 7
-    raise WireError("unexpected EOF" if at >= len(message) else "proto: integer overflow")
+    raise WireError("unexpected EOF" if shift < 7 * _VARINT_BYTES else "proto: integer overflow")
 
 
 def packed(payload: bytes) -> Iterator[int]:
