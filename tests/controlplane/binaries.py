@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of a real control plane: which there are, where their binaries lie or will lie.
 
-Nothing is built here; `tests.controlplane.build` does that.
+Nothing is built here; `tests.controlplane.build` does that. Run as a program, this module says
+which Go would.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -187,3 +189,17 @@ def find(program: str) -> Path:
     if on_path:
         return Path(on_path)
     raise MissingProgramError(missing)
+
+
+def main() -> int:
+    """Prints the Go command that is used; 1 when there is none."""
+    try:
+        print(*go())
+    except MissingProgramError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,7 +2,8 @@
 """Cases for the core kinds, and what a real kube-apiserver answered to each.
 
 A file of ``tests/data/kube/cases`` is a list of cases: a resource, an object to create, and changes
-to be put afterwards (merge patches that the runner applies itself, so that a PUT is sent). The file
+to be put afterwards (merge patches that the runner applies itself, so that a PUT is sent); what is
+``given`` is made before, status and all, and only there for the case. The file
 of the same name in ``goldens`` holds the answers, recorded from a real server, without what differs
 from run to run: uids, versions, times, allocated addresses.
 """
@@ -49,8 +50,9 @@ def cases(name: str) -> list[Document]:
             bases[case["base"]] = case["object"]
             continue
         base = bases.get(case.get("base", ""), {})
-        case["object"] = merged(base, case.get("object", {}))
-        case["object"].setdefault("metadata", {}).setdefault("name", case["case"])
+        case["object"] = merged(copy.deepcopy(base), case.get("object", {}))
+        for entry in (case, *case.get("given", ())):
+            entry["object"].setdefault("metadata", {}).setdefault("name", case["case"])
         found.append(case)
     return found
 
@@ -109,7 +111,10 @@ def _sort_causes(status: Document) -> None:
 
 
 def run(case: Document, send: Send, collection: str) -> Iterator[Document]:
-    """The answers to the steps of a case, the last one being the object's table row."""
+    """The answers to the steps of a case, the last one being the object's table row.
+
+    A step is ``update: PATCH``, ``SUBRESOURCE: PATCH`` or ``post: {SUBRESOURCE: body}``.
+    """
     status, answer = send("POST", collection, case["object"], False)
     yield {"code": status, "answer": normalised(answer)}
     if status >= 300:
@@ -117,12 +122,20 @@ def run(case: Document, send: Send, collection: str) -> Iterator[Document]:
     item = f"{collection}/{answer['metadata']['name']}"
     for step in case.get("then", ()):
         ((verb, patch),) = step.items()
+        if verb == "post":
+            ((subresource, body),) = patch.items()
+            status, answer = send("POST", f"{item}/{subresource}", body, False)
+            yield {"code": status, "answer": normalised(answer)}
+            continue
         suffix = "" if verb == "update" else f"/{verb}"
         status, current = send("GET", item, None, False)
         changed = merged(current, patch)
         status, answer = send("PUT", item + suffix, changed, False)
         yield {"code": status, "answer": normalised(answer)}
     status, table = send("GET", item, None, True)
+    if status != 200:
+        yield {"code": status}
+        return
     columns = [
         [column[key] for key in ("name", "type", "format", "priority")]
         for column in table["columnDefinitions"]

@@ -14,7 +14,7 @@ import urllib.request
 
 from koord.controlplane.kinds import table
 from koord.controlplane.resource import Resource
-from tests.embedded.goldens import DATA, NAMESPACE, Document, case_files, cases, run
+from tests.embedded.goldens import DATA, NAMESPACE, Document, Send, case_files, cases, merged, run
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 RESOURCES = {
@@ -54,13 +54,19 @@ class Recorder:
 
     def _answers(self, case: Document) -> list[Document]:
         collection = collection_path(RESOURCES[case["in"]])
+        given = [give(self.send, entry) for entry in case.get("given", ())]
         answers = list(run(case, self.send, collection))
         if answers[0]["code"] == 201:
             item = f"{collection}/{answers[0]['answer']['metadata']['name']}"
-            now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
-            self.send("DELETE", item, now, False)
-            self._let_go(item)
+            self._remove(item)
+        for item in given:
+            self._remove(item)
         return answers
+
+    def _remove(self, item: str) -> None:
+        now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        self.send("DELETE", item, now, False)
+        self._let_go(item)
 
     def _let_go(self, item: str) -> None:
         """Ends a deletion that waits for controllers, which do not run here."""
@@ -72,6 +78,20 @@ class Recorder:
             left["spec"]["finalizers"] = []
             item += "/finalize"
         self.send("PUT", item, left, False)
+
+
+def give(send: Send, entry: Document) -> str:
+    """Makes an object that a case needs, status and all; gives its path."""
+    collection, wanted = collection_path(RESOURCES[entry["in"]]), entry["object"]
+    status, made = send("POST", collection, wanted, False)
+    assert status == 201, made
+    item = f"{collection}/{made['metadata']['name']}"
+    if "status" in wanted:
+        status, made = send(
+            "PUT", f"{item}/status", merged(made, {"status": wanted["status"]}), False
+        )
+        assert status == 200, made
+    return item
 
 
 def collection_path(resource: Resource) -> str:

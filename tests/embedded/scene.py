@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import Any
 
+from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.registry import Kind
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.controlplane.controllers import BuiltinControllers
 from koord.controlplane.controllers.objects import LEASE, NODE, POD, Document, timestamp
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.controlplane.kinds import table
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
@@ -32,17 +31,40 @@ class Scene:
         events: reasons of the events that controllers told, by object name.
     """
 
-    def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock) -> None:
+    def __init__(
+        self,
+        plane: EmbeddedControlPlane,
+        clock: VirtualClock,
+        which: Collection[str] | None = None,
+    ) -> None:
         self.plane = plane
         self.clock = clock
         self.client = Client(plane.transport(), requests_per_second=None)
         self.silent: set[str] = set()
         self.events: list[tuple[str, str, str]] = []
         self._renewed: dict[str, float] = {}
+        self._which = which
+        self._controllers: BuiltinControllers | None = None
 
-    def event(self, regarding: Any, event_type: str, reason: str, message: str) -> None:
+    async def start(self) -> None:
+        """Starts the controllers."""
+        client = Client(self.plane.transport(), requests_per_second=None)
+        self._controllers = BuiltinControllers(client, self.clock, self._which, recorder=self)
+        await self._controllers.start()
+
+    async def stop(self) -> None:
+        """Stops the controllers wherever they are."""
+        if self._controllers is not None:
+            await self._controllers.stop()
+
+    async def restart(self) -> None:
+        """New controllers take the place of the old ones, which remember nothing."""
+        await self.stop()
+        await self.start()
+
+    def event(self, about: ObjectReference, event_type: str, reason: str, message: str) -> None:
         """Takes the place of the events recorder."""
-        self.events.append((regarding.metadata.name, reason, message))
+        self.events.append((about.name, reason, message))
 
     @property
     def now(self) -> str:
@@ -126,17 +148,16 @@ def play(story: Callable[[Scene], Awaitable[None]], which: Collection[str] | Non
 
     async def whole() -> Scene:
         async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as plane:
-            plane.server.handlers.update(table.handlers())
-            scene = Scene(plane, clock)
-            client = Client(plane.transport(), requests_per_second=None)
-            async with BuiltinControllers(client, clock, which, recorder=scene):
-                kubelets = asyncio.create_task(scene.live())
-                try:
-                    await story(scene)
-                finally:
-                    kubelets.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await kubelets
+            scene = Scene(plane, clock, which)
+            await scene.start()
+            kubelets = asyncio.create_task(scene.live())
+            try:
+                await story(scene)
+            finally:
+                kubelets.cancel()
+                with suppress(asyncio.CancelledError):
+                    await kubelets
+                await scene.stop()
             return scene
 
     try:

@@ -151,7 +151,7 @@ def test_webhooks_come_in_order_of_their_configurations() -> None:
     async def check(api: Api) -> None:
         await register(api, "b", labelling("x", "second"))
         await register(api, "a", labelling("x", "first"))
-        made = await api.made(PODS, pod())
+        made = await api.made(PODS, pod(labels={"x": ""}))
         assert made["metadata"]["labels"] == {"x": "second"}
 
     with_api(check)
@@ -173,7 +173,7 @@ def test_a_webhook_is_called_again_if_a_later_one_changed_the_object() -> None:
         )
         await register(api, "b", counting("b", lambda _, r: allow(r)))
         await register(api, "c", counting("c", labelling("x", "y")))
-        await api.made(PODS, pod())
+        await api.made(PODS, pod(labels={"a": "b"}))
 
     with_api(check)
     assert calls == ["a", "b", "c", "a"]
@@ -283,7 +283,7 @@ def test_a_slow_webhook_runs_into_its_deadline() -> None:
 def test_a_dry_run_needs_a_webhook_without_side_effects() -> None:
     async def check(api: Api) -> None:
         await register(api, "a", labelling("x", "y"), sideEffects="NoneOnDryRun")
-        made = await api("POST", f"{PODS}?dryRun=All", pod())
+        made = await api("POST", f"{PODS}?dryRun=All", pod(labels={"x": ""}))
         assert made["metadata"]["labels"] == {"x": "y"}
         assert (await api("GET", f"{PODS}/web"))["code"] == 404
 
@@ -298,6 +298,30 @@ def test_webhooks_are_not_asked_about_their_configurations() -> None:
         assert (await api("DELETE", path))["code"] == 200
 
     with_api(check)
+
+
+def test_a_webhook_for_bindings_sees_a_binding() -> None:
+    seen: list[Document] = []
+
+    def answer(_: str, review: Document) -> Document:
+        seen.append(review["request"])
+        return allow(review, allowed=False, status={"message": "stay"})
+
+    async def check(api: Api) -> None:
+        rule = {**PODS_RULE, "resources": ["pods/binding"]}
+        await register(api, "a", answer, "validating", rules=[rule])
+        await api.made(PODS, pod())
+        target = {"kind": "Node", "name": "n1"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}}
+        said = await api("POST", f"{PODS}/web/binding", {**binding, "target": target})
+        assert (said["code"], "stay" in said["message"]) == (400, True)
+        assert "nodeName" not in (await api("GET", f"{PODS}/web"))["spec"]
+
+    with_api(check)
+    (asked,) = seen
+    assert asked["kind"] == {"group": "", "version": "v1", "kind": "Binding"}
+    assert (asked["resource"]["resource"], asked["subResource"]) == ("pods", "binding")
+    assert asked["object"]["target"] == {"kind": "Node", "name": "n1"}
 
 
 def test_conditions_in_cel_are_refused_where_they_are_configured() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -49,7 +49,7 @@ class RoomMachine(RuleBasedStateMachine):
         super().__init__()
         self.room = Room()
         self.nodes: dict[str, Node] = {}
-        self.pods: dict[str, tuple[str, Pod]] = {}
+        self.pods: dict[str, tuple[str, dict[str, int]]] = {}
         self.count = 0
 
     names = st.sampled_from([f"n{number}" for number in range(5)])
@@ -70,37 +70,37 @@ class RoomMachine(RuleBasedStateMachine):
     def place(self, cpu: int, gpu: int) -> None:
         new = asking(cpu, gpu)
         wanted = requested(new)
-        fitting = [
-            name
-            for name in sorted(self.nodes)
-            if not self.nodes[name].spec.unschedulable
-            and all(self.left(name).get(r, 0) >= amount for r, amount in wanted.items())
-        ]
+        fitting = [name for name in sorted(self.nodes) if self.fits(name, wanted)]
         found = self.room.find(new.spec, wanted)
         assert found == (fitting[0] if fitting else None)
         if found is not None:
             self.count += 1
-            self.pods[f"u{self.count}"] = (found, new)
+            self.pods[f"u{self.count}"] = (found, wanted)
             self.room.put_pod(f"u{self.count}", found, wanted)
 
     @rule(name=names, cpu=st.integers(0, 4))
     def appear(self, name: str, cpu: int) -> None:
         """Somebody else has bound a pod, perhaps to a node that is full or unknown."""
         self.count += 1
-        new = asking(cpu)
-        self.pods[f"u{self.count}"] = (name, new)
-        self.room.put_pod(f"u{self.count}", name, requested(new))
+        taken = requested(asking(cpu))
+        self.pods[f"u{self.count}"] = (name, taken)
+        self.room.put_pod(f"u{self.count}", name, taken)
 
     @rule(number=st.integers(0, 30))
     def end(self, number: int) -> None:
         uid = f"u{number}"
         assert self.room.remove_pod(uid) == (self.pods.pop(uid, None) is not None)
 
+    def fits(self, name: str, wanted: dict[str, int]) -> bool:
+        left = self.left(name)
+        enough = all(left.get(resource, 0) >= amount for resource, amount in wanted.items())
+        return enough and not self.nodes[name].spec.unschedulable
+
     def left(self, name: str) -> dict[str, int]:
         offer = self.nodes[name].status.allocatable
         left = {r: q.milli() if r == "cpu" else q.value() for r, q in offer.items()}
         for where, placed in self.pods.values():
-            for resource, amount in requested(placed).items() if where == name else ():
+            for resource, amount in placed.items() if where == name else ():
                 left[resource] = left.get(resource, 0) - amount
         return left
 
@@ -112,6 +112,7 @@ class RoomMachine(RuleBasedStateMachine):
 
 
 TestRoom = RoomMachine.TestCase
+TestRoom.settings = settings(stateful_step_count=20)
 
 
 @given(

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from koord.api.kinds.cluster import Event
+from koord.base import faults
 from koord.base.errors import KoordError
 from koord.controlplane.controllers import BuiltinControllers
 from koord.controlplane.controllers.objects import (
@@ -21,6 +24,8 @@ from koord.controlplane.controllers.objects import (
     STATEFUL_SET,
     Document,
 )
+from koord.kube.client import Client
+from koord.kube.errors import TransportError
 from koord.kube.patches import Patch
 from tests.embedded.scene import Scene, play
 
@@ -280,6 +285,22 @@ def test_what_is_switched_off_does_nothing() -> None:
     play(story, which=("deployment", "replicaset"))
 
 
+def test_events_are_there_to_be_read() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.stop()
+        client = Client(scene.plane.transport(), requests_per_second=None)
+        async with BuiltinControllers(client, scene.clock):
+            await scene.client.create(workload("Deployment", "web", replicas=1))
+            await asyncio.sleep(5)
+        events = await scene.client.list(Event, namespace="default")
+        told = {(event.involved_object.kind, event.reason) for event in events.items}
+        assert ("Deployment", "ScalingReplicaSet") in told
+        assert ("ReplicaSet", "SuccessfulCreate") in told
+        assert ("Pod", "FailedScheduling") in told
+
+    play(story)
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(KoordError, match="one of deployment, "):
         BuiltinControllers(None, None, which=("scheduler",))  # type: ignore[arg-type]
@@ -302,5 +323,41 @@ def test_a_stateful_set_rolls_and_keeps_its_names() -> None:
             return images == dict.fromkeys(("db-0", "db-1", "db-2"), "i:2")
 
         await scene.until(rolled)
+
+    play(story)
+
+
+def test_failing_writes_and_restarts_delay_a_rollout_and_no_more() -> None:
+    lost = {
+        f"controllers.{write}": faults.Rule(rate=0.3, error=TransportError("cut"))
+        for write in ("create", "patch", "delete")
+    }
+
+    async def story(scene: Scene) -> None:
+        await scene.add_nodes(2)
+        with faults.inject(faults.Plan(seed=5, rules=lost)) as plan:
+            await scene.client.create(workload("Deployment", "web", replicas=4))
+            await scene.client.create(workload("StatefulSet", "db", replicas=2, serviceName="db"))
+            await scene.client.create(workload("Job", "work", "Succeeded", completions=6,
+                                               parallelism=3))  # fmt: skip
+            for _ in range(5):
+                await asyncio.sleep(3)
+                await scene.restart()
+            await scene.client.patch(DEPLOYMENT, "web", set_image("i:2"), "default")
+
+            async def done() -> bool:
+                pods = ready(await scene.pods("app=web"))
+                images = [pod["spec"]["containers"][0]["image"] for pod in pods]
+                job = await scene.client.get(JOB, "work", "default")
+                stateful = len(ready(await scene.pods("app=db"))) == 2
+                complete = job.get("status", {}).get("completionTime") is not None
+                return images == ["i:2"] * 4 and stateful and complete
+
+            await scene.until(done, seconds=600)
+        assert sum(plan.failed.values()) > 10
+        job = await scene.client.get(JOB, "work", "default")
+        assert job["status"]["succeeded"] == 6
+        assert len(await scene.pods("app=work")) == 6
+        assert len(await scene.pods("app=web")) == 4
 
     play(story)

@@ -172,7 +172,8 @@ PATHS = st.one_of(
 )  # fmt: skip
 QUERIES = st.dictionaries(
     st.sampled_from(("limit", "continue", "resourceVersion", "resourceVersionMatch",
-                     "labelSelector", "fieldSelector", "dryRun", "fieldValidation", "fieldManager", "force", "odd")),
+                     "labelSelector", "fieldSelector", "dryRun", "fieldValidation",
+                     "fieldManager", "force", "odd")),
     st.text(max_size=8) | st.sampled_from(("1", "-1", "0", "All", "Exact", "Strict", "true")),
     max_size=3,
 )  # fmt: skip

@@ -128,3 +128,17 @@ def test_a_json_patch_is_bounded() -> None:
 def test_a_json_patch_must_be_a_list_of_operations(body: bytes) -> None:
     error = refusal(json_patch, {}, body)
     assert (error.http_status, error.reason) == (400, "BadRequest")
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+def test_patches_are_not_nested_without_end() -> None:
+    assert merge_patch({}, nested(190))
+    for depth in (250, 5000):
+        assert refusal(merge_patch, {}, nested(depth)).http_status == 400
+    doubling = [{"op": "copy", "from": "/a", "path": f"/{'a/' * depth}a"} for depth in (150, 150)]
+    assert refusal(json_patch, json.loads(nested(150)), encoded(doubling)).http_status == 422
+    growing = [{"op": "copy", "from": "/a", "path": "/a/b"}] * 400
+    assert refusal(json_patch, {"a": {}}, encoded(growing)).http_status == 422

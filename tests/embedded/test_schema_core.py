@@ -185,6 +185,19 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
     assert outcome(POD, body, "Warn")[:2] == (400, "BadRequest")
 
 
+def test_documents_are_not_nested_without_end() -> None:
+    schema = core_schema("apps", "v1", "ControllerRevision")
+    for depth, blank, code in (
+        (150, b"", 200),
+        (150, b" ", 200),
+        (300, b"", 400),
+        (900, b" ", 400),
+    ):
+        body = b'{"data":' + blank + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        found = outcome(schema, body, "Warn")
+        assert (found[0] if len(found) == 3 else 200) == code
+
+
 def test_other_kinds_are_refused_and_missing_ones_filled_in() -> None:
     assert POD.decode(b"{}", "Warn")[0] == {"apiVersion": "v1", "kind": "Pod"}
     assert POD.decode(b"null", "Warn")[0] == {"apiVersion": "v1", "kind": "Pod"}

@@ -32,6 +32,7 @@ class FakeServer:
         self.requests: Counter[str] = Counter()
         self.snapshots: dict[str, tuple[list[bytes], int]] = {}
         self.streams: list[FakeStream] = []
+        self.streams_lists = True
         self._uids = count(1)
         # A test's way to delay or fail a request: called before it takes effect and after.
         self.before: Callable[[Request], Any] | None = None
@@ -93,7 +94,10 @@ class FakeServer:
     async def open(self, request: Request) -> FakeStream:
         self.requests["watch"] += 1
         await _call(self.before, request)
-        since = int(dict(request.query)["resourceVersion"])
+        query = dict(request.query)
+        if query.get("sendInitialEvents"):
+            return self._streamed_list(request)
+        since = int(query["resourceVersion"])
         if since < self.oldest:
             raise _refusal(410, "Expired", "too old resource version")
         past = [
@@ -137,6 +141,22 @@ class FakeServer:
             document = {**old, **document, "metadata": {**old["metadata"]}}
         return _ok(self._store(path, document, old))
 
+    def _streamed_list(self, request: Request) -> FakeStream:
+        if not self.streams_lists:
+            raise _refusal(422, "Invalid", "sendInitialEvents is forbidden")
+        meta = {"resourceVersion": str(self.version)}
+        end = {"metadata": {**meta, "annotations": {"k8s.io/initial-events-end": "true"}}}
+        events = [_event("ADDED", document) for document in self._under(request.path)]
+        stream = FakeStream(self, request.path + "/", [*events, _event("BOOKMARK", end)])
+        self.streams.append(stream)
+        return stream
+
+    def _under(self, path: str) -> list[Document]:
+        return [
+            document for stored, document in sorted(self.objects.items(), key=lambda item: item[0])
+            if any(form.startswith(path + "/") for form in _forms(stored))
+        ]  # fmt: skip
+
     def _page(self, request: Request) -> Response:
         query = dict(request.query)
         token, limit = query.get("continue", ""), int(query.get("limit", "0"))
@@ -145,12 +165,8 @@ class FakeServer:
                 return _failure(410, "Expired", "the provided continue parameter is too old")
             items, version = self.snapshots.pop(token)
         else:
-            prefix = request.path + "/"
-            paths = [
-                p for p in sorted(self.objects) if any(f.startswith(prefix) for f in _forms(p))
-            ]
-            found = [self.objects[path] for path in paths]
-            items, version = [msgspec.json.encode(d) for d in found], self.version
+            items = [msgspec.json.encode(document) for document in self._under(request.path)]
+            version = self.version
         meta: Document = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             token = f"t{self.requests.total()}"

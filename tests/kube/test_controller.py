@@ -9,7 +9,7 @@ import pytest
 
 from koord.base.metrics import registry
 from koord.kube.controller import Controller, ControllerMetrics, TerminalError
-from tests.kube.virtual import run_virtual
+from tests.kube.harness import run_virtual
 
 
 def test_a_key_is_reconciled_by_one_worker_at_a_time_and_others_beside_it() -> None:

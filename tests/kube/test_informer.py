@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import KINDS, Object, Pod
+from koord.base import faults
 from koord.base.metrics import registry
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
 from koord.kube.informer import Informer, InformerMetrics
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
+from tests.kube.harness import run_virtual
 from tests.kube.history import History
-from tests.kube.virtual import run_virtual
 
 PODS = next(kind for kind in KINDS if kind.name == "Pod")
 
@@ -174,20 +175,6 @@ def test_events_that_were_told_before_are_not_told_again() -> None:
     check(story)
 
 
-def test_a_watch_that_falls_silent_is_begun_anew() -> None:
-    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
-        await asyncio.sleep(1)
-        watches = server.requests["watch"]
-        # A dead connection: the server's side is gone and no one says so.
-        for stream in list(server.streams):
-            await stream.close()
-        server.put(path("x"), spec={"nodeName": "1"})
-        await asyncio.sleep(200)
-        assert server.requests["watch"] == watches + 1
-
-    check(story, silence_seconds=180.0)
-
-
 def test_a_storm_of_410_is_met_with_back_off() -> None:
     async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
         def refuse(request: Any) -> None:
@@ -281,6 +268,27 @@ def test_indexes_follow_every_change() -> None:
     check(story, indexers={"node": lambda pod: [pod.spec.node_name]})
 
 
+@pytest.mark.parametrize("able", [True, False])
+def test_a_list_is_streamed_where_the_server_can(able: bool) -> None:
+    async def whole() -> None:
+        server = FakeServer()
+        server.streams_lists = able
+        for name in "xyz":
+            server.put(path(name))
+        informer = Informer(client_of(server), Pod, stream_list=True)
+        history = History()
+        history.follow(informer)
+        async with running(informer):
+            assert len(informer) == 3
+            assert server.requests["list"] == (0 if able else 1)
+            server.remove(path("x"))
+            server.expire()
+            await asyncio.sleep(60)
+            history.check(informer, truth(server))
+
+    run_virtual(whole())
+
+
 class PodView(Object):
     """A pod of which only the metadata counts."""
 
@@ -301,6 +309,21 @@ def test_a_smaller_type_and_plain_documents_serve_too(options: dict[str, Any]) -
             assert type(found) is (PodView if options else dict)
 
     run_virtual(whole())
+
+
+def test_failures_that_are_injected_are_survived() -> None:
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        for number in range(20):
+            server.put(path("x"), spec={"nodeName": f"n{number}"})
+            (server.expire if number % 3 else server.cut)()
+            await asyncio.sleep(1)
+
+    lost = faults.Rule(0.5, TransportError("injected"))
+    rules = {"kube.informer.list": lost, "kube.informer.watch": lost}
+    with faults.inject(faults.Plan(seed=3, rules=rules)) as plan:
+        check(story)
+    assert plan.failed["kube.informer.list"] > 0
+    assert plan.failed["kube.informer.watch"] > 0
 
 
 def test_cancelling_leaves_no_task_and_no_watch_behind() -> None:
@@ -324,7 +347,7 @@ WEATHER = st.sampled_from(
 
 @given(st.lists(st.one_of(CHANGES, CHANGES, CHANGES, WEATHER), max_size=60), st.booleans())
 def test_whatever_happens_the_handlers_learn_the_truth_in_order(
-    steps: list[Any], share: bool
+    steps: list[Any], stream_list: bool
 ) -> None:
     def lose(_: Any) -> None:
         raise TransportError("lost")
@@ -348,4 +371,4 @@ def test_whatever_happens_the_handlers_learn_the_truth_in_order(
         server.before = server.after = None
         await asyncio.sleep(60)
 
-    check(story, share=share)
+    check(story, stream_list=stream_list)

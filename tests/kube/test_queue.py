@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from koord.base.metrics import registry
 from koord.kube.queue import FailureDelay, QueueMetrics, ShutDown, WorkQueue
-from tests.kube.virtual import run_virtual
+from tests.kube.harness import run_virtual
 from tests.models.queue import QueueModel
 
 KEYS = st.sampled_from("abcd")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from koord.base import log
+from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.base.metrics import Registry, registry
 from koord.kube.queue import QueueMetrics, ShutDown, WorkQueue
@@ -95,6 +95,7 @@ class Controller(Generic[K]):
 
     async def _one(self, key: K) -> None:
         try:
+            faults.point("kube.controller.reconcile")
             again = await self._reconcile(key)
         except TerminalError as error:
             self._failed(key, error, "given up")

@@ -29,7 +29,13 @@ T = TypeVar("T")
 # A table keeps at least the last of this many different values, at most the last two times as many.
 TABLE_SIZE = 8192
 
-_UNSHARED = (bool, type(None), float)
+# After so many different values it shows whether any come again.
+_TRIAL = 1024
+
+# Too small to be worth a look.
+_UNSHARED = (bool, type(None), int, float)
+# Known by their value and not by their JSON text.
+_PLAIN = (str, datetime)
 _EMPTY: dict[type, Any] = {list: [], dict: {}}
 
 
@@ -43,21 +49,22 @@ class Sharer:
     def __init__(self, table_size: int = TABLE_SIZE) -> None:
         self._table_size = table_size
         self._structs: dict[type, _Struct] = {}
+        self._root = self.place()
 
     def share(self, value: T) -> T:
         """The same struct, list or map, its parts replaced by equal ones of earlier calls.
 
         Structs are changed in place, so that nobody else may hold the value yet.
         """
-        shared: T = self.inside(value, None)
+        shared: T = self.inside(value, self._root)
         return shared
 
-    def inside(self, value: Any, place: _Place | None) -> Any:
+    def inside(self, value: Any, place: _Place) -> Any:
         """The value, its parts shared.
 
         Args:
             value: a struct, list or map; anything else stays as it is.
-            place: where lists and maps keep the tables of their parts; None: remember nothing.
+            place: where lists and maps keep the tables of their parts.
         """
         kind = type(value)
         struct = self._structs.get(kind)
@@ -66,10 +73,10 @@ class Sharer:
         if struct is not None:
             struct.share(value)
         elif kind is list:
-            parts = place.parts() if place else self.place()
+            parts = place.parts()
             return [parts.share(item) for item in value]
         elif kind is dict:
-            names, parts = place.named_parts() if place else (self.place(), self.place())
+            names, parts = place.named_parts()
             return {names.share(name): parts.share(item) for name, item in value.items()}
         return value
 
@@ -91,11 +98,23 @@ class _Struct:
 
     def share(self, value: Any) -> None:
         """Shares every field, in place."""
+        # One of the hottest loops of an informer: most fields are empty, or texts that are known
+        # or never come again, and cost no call.
         for had, (name, place) in zip(astuple(value), self._places, strict=True):
-            # Most fields are empty or at rest: they cost no call.
-            if had is None or had is True or had is False or had == "":
+            if not had:
+                shared = _EMPTY.get(type(had), had)
+            elif type(had) is str:
+                if place.open:
+                    continue
+                shared = place.seen.get(had)
+                if shared is None:
+                    shared = place.share(had)
+                else:
+                    place.hits += 1
+            elif type(had) in _UNSHARED:
                 continue
-            shared = place.share(had)
+            else:
+                shared = place.share(had)
             if shared is not had:
                 self._set(value, name, shared)
 
@@ -103,16 +122,16 @@ class _Struct:
 class _Place:
     """One field of one type, or the items of one: what was seen there."""
 
-    __slots__ = ("_hits", "_names", "_old", "_open", "_parts", "_seen", "_sharer", "_size")
+    __slots__ = ("_names", "_old", "_parts", "_sharer", "_size", "hits", "open", "seen")
 
     def __init__(self, sharer: Sharer, size: int) -> None:
         self._sharer = sharer
         self._size = size
         # Two generations: a value is forgotten when it was not met while a whole one filled up.
-        self._seen: dict[Any, Any] = {}
+        self.seen: dict[Any, Any] = {}
         self._old: dict[Any, Any] = {}
-        self._hits = 0
-        self._open = False
+        self.hits = 0
+        self.open = False
         self._parts: _Place | None = None
         self._names: _Place | None = None
 
@@ -135,30 +154,35 @@ class _Place:
             return value
         if not value and kind in _EMPTY:
             return _EMPTY[kind]
-        plain = kind is str or kind is int
-        if self._open:
-            return value if plain or kind is datetime else self._sharer.inside(value, self)
-        # Equal texts, and equal JSON of one place, mean equal values. Quantities and times that
-        # are equal may be spelled differently, so they go by their text too.
+        plain = kind in _PLAIN
+        if self.open:
+            return value if plain else self._sharer.inside(value, self)
+        # Equal JSON texts of one place mean equal values. Quantities that are equal may be
+        # spelled differently, so they go by their text too.
         key = value if plain else to_json(value)
-        found = self._seen.get(key)
+        found = self.seen.get(key)
         if found is None:
             found = self._old.get(key)
             if found is None:
                 return self._remember(key, value if plain else self._sharer.inside(value, self))
             self._remember(key, found)
-        self._hits += 1
+        self.hits += 1
         return found
 
     def _remember(self, key: Any, value: Any) -> Any:
-        self._seen[key] = value
-        if len(self._seen) >= self._size:
-            self._turn()
+        self.seen[key] = value
+        known = len(self.seen)
+        if known == self._size:
+            # A generation is full, and takes the place of the one before.
+            self._old, self.seen = self.seen, {}
+            self._judge(self._size // 4)
+            self.hits = 0
+        elif known == _TRIAL and not self._old:
+            self._judge(_TRIAL // 32)
         return value
 
-    def _turn(self) -> None:
-        """A generation is full: the last one is forgotten, or all if they were of no use."""
-        if self._hits * 4 < self._size:
-            self._open = True
-            self._seen = {}
-        self._old, self._seen, self._hits = self._seen, {}, 0
+    def _judge(self, least_hits: int) -> None:
+        """Gives the table up if it is of little use."""
+        if self.hits < least_hits:
+            self.open = True
+            self._old, self.seen = {}, {}

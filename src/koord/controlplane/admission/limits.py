@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Document
 
 LIMIT_RANGES = "limitranges"
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_CONTAINERS = (("containers", "container"), ("initContainers", "init container"))
 
 
 class LimitRanger(Rule):
@@ -31,11 +33,14 @@ class LimitRanger(Rule):
         if not _is_new_pod(attributes):
             return
         assert attributes.document is not None
+        told: list[str] = []
         for item in self._ranges.get(attributes.namespace):
-            for container in _containers(attributes.document):
-                resources = container.setdefault("resources", {})
-                _fill(resources, "limits", item.get("default") or {})
-                _fill(resources, "requests", item.get("defaultRequest") or {})
+            for kind, word in _CONTAINERS:
+                for container in attributes.document["spec"].get(kind) or ():
+                    _fill(container, item, word, told)
+        if told:
+            annotations = attributes.document["metadata"].setdefault("annotations", {})
+            annotations[_ANNOTATION] = f"LimitRanger plugin set: {'; '.join(told)}"
 
     def validate(self, attributes: Attributes) -> None:
         """Refuses a new pod with a container below the minimum or above the maximum."""
@@ -72,9 +77,15 @@ def _containers(pod: Document) -> list[Document]:
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
-def _fill(resources: Document, kind: str, defaults: Document) -> None:
-    if defaults:
-        resources[kind] = {**defaults, **(resources.get(kind) or {})}
+def _fill(container: Document, item: Document, word: str, told: list[str]) -> None:
+    """Puts defaults where a container says nothing; adds what was put where."""
+    resources = container.setdefault("resources", {})
+    for kind, bound in (("requests", "defaultRequest"), ("limits", "default")):
+        given, defaults = resources.get(kind) or {}, item.get(bound) or {}
+        if missing := sorted(defaults.keys() - given.keys()):
+            resources[kind] = {**defaults, **given}
+            what = f"{kind.removesuffix('s')} for {word} {container.get('name', '')}"
+            told.append(f"{', '.join(missing)} {what}")
 
 
 def _compare(resources: Document, item: Document, faults: list[str]) -> None:

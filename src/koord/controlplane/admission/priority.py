@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controlplane.admission.rule import Remembered, Rule
 from koord.controlplane.failures import forbidden
+from koord.controlplane.kinds.policy import SYSTEM_CLASSES
 
 if TYPE_CHECKING:
     from koord.controlplane.extension import Attributes, Reader
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 PREEMPT = "PreemptLowerPriority"
-SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class _Class(NamedTuple):

@@ -59,10 +59,10 @@ def request(webhook: Document, attributes: Attributes, seen_as: Resource, uid: s
         "apiVersion": f"{_GROUP}/{version}",
         "request": {
             "uid": uid,
-            "kind": _kind(seen_as),
+            "kind": _kind(seen_as, attributes),
             "resource": _resource(seen_as),
             **({"subResource": attributes.subresource} if attributes.subresource else {}),
-            "requestKind": _kind(asked),
+            "requestKind": _kind(asked, attributes),
             "requestResource": _resource(asked),
             **({"requestSubResource": attributes.subresource} if attributes.subresource else {}),
             **({"name": attributes.name} if attributes.name else {}),
@@ -138,7 +138,12 @@ def _refusal(name: str, response: Document) -> ApiError:
     return failure(code, status.reason, message, status.details)
 
 
-def _kind(resource: Resource) -> Document:
+def _kind(resource: Resource, attributes: Attributes) -> Document:
+    """The kind of what was sent: bindings and evictions are none of the main resource's."""
+    document = attributes.document or {}
+    if attributes.subresource and document.get("kind", resource.kind) != resource.kind:
+        group, _, version = document.get("apiVersion", "v1").rpartition("/")
+        return {"group": group, "version": version, "kind": document["kind"]}
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
@@ -147,6 +152,6 @@ def _resource(resource: Resource) -> Document:
 
 
 def _as_version(document: Document | None, resource: Resource) -> Document | None:
-    if document is None:
-        return None
+    if document is None or document.get("kind", resource.kind) != resource.kind:
+        return document
     return {**document, "apiVersion": resource.api_version, "kind": resource.kind}

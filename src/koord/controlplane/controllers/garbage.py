@@ -51,7 +51,7 @@ class GarbageCollector:
         self._by_name: dict[tuple[str, str], Kind] = {}
         self._changed = asyncio.Event()
         self.controller: Controller[str] = Controller("garbage", self.reconcile, workers=8)
-        runtime.view(CRD, project=Object).on_change(lambda _before, _after: self._changed.set())
+        runtime.view(CRD, Object).on_change(lambda _before, _after: self._changed.set())
 
     async def follow_discovery(self) -> None:
         """Watches whatever is served, until cancelled."""
@@ -126,9 +126,9 @@ class GarbageCollector:
     def _watch(self, name: tuple[str, str], kind: Kind) -> None:
         view = self._runtime.view_of_resource(kind)
         self._watched[name] = view
-        view.on_change(lambda before, after: self._follow(kind, before, after))
+        view.on_change(lambda before, after: self._follow(view.kind, before, after))
         for value in view.all():
-            self._follow(kind, None, value)
+            self._follow(view.kind, None, value)
 
     def _follow(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         uids: Sequence[str] = ()

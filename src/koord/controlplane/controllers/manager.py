@@ -14,6 +14,7 @@ from koord.controlplane.controllers.namespaces import NamespaceController, Servi
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
 from koord.controlplane.controllers.runtime import Recorder, Runtime
 from koord.controlplane.controllers.workloads import WORKLOADS
+from koord.kube.events import EventRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.kube.client import Client
     from koord.kube.controller import Controller
+
+
+_COMPONENT = "koord-controllers"
 
 
 class Part(Protocol):
@@ -51,7 +55,7 @@ class BuiltinControllers:
         which: names out of :data:`NAMES`; None for all.
         schedulers: scheduler names that the binder serves.
         config_maps: by name, the data of ConfigMaps that every namespace gets.
-        recorder: where events go; None for nowhere.
+        recorder: where events go; None for a recorder of their own.
 
     Raises:
         KoordError: ``which`` holds an unknown name.
@@ -71,7 +75,10 @@ class BuiltinControllers:
             if name not in NAMES:
                 raise KoordError("controllers", "", name, "one of " + ", ".join(NAMES))
         self.names = tuple(name for name in NAMES if which is None or name in which)
-        self.runtime = Runtime(client, clock, recorder)
+        self._events = None if recorder else EventRecorder(client, _COMPONENT, clock=clock)
+        told = recorder or self._events
+        assert told is not None, "one of the two"
+        self.runtime = Runtime(client, clock, told)
         self._schedulers = schedulers
         self._config_maps = config_maps
         self._tasks: list[asyncio.Task[None]] = []
@@ -80,6 +87,8 @@ class BuiltinControllers:
     async def start(self) -> None:
         """Starts the chosen controllers; returns once they know the cluster."""
         self._parts = {name: self._make(name) for name in self.names}
+        if self._events is not None:
+            self._begin(self._events.run(), "events")
         self._begin(self.runtime.run(), "informers")
         await self.runtime.synced()
         for name, part in self._parts.items():
@@ -91,9 +100,9 @@ class BuiltinControllers:
 
     async def stop(self) -> None:
         """Ends all; what is under way is cut off and found again at the next start."""
-        for task in self._tasks:
+        # The last to go is the recorder, which still writes what the others have said.
+        for task in reversed(self._tasks):
             task.cancel()
-        for task in self._tasks:
             with suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()

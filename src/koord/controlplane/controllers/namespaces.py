@@ -182,7 +182,7 @@ class ServiceAccountController:
         self._runtime = runtime
         self._config_maps = dict(config_maps or {})
         self._namespaces: View[Owner] = runtime.view(NAMESPACE)
-        self._accounts: View[Owner] = runtime.view(SERVICE_ACCOUNT, project=Object)
+        self._accounts: View[Owner] = runtime.view(SERVICE_ACCOUNT, Object)
         self.controller: Controller[str] = Controller("serviceaccount", self.reconcile)
         self._namespaces.on_change(self._changed)
         self._accounts.on_change(self._account_changed)

@@ -29,7 +29,7 @@ class NodeLifecycleController:
         self._runtime = runtime
         self._nodes: View[Node] = runtime.view(NODE)
         self._pods: View[Pod] = runtime.view(POD)
-        self._leases: View[Owner] = runtime.view(LEASE, LEASE_NAMESPACE)
+        self._leases: View[Owner] = runtime.view(LEASE)
         self._signs: dict[str, node_lifecycle.Sign] = {}
         self.controller: Controller[str] = Controller(
             "nodelifecycle", self.reconcile, workers=_WORKERS
@@ -76,7 +76,9 @@ class NodeLifecycleController:
             self.controller.queue.add(found.metadata.name)
 
     def _lease_changed(self, before: Owner | None, after: Owner | None) -> None:
-        node = self._nodes.get(after.metadata.name) if after else None
+        if after is None or after.metadata.namespace != LEASE_NAMESPACE:
+            return
+        node = self._nodes.get(after.metadata.name)
         if node is not None:
             self._listen(node)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import Object
     from koord.api.kinds.registry import Kind
     from koord.controlplane.controllers.objects import Document
+    from koord.kube.events import EventType
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Note:
 
     reason: str
     message: str
-    type: str = "Normal"
+    type: EventType = "Normal"
 
 
 Action = Create | Patch | Delete | Note
@@ -89,14 +90,23 @@ class Plan:
             self.again_seconds = seconds if known is None else min(known, seconds)
 
 
-def delete(kind: Kind, target: Object, **options: str | int) -> Delete:
+def delete(
+    kind: Kind,
+    target: Object,
+    propagation: str | None = None,
+    grace_period_seconds: int | None = None,
+) -> Delete:
     """The deletion of a known object."""
     metadata = target.metadata
-    return Delete(kind, metadata.namespace, metadata.name, metadata.uid, **options)  # type: ignore[arg-type]
+    return Delete(
+        kind, metadata.namespace, metadata.name, metadata.uid, propagation, grace_period_seconds
+    )
 
 
-def patch(kind: Kind, target: Object, body: Document, **options: str | bool) -> Patch:
+def patch(
+    kind: Kind, target: Object, body: Document, subresource: str = "", strategic: bool = False
+) -> Patch:
     """The change of a known object; it fails if another one has taken the name."""
     metadata = target.metadata
     body = {**body, "metadata": {"uid": metadata.uid, **body.get("metadata", {})}}
-    return Patch(kind, metadata.namespace, metadata.name, body, **options)  # type: ignore[arg-type]
+    return Patch(kind, metadata.namespace, metadata.name, body, subresource, strategic)

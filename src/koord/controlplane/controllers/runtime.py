@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.api import codec
 from koord.api.draft import merge_patch
-from koord.api.kinds.meta import Object
+from koord.api.kinds.meta import Object, ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base import faults
 from koord.controlplane.controllers.objects import (
     CONTROLLER_REVISION,
+    DAEMON_SET,
+    JOB,
     NODE,
     POD,
+    REPLICA_SET,
     STATEFUL_SET,
     Document,
     Owner,
@@ -34,10 +37,13 @@ if TYPE_CHECKING:
     from koord.api.kinds.registry import Kind
     from koord.base.clock import Clock
     from koord.kube.client import Client
+    from koord.kube.events import EventType
 
 # Writes of one plan that are under way together.
 _TOGETHER = 64
 _SETTLE_SECONDS = 5.0
+# Owners that tell of every pod they make or take down.
+_TELLING = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
 _TYPES: dict[Kind, type[Any]] = {POD: Pod, NODE: Node, CONTROLLER_REVISION: Revision}
 _INDEXERS: dict[Kind, dict[str, Any]] = {
     POD: {"node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()}
@@ -47,7 +53,9 @@ _INDEXERS: dict[Kind, dict[str, Any]] = {
 class Recorder(Protocol):
     """Where events go; :class:`koord.kube.events.EventRecorder` is one."""
 
-    def event(self, regarding: Object, event_type: str, reason: str, message: str) -> None:
+    def event(
+        self, about: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None:
         """Tells of something that happened to an object."""
         ...
 
@@ -58,13 +66,13 @@ class Runtime:
     Args:
         client: the way to the API server.
         clock: wall time of conditions and deadlines.
-        recorder: where events go; None for nowhere.
+        recorder: where events go.
     """
 
-    def __init__(self, client: Client, clock: Clock, recorder: Recorder | None = None) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder) -> None:
         self.client = client
         self.clock = clock
-        self.views: dict[tuple[Kind, str], View[Any]] = {}
+        self.views: dict[Kind, View[Any]] = {}
         self._recorder = recorder
         self._tasks: asyncio.TaskGroup | None = None
         self._informers: dict[View[Any], asyncio.Task[None]] = {}
@@ -74,34 +82,33 @@ class Runtime:
         """Wall seconds."""
         return self.clock.wall_seconds()
 
-    def view(self, kind: Kind, namespace: str = "", project: type[Any] = Owner) -> View[Any]:
+    def view(self, kind: Kind, project: type[Any] = Owner) -> View[Any]:
         """The one view of a kind; it fills while :meth:`run` goes on.
 
         Args:
             kind: what is seen.
-            namespace: empty for all.
             project: the type, where the kind has none of its own here.
         """
-        found = self.views.get((kind, namespace))
+        found = self.views.get(kind)
         if found is None:
             chosen = _TYPES.get(kind, project)
-            informer = Informer(self.client, kind, namespace=namespace, project=chosen)
+            informer = Informer(self.client, kind, project=chosen)
             found = View(kind, chosen, informer, _INDEXERS.get(kind))
-            self.views[kind, namespace] = found
+            self.views[kind] = found
             self._begin(found)
         return found
 
     def view_of_resource(self, kind: Kind) -> View[Any]:
-        """A view of all objects of a resource: the one there is, else one of metadata alone."""
-        for (known, namespace), view in self.views.items():
-            if not namespace and (known.group, known.plural) == (kind.group, kind.plural):
+        """A view of a resource, at whatever version: the one there is, else of metadata alone."""
+        for known, view in self.views.items():
+            if (known.group, known.plural) == (kind.group, kind.plural):
                 return view
-        return self.view(kind, project=Object)
+        return self.view(kind, Object)
 
     def forget(self, view: View[Any]) -> None:
         """Ends a view that :meth:`view_of_resource` began, of a resource no longer served."""
         view.clear()
-        self.views = {key: known for key, known in self.views.items() if known is not view}
+        self.views.pop(view.kind, None)
         task = self._informers.pop(view, None)
         if task is not None:
             task.cancel()
@@ -130,10 +137,16 @@ class Runtime:
 
     def note(self, regarding: Object, kind: Kind, note: Note) -> None:
         """Records an event on an object."""
-        if self._recorder is not None:
-            # Projections carry no type of their own to take these from.
-            regarding.api_version, regarding.kind = kind.api_version, kind.name
-            self._recorder.event(regarding, note.type, note.reason, note.message)
+        metadata = regarding.metadata
+        about = ObjectReference(
+            api_version=kind.api_version,
+            kind=kind.name,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+        )
+        self._recorder.event(about, note.type, note.reason, note.message)
 
     async def carry_out(self, actions: Sequence[Action], kind: Kind, owner: Object) -> None:
         """Does what a plan says, in its order; runs of one type go out together.
@@ -182,9 +195,8 @@ class Runtime:
 
     async def _create(self, action: Create, kind: Kind, owner: Object) -> None:
         faults.point("controllers.create")
-        namespace = action.namespace
         try:
-            document = await self.client.create(action.document, namespace, kind=action.kind)
+            document = await self.client.create(action.document, action.namespace, kind=action.kind)
         except ApiError as error:
             if action.exists_ok and error.reason == "AlreadyExists":
                 return
@@ -195,8 +207,8 @@ class Runtime:
                 said = f"Error creating: {error.status.message}"
                 self.note(owner, kind, Note("FailedCreate", said, "Warning"))
             raise
-        self._wrote(action.kind, namespace, document)
-        if action.kind == POD:
+        self._wrote(action.kind, document)
+        if action.kind == POD and kind in _TELLING:
             name = document["metadata"]["name"]
             self.note(owner, kind, Note("SuccessfulCreate", _told("create", name, kind, owner)))
 
@@ -206,7 +218,7 @@ class Runtime:
         document = await self.client.patch(
             action.kind, action.name, make(action.body), action.namespace, action.subresource
         )
-        self._wrote(action.kind, action.namespace, document)
+        self._wrote(action.kind, document)
 
     async def _delete(self, action: Delete, kind: Kind, owner: Object) -> None:
         faults.point("controllers.delete")
@@ -221,18 +233,15 @@ class Runtime:
         # Gone, or another object of that name by now: both are what was wanted.
         if not await _unless(404, _unless(409, call)):
             return
-        view = self._known(action.kind, action.namespace)
+        view = self.views.get(action.kind)
         if view:
             view.deleting(action.namespace, action.name, action.uid)
-        if action.kind == POD and kind != NODE:
+        if action.kind == POD and kind in _TELLING:
             said = _told("delete", action.name, kind, owner)
             self.note(owner, kind, Note("SuccessfulDelete", said))
 
-    def _known(self, kind: Kind, namespace: str) -> View[Any] | None:
-        return self.views.get((kind, "")) or self.views.get((kind, namespace))
-
-    def _wrote(self, kind: Kind, namespace: str, document: Document) -> None:
-        view = self._known(kind, namespace)
+    def _wrote(self, kind: Kind, document: Document) -> None:
+        view = self.views.get(kind)
         if view:
             view.wrote(codec.convert(document, view.project, kind.name))
 

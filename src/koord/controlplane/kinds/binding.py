@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.base import faults
-from koord.controlplane.failures import bad_request, conflict, internal, method_not_allowed
+from koord.controlplane.failures import bad_request, conflict, failure, method_not_allowed
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.objects import StoreReader
 
 if TYPE_CHECKING:
     from koord.controlplane.extension import Call
+    from koord.kube.errors import ApiError
 
 Document = dict[str, Any]
 
@@ -41,8 +42,6 @@ async def bind(call: Call) -> tuple[int, Document]:
         for key, added in (("annotations", metadata.get("annotations")), ("labels", labels)):
             if added:
                 pod["metadata"][key] = {**(pod["metadata"].get(key) or {}), **added}
-        if "generation" in pod["metadata"]:
-            pod["metadata"]["generation"] += 1
         set_condition(status, {"type": "PodScheduled", "status": "True"}, call.context.now)
 
     faults.point("controlplane.bind")
@@ -73,10 +72,15 @@ def _target(binding: Document) -> str:
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         kind, supported = target["kind"], '"Node", "<empty>"'
-        raise internal(f'target.kind: Unsupported value: "{kind}": supported values: {supported}')
+        raise _unusable(f'target.kind: Unsupported value: "{kind}": supported values: {supported}')
     if not target.get("name"):
-        raise internal("target.name: Required value")
+        raise _unusable("target.name: Required value")
     return str(target["name"])
+
+
+def _unusable(why: str) -> ApiError:
+    """The original answers a binding without a node with a bare 500."""
+    return failure(500, "", why)
 
 
 def _check(call: Call, pod: Document, metadata: Document) -> None:

@@ -59,9 +59,14 @@ def check_resize(pod: Document, old: Document) -> Causes:
         causes.invalid("spec", before, why)
     for kind in ("containers", "initContainers"):
         new_ones, old_ones = pod["spec"].get(kind) or [], old["spec"].get(kind) or []
-        if [c.get("name") for c in new_ones] != [c.get("name") for c in old_ones]:
-            causes.forbidden("spec", "containers may not be added, removed, renamed or reordered")
+        if len(new_ones) != len(old_ones):
+            causes.forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize")
             return causes
+        for index, (new, was) in enumerate(zip(new_ones, old_ones, strict=True)):
+            if new.get("name") != was.get("name"):
+                why = f"{kind} may not be renamed or reordered on resize"
+                causes.forbidden(f"spec.{kind}[{index}].name", why)
+                return causes
         for index, (new, was) in enumerate(zip(new_ones, old_ones, strict=True)):
             path = f"spec.{kind}[{index}].resources"
             _check_amounts(new["resources"], was["resources"], path, causes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.controlplane.failures import bad_request
+from koord.controlplane.schema.depth import is_too_deep
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Document
@@ -23,7 +24,10 @@ def read(body: bytes) -> Any:
         ApiError: 400, no JSON.
     """
     try:
-        return _decode(body)
+        value = _decode(body)
+        if isinstance(value, dict | list) and is_too_deep(body, value):
+            raise RecursionError("exceeded max depth")
+        return value
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         ended = not body.strip() or "truncated" in str(error)
         why = "unexpected end of JSON input" if ended else f"invalid JSON: {error}"
@@ -45,6 +49,14 @@ def read_object(body: bytes) -> dict[str, Any] | None:
     )
 
 
+def is_deep(document: Document) -> bool:
+    """Whether a patch has nested a document too deep."""
+    try:
+        return is_too_deep(_encode(document), document)
+    except RecursionError:
+        return True
+
+
 def copied(document: Document) -> Document:
     """A copy that shares nothing; the way over JSON is the fastest."""
     copy: Document = _decode(_encode(document))
@@ -55,3 +67,14 @@ def json_type(value: Any) -> str:
     """How JSON calls the type of a value."""
     names = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
     return names.get(type(value), "number")
+
+
+def go_text(value: Any) -> str:
+    """A JSON value as Go prints it in messages: ``map[a:1 b:[x y]]``."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "<nil>" if value is None else str(value)

@@ -10,7 +10,7 @@ import jsonpatch
 from jsonpointer import JsonPointerException
 
 from koord.controlplane.failures import bad_request, failure
-from koord.controlplane.patching.bodies import copied, json_type, read
+from koord.controlplane.patching.bodies import copied, is_deep, json_type, read
 from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
@@ -73,9 +73,16 @@ def json_patch(document: Document, body: bytes) -> Document:
         )
     try:
         patched = _Patch(operations).apply(copied(document), in_place=True)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError, IndexError):
+    except (
+        jsonpatch.JsonPatchException,
+        JsonPointerException,
+        TypeError,
+        KeyError,
+        IndexError,
+        RecursionError,
+    ):
         raise _inapplicable() from None
-    if not isinstance(patched, dict):
+    if not isinstance(patched, dict) or is_deep(patched):
         raise _inapplicable()
     return patched
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.controlplane.failures import bad_request, failure, unsupported_media_type
-from koord.controlplane.patching.bodies import copied, json_type, read_object
+from koord.controlplane.patching.bodies import copied, go_text, json_type, read_object
 from koord.controlplane.schema.core import CoreSchema
 from koord.controlplane.schema.shapes import ANYTHING, MAP, Field, Shape
 from koord.kube.messages import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
@@ -80,7 +80,7 @@ def _replaced_or_deleted(patch: Document) -> Document:
         return {key: value for key, value in patch.items() if key != PATCH}
     if patch[PATCH] == "delete":
         return {}
-    raise _contradiction(f"unknown patch type: {patch[PATCH]} in map")
+    raise _contradiction(f"unknown patch type: {patch[PATCH]} in map: {go_text(patch)}")
 
 
 def _retain(merged: Document, patch: Document) -> None:
@@ -148,7 +148,8 @@ def _check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
             wanted.pop(0)
     if order and wanted:
         raise _contradiction(
-            f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list"
+            f"The order in patch list:\n{go_text(patch)}\n doesn't match $setElementOrder list:\n"
+            f"{go_text(order)}\n"
         )
 
 
@@ -190,7 +191,7 @@ def _with_directives(
     directives = [item for item in patch if PATCH in item]
     for item in directives:
         if item[PATCH] not in ("delete", "replace"):
-            raise _contradiction(f"unknown patch type: {item[PATCH]} in map")
+            raise _contradiction(f"unknown patch type: {item[PATCH]} in map: {go_text(item)}")
     deleted = _Keys([item for item in directives if item[PATCH] == "delete"], merge_key)
     if any(item[PATCH] == "replace" for item in directives):
         return plain, []
@@ -242,7 +243,8 @@ def _keys(items: Iterable[Any], merge_key: str) -> list[_Tagged]:
         if not isinstance(item, dict):
             raise _contradiction(f"expected a map, but received a {json_type(item)}")
         if merge_key not in item:
-            raise _contradiction(f"map: does not contain declared merge key: {merge_key}")
+            told = f"map: {go_text(item)} does not contain declared merge key: {merge_key}"
+            raise _contradiction(told)
         keys.append(_tagged(item[merge_key]))
     return keys
 

@@ -8,6 +8,7 @@ import math
 from typing import Any, NoReturn
 
 from koord.controlplane.failures import bad_request
+from koord.controlplane.schema.depth import is_too_deep
 from koord.controlplane.schema.walk import pairs_hook
 
 SHOWN_BYTES = 30
@@ -36,6 +37,8 @@ def parse(body: bytes, kind: str, whole: bool = False) -> dict[str, Any]:
         raise _unrecognized(body, kind, _reason(error)) from None
     if parsed is None:
         return {}
+    if isinstance(parsed, dict | list) and is_too_deep(body, parsed):
+        raise _unrecognized(body, kind, "exceeded max depth")
     if not isinstance(parsed, dict):
         raise _unrecognized(body, kind, "json: cannot unmarshal the value into an object")
     for key in ("apiVersion", "kind"):

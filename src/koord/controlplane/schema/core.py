@@ -11,6 +11,7 @@ import msgspec
 
 from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema.bodies import parse
+from koord.controlplane.schema.depth import is_too_deep
 from koord.controlplane.schema.proofs import hook, proof
 from koord.controlplane.schema.table import kinds, shape_of
 from koord.controlplane.schema.walk import Walk
@@ -116,6 +117,8 @@ class CoreSchema:
             self._prove(body)
             document = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._walk_body(body, field_validation)
+        if is_too_deep(body, document):
             return self._walk_body(body, field_validation)
         # Nothing is repeated where encoding gives the same text again.
         if field_validation != "Ignore" and _encode(document) != body.strip():

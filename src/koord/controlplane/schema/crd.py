@@ -11,6 +11,7 @@ import msgspec
 from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema import bodies, structural, validation
 from koord.controlplane.schema.compiled import compiled
+from koord.controlplane.schema.depth import is_too_deep
 from koord.controlplane.schema.proofs import hook, proof
 from koord.controlplane.schema.table import shape_of
 from koord.controlplane.schema.walk import Walk, without_notes
@@ -86,7 +87,8 @@ class CrdSchema:
             document: Document = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._walk_body(body, field_validation)
-        if field_validation != "Ignore" and _encode(document) != body.strip():
+        repeats = field_validation != "Ignore" and _encode(document) != body.strip()
+        if repeats or is_too_deep(body, document):
             return self._walk_body(body, field_validation)
         self._check_kind(document, body)
         return document, []

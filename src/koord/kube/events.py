@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: what happened to an object, for people to read. Saying so never waits and never fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from koord.api.codec import to_document
+from koord.api.kinds.cluster import Event, EventSource
+from koord.api.kinds.meta import Object, ObjectMeta, ObjectReference
+from koord.api.objects import stamped
+from koord.base import faults, log
+from koord.base.clock import Clock, SystemClock
+from koord.base.errors import KoordError, one_line
+from koord.base.metrics import Registry, registry
+from koord.kube.correlation import Correlated, Correlator
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.patches import Patch
+
+if TYPE_CHECKING:
+    from koord.kube.client import Client
+
+_LOG = log.get("events")
+_NOT_FOUND, _CONFLICT = 404, 409
+# client-go's: an event that cannot be written is tried 12 times, 10 s apart.
+_ATTEMPTS = 12
+_RETRY_SECONDS = 10.0
+_LONGEST_MESSAGE = 1024
+
+EventType = Literal["Normal", "Warning"]
+
+
+class EventRecorder:
+    """Writes events in the order they are said, from a task of its own.
+
+    Args:
+        client: the way to the API server.
+        component: who says it.
+        host: where it runs; empty for components that run once per cluster.
+        capacity: events that may wait; more are dropped and counted.
+        flush_seconds: how long :meth:`run` goes on writing after it is cancelled.
+        clock: wall time is written down, monotonic time rations.
+        metrics: the component's registry.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        host: str = "",
+        capacity: int = 1000,
+        flush_seconds: float = 5.0,
+        clock: Clock | None = None,
+        metrics: Registry | None = None,
+    ) -> None:
+        self._client = client
+        self._source = EventSource(component, host)
+        self._capacity = capacity
+        self._flush_seconds = flush_seconds
+        self._clock = clock or SystemClock()
+        self._correlator = Correlator()
+        self._waiting: deque[Event] = deque()
+        # What is being written, so that a cancelled write is taken up again and counted once.
+        self._unwritten: Correlated | None = None
+        self._arrived = asyncio.Event()
+        self._last_stamp = 0
+        into = metrics or registry()
+        self._told = into.counter("koord_events_total", "Events said.", ("result",))
+
+    def event(
+        self, about: Object | ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None:
+        """Says something of an object.
+
+        Args:
+            about: the object, or a reference to it.
+            event_type: ``Normal`` or ``Warning``.
+            reason: one word in CamelCase, for machines.
+            message: for people; cut to 1,024 characters.
+        """
+        if len(self._waiting) >= self._capacity:
+            self._told.labels("dropped").inc()
+            return
+        self._waiting.append(self._make(_reference(about), event_type, reason, message))
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Writes events until cancelled; then what still waits, within the time for that."""
+        try:
+            while True:
+                await self._arrived.wait()
+                await self._write_waiting()
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._flush_seconds):
+                    await self._write_waiting()
+            lost = len(self._waiting) + (self._unwritten is not None)
+            self._told.labels("dropped").inc(lost)
+            self._waiting.clear()
+
+    async def _write_waiting(self) -> None:
+        while self._unwritten or self._waiting:
+            if self._unwritten is None:
+                event = self._waiting.popleft()
+                now = self._clock.monotonic_seconds()
+                self._unwritten = self._correlator.correlate(event, now)
+            if self._unwritten is None:
+                self._told.labels("filtered").inc()
+                continue
+            result = await self._write(self._unwritten)
+            self._told.labels(result).inc()
+            self._unwritten = None
+        self._arrived.clear()
+
+    async def _write(self, correlated: Correlated) -> str:
+        """Writes one event, several times if need be, and says how that ended."""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_RETRY_SECONDS)
+            try:
+                faults.point("kube.events.write")
+                await self._store(correlated)
+            except TransportError as error:
+                self._warn(correlated, error)
+            except KoordError as error:
+                if isinstance(error, ApiError) and error.http_status == _CONFLICT:
+                    # An earlier try worked, its answer was lost.
+                    return "written"
+                self._warn(correlated, error)
+                self._correlator.forget(correlated.key)
+                return "refused"
+            else:
+                return "written"
+        self._correlator.forget(correlated.key)
+        return "dropped"
+
+    async def _store(self, correlated: Correlated) -> None:
+        event = correlated.event
+        if event.count > 1:
+            change = {
+                "count": event.count,
+                "lastTimestamp": to_document(event.last_timestamp),
+                "message": event.message,
+            }
+            meta = event.metadata
+            try:
+                await self._client.patch(Event, meta.name, Patch.merge(change), meta.namespace)
+            except ApiError as error:
+                # Events live an hour by default; the series goes on with a new one.
+                if error.http_status != _NOT_FOUND:
+                    raise
+            else:
+                return
+        await self._client.create(event)
+
+    def _warn(self, correlated: Correlated, error: Exception) -> None:
+        told = log.fields(event=correlated.event.title, error=one_line(str(error)))
+        _LOG.warning("event not written", extra=told)
+
+    def _make(
+        self, about: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> Event:
+        now = self._clock.wall_seconds()
+        # Two events of one moment must not share a name.
+        self._last_stamp = max(int(now * 1e9), self._last_stamp + 1)
+        at = datetime.fromtimestamp(int(now), UTC)
+        return Event(
+            metadata=ObjectMeta(
+                name=f"{about.name}.{self._last_stamp:x}",
+                # Events of objects without a namespace are kept in this one.
+                namespace=about.namespace or "default",
+            ),
+            involved_object=about,
+            type=event_type,
+            reason=reason,
+            message=message[:_LONGEST_MESSAGE],
+            count=1,
+            source=self._source,
+            first_timestamp=at,
+            last_timestamp=at,
+        )
+
+
+def _reference(about: Object | ObjectReference) -> ObjectReference:
+    if isinstance(about, ObjectReference):
+        return about
+    meta = about.metadata
+    stamped(about)
+    return ObjectReference(
+        about.api_version, about.kind, meta.namespace, meta.name, meta.uid, meta.resource_version
+    )

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows one kind on an API server: a list, a watch from there, and again when that fails.
+
+The list is a consistent one, so that nothing ever goes back in time; a watch resumes after the last
+version seen; a 410 lists anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from koord.base import faults, log, rng
+from koord.base.errors import KoordError, one_line
+from koord.base.metrics import Registry, registry
+from koord.kube.answers import WatchEvent
+from koord.kube.errors import ApiError, TransportError, causes_of
+from koord.kube.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from koord.kube.client import Client
+    from koord.kube.targets import Selection
+
+O = TypeVar("O")  # noqa: E741
+
+_GONE = 410
+# The server ends a watch after a time drawn from these, as client-go has it.
+_WATCH_SECONDS = (300, 600)
+# Refusals of a server that does not stream lists.
+_CANNOT_STREAM = (400, 403, 422)
+_LOG = log.get("informer")
+
+
+class InformerMetrics:
+    """The metrics of all informers of a component.
+
+    Args:
+        metrics: where they are kept; by default nowhere that is exposed.
+    """
+
+    def __init__(self, metrics: Registry | None = None) -> None:
+        into, kind = metrics or registry(), ("kind",)
+        self.lists = into.counter("koord_informer_lists_total", "Lists begun.", kind)
+        self.watches = into.counter("koord_informer_watches_total", "Watches begun.", kind)
+        self.failures = into.counter(
+            "koord_informer_failures_total", "Lists and watches that failed.", kind
+        )
+        self.events = into.counter("koord_informer_events_total", "Changes told.", ("kind", "type"))
+        self.errors = into.counter(
+            "koord_informer_handler_errors_total", "Handlers that raised.", kind
+        )
+        self.objects = into.gauge("koord_informer_objects", "Objects in the cache.", kind)
+        self.lag = into.histogram(
+            "koord_informer_lag_seconds", "From an event's arrival to its last handler.", kind
+        )
+
+
+class Sink(NamedTuple, Generic[O]):
+    """Who is told what the server has.
+
+    Attributes:
+        listed: gets an object as a list has it, gives its key.
+        completed: a whole list was told: what is not among these keys is gone.
+        changed: gets an event of the watch; its object is not None.
+    """
+
+    listed: Callable[[O], str]
+    completed: Callable[[set[str]], None]
+    changed: Callable[[WatchEvent[O]], None]
+
+
+class Reflector(Generic[O]):
+    """Keeps a sink up to date.
+
+    Args:
+        client: the way to the API server.
+        target: what is decoded, as the client takes it.
+        name: of the kind, in logs and metrics.
+        selection: which objects.
+        sink: who is told.
+        page_size: objects a list request asks for.
+        stream_list: ask for the first list as part of the watch where the server can do that.
+        policy: the back-off between failed lists and watches.
+        seed: of how long each watch lasts, so that those of many programs do not end together.
+        metrics: shared by the informers of a component.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        target: Any,
+        name: str,
+        selection: Selection,
+        sink: Sink[O],
+        *,
+        page_size: int,
+        stream_list: bool,
+        policy: RetryPolicy | None,
+        seed: int,
+        metrics: InformerMetrics,
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._name = name
+        self._selection = selection
+        self._sink = sink
+        self._page_size = self._limit = page_size
+        self._stream_list = stream_list
+        self._policy = policy or RetryPolicy(first_seconds=0.05, most_seconds=30.0)
+        self._draw = rng.stream(seed, "kube", "informer", name)
+        self._metrics = metrics
+        # Where the next watch begins; empty: a list must come first.
+        self.version = ""
+        self._progress = False
+
+    async def run(self) -> None:
+        """Follows until cancelled, whatever the server does."""
+        failures = 0
+        while True:
+            self._progress = False
+            failed = not await self._once()
+            failures = 0 if self._progress else failures + 1
+            # A watch that the server ended in good order after it brought something is resumed
+            # at once.
+            if failed or not self._progress:
+                await asyncio.sleep(self._policy.backoff_seconds(max(failures, 1)))
+
+    async def _once(self) -> bool:
+        """One list if there must be one, and one watch. False if either failed."""
+        try:
+            if not self.version and not self._stream_list:
+                faults.point("kube.informer.list")
+                await self._list()
+            faults.point("kube.informer.watch")
+            await self._watch()
+        except (ApiError, TransportError, KoordError) as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        self._metrics.failures.labels(self._name).inc()
+        if isinstance(error, ApiError):
+            if _must_list(error):
+                self.version = ""
+            elif error.http_status in _CANNOT_STREAM:
+                self._stream_list = False
+        told = log.fields(kind=self._name, error=one_line(str(error)) or type(error).__name__)
+        _LOG.warning("list or watch failed", extra=told)
+
+    async def _list(self) -> None:
+        self._metrics.lists.labels(self._name).inc()
+        seen: set[str] = set()
+        version = ""
+        try:
+            pages = self._client.pages(self._target, limit=self._limit, **self._selection)
+            async for page in pages:
+                seen.update(self._sink.listed(value) for value in page.items)
+                version = page.resource_version
+                # Others get a turn between pages.
+                await asyncio.sleep(0)
+        except ApiError as error:
+            # The version of the first page was forgotten before the last: no pages next time.
+            self._limit = 0 if error.http_status == _GONE else self._limit
+            raise
+        self._limit = self._page_size
+        self._complete(seen, version)
+
+    def _complete(self, seen: set[str], version: str) -> None:
+        self.version = version
+        self._sink.completed(seen)
+
+    async def _watch(self) -> None:
+        self._metrics.watches.labels(self._name).inc()
+        time = asyncio.get_running_loop().time
+        seen: set[str] | None = None if self.version else set()
+        async with self._client.watch(
+            self._target,
+            resource_version=self.version,
+            initial_events=seen is not None,
+            last_seconds=self._draw.randint(*_WATCH_SECONDS),
+            **self._selection,
+        ) as watch:
+            async for batch in watch:
+                arrived = time()
+                seen = self._batch(batch, seen)
+                self._progress = True
+                self._metrics.lag.labels(self._name).observe(time() - arrived)
+                # A stream that always has more must not keep others from running.
+                await asyncio.sleep(0)
+
+    def _batch(self, batch: list[WatchEvent[O]], seen: set[str] | None) -> set[str] | None:
+        """Takes events; ``seen`` holds the keys of a list that is still streamed."""
+        for event in batch:
+            if seen is None:
+                if event.object is not None:
+                    self._sink.changed(event)
+                self.version = event.resource_version or self.version
+            elif event.object is not None:
+                seen.add(self._sink.listed(event.object))
+            elif event.initial_events_end:
+                self._complete(seen, event.resource_version)
+                seen = None
+        return seen
+
+
+def _must_list(error: ApiError) -> bool:
+    """Whether a watch cannot go on from where it was: too old, or the server went back in time."""
+    if error.http_status == _GONE:
+        return True
+    return any(cause.reason == "ResourceVersionTooLarge" for cause in causes_of(error))

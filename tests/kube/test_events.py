@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koord.api import Event, Node, ObjectMeta, ObjectReference, Pod
+from koord.api.kinds.cluster import EventSource
+from koord.base.clock import VirtualClock
+from koord.base.metrics import registry
+from koord.kube.client import Client
+from koord.kube.config import ClusterConfig
+from koord.kube.correlation import COMBINED, Correlator
+from koord.kube.errors import ApiError, Status, TransportError
+from koord.kube.events import EventRecorder
+from koord.kube.http import HttpTransport
+from koord.kube.retry import RetryPolicy
+from tests.kube.fake_server import FakeServer
+from tests.kube.harness import run_virtual
+from tests.kube.planes import BOTH, started
+
+POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="u1", resource_version="7"))
+NODE = Node(metadata=ObjectMeta(name="node-1", uid="u2"))
+
+Story = Callable[[FakeServer, EventRecorder], Awaitable[None]]
+
+
+def record(story: Story, **options: Any) -> tuple[FakeServer, str]:
+    """Runs a story with a recorder; gives the server and the metrics as they are afterwards."""
+    clock = VirtualClock(wall_start_seconds=1_900_000_000.5)
+    metrics = registry()
+    server = FakeServer()
+
+    async def whole() -> None:
+        client = Client(server, policy=RetryPolicy(attempts=1), requests_per_second=None)
+        recorder = EventRecorder(client, "koord-scheduler", clock=clock, metrics=metrics, **options)
+        task = asyncio.create_task(recorder.run())
+        await asyncio.sleep(0)
+        await story(server, recorder)
+        task.cancel()
+        await asyncio.wait({task})
+        assert len(asyncio.all_tasks()) == 1
+
+    run_virtual(whole(), clock)
+    return server, metrics.expose().decode()
+
+
+def events(server: FakeServer) -> list[dict[str, Any]]:
+    return list(server.objects.values())
+
+
+def test_an_event_looks_like_client_gos() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        recorder.event(POD, "Normal", "Scheduled", "assigned to node-1")
+
+    server, _ = record(story, host="master-0")
+    ((path, event),) = server.objects.items()
+    name = f"web-0.{int(1_900_000_000.5 * 1e9):x}"
+    assert path == f"/api/v1/namespaces/shop/events/{name}"
+    del event["metadata"]
+    assert event == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web-0", "uid": "u1",
+            "resourceVersion": "7",
+        },
+        "type": "Normal",
+        "reason": "Scheduled",
+        "message": "assigned to node-1",
+        "count": 1,
+        "source": {"component": "koord-scheduler", "host": "master-0"},
+        "firstTimestamp": "2030-03-17T17:46:40Z",
+        "lastTimestamp": "2030-03-17T17:46:40Z",
+    }  # fmt: skip
+
+
+def test_events_of_objects_without_namespace_go_to_default() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        recorder.event(NODE, "Warning", "Full", "no room")
+        recorder.event(ObjectReference(kind="Quota", name="q"), "Warning", "Full", "no room")
+
+    server, _ = record(story)
+    spaces = [event["metadata"]["namespace"] for event in events(server)]
+    assert spaces == ["default", "default"]
+    assert "namespace" not in events(server)[0]["involvedObject"]
+
+
+def test_a_repeated_event_is_counted_and_not_written_anew() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        for _ in range(4):
+            recorder.event(POD, "Warning", "FailedScheduling", "0/3 nodes fit")
+            await asyncio.sleep(60)
+        assert server.requests == {"post": 1, "patch": 3}
+        (path,) = server.objects
+        server.remove(path)
+        recorder.event(POD, "Warning", "FailedScheduling", "0/3 nodes fit")
+
+    server, text = record(story)
+    (event,) = events(server)
+    assert event["count"] == 5
+    assert event["firstTimestamp"] == "2030-03-17T17:46:40Z"
+    assert event["lastTimestamp"] == "2030-03-17T17:50:40Z"
+    assert 'koord_events_total{result="written"} 5.0' in text
+
+
+def test_many_messages_of_one_reason_are_combined() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        for number in range(15):
+            recorder.event(POD, "Warning", "BackOff", f"restart {number}")
+        await asyncio.sleep(1)
+
+    server, _ = record(story)
+    assert len(events(server)) == 10
+    last = events(server)[-1]
+    assert (last["message"], last["count"]) == (f"{COMBINED}restart 14", 6)
+
+
+def test_an_object_that_is_talked_about_too_much_is_rationed() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        for number in range(40):
+            recorder.event(POD, "Warning", f"Reason{number}", "m")
+            recorder.event(NODE, "Warning", "Other", "m")
+        await asyncio.sleep(601)
+        for number in range(40, 50):
+            recorder.event(POD, "Warning", f"Reason{number}", "m")
+
+    server, text = record(story)
+    told = [event for event in events(server) if event["involvedObject"]["kind"] == "Pod"]
+    assert len(told) == 25 + 2
+    assert 'koord_events_total{result="filtered"} 38.0' in text
+
+
+def test_saying_never_waits_and_what_is_too_much_is_dropped_and_counted() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        for number in range(12):
+            recorder.event(POD, "Normal", f"R{number}", "m")
+
+    server, text = record(story, capacity=5)
+    assert len(events(server)) == 5
+    assert 'koord_events_total{result="dropped"} 7.0' in text
+
+
+def test_a_lost_answer_is_tried_again_and_makes_no_second_event() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        lost = iter([True, True, False])
+
+        def lose(_: object) -> None:
+            if next(lost, False):
+                raise TransportError("lost")
+
+        server.after = lose
+        recorder.event(POD, "Normal", "A", "m")
+        await asyncio.sleep(60)
+        assert len(server.objects) == 1
+        server.before = lose
+        recorder.event(POD, "Normal", "B", "m")
+        await asyncio.sleep(60)
+
+    server, text = record(story)
+    assert [event["reason"] for event in events(server)] == ["A", "B"]
+    assert 'koord_events_total{result="written"} 2.0' in text
+
+
+def test_a_refusal_is_final_and_the_next_event_is_written() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        def refuse(_: object) -> None:
+            server.before = None
+            raise ApiError(Status(code=403, reason="Forbidden", message="namespace terminates"))
+
+        server.before = refuse
+        recorder.event(POD, "Normal", "A", "m")
+        recorder.event(POD, "Normal", "A", "m")
+
+    server, text = record(story)
+    assert [event["count"] for event in events(server)] == [1]
+    assert 'koord_events_total{result="refused"} 1.0' in text
+
+
+def test_what_waits_is_flushed_at_the_end_but_not_for_ever() -> None:
+    async def slow(server: FakeServer, recorder: EventRecorder) -> None:
+        server.before = lambda _: asyncio.sleep(1)
+        for number in range(8):
+            recorder.event(POD, "Normal", f"R{number}", "m")
+        await asyncio.sleep(0.5)
+
+    server, text = record(slow, flush_seconds=5.5)
+    # The write that was cut short is done again, and five more.
+    assert [event["reason"] for event in events(server)] == ["R0", "R1", "R2", "R3", "R4"]
+    assert [event["count"] for event in events(server)] == [1] * 5
+    assert 'koord_events_total{result="dropped"} 3.0' in text
+
+
+def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
+    class Jumping(VirtualClock):
+        def wall_seconds(self) -> float:
+            return 1_900_000_000.0 - 3600 * self.monotonic_seconds()
+
+    async def whole() -> FakeServer:
+        server, clock = FakeServer(), Jumping()
+        client = Client(server, policy=RetryPolicy(attempts=1), requests_per_second=None)
+        recorder = EventRecorder(client, "c", clock=clock)
+        task = asyncio.create_task(recorder.run())
+        for number in range(5):
+            recorder.event(POD, "Normal", f"R{number}", "m")
+            clock.advance(1)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        return server
+
+    assert len(run_virtual(whole()).objects) == 5
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -> None:
+    async def whole(kubeconfig: Path) -> list[Event]:
+        transport = HttpTransport(ClusterConfig.load(kubeconfig))
+        try:
+            client = Client(transport)
+            recorder = EventRecorder(client, "koord-test", host="here")
+            task = asyncio.create_task(recorder.run())
+            pod = ObjectReference(kind="Pod", namespace="default", name="web-0", api_version="v1")
+            for _ in range(3):
+                recorder.event(pod, "Warning", "FailedScheduling", "0/3 nodes fit")
+            recorder.event(NODE, "Normal", "Registered", "here")
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            found = await client.list(Event, namespace="default")
+        finally:
+            await transport.close()
+        return [event for event in found.items if event.source.component == "koord-test"]
+
+    with started(server, tmp_path) as plane:
+        found = asyncio.run(whole(plane.kubeconfig))
+    told = sorted((event.involved_object.kind, event.reason, event.count) for event in found)
+    assert told == [("Node", "Registered", 1), ("Pod", "FailedScheduling", 3)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 14), st.floats(0, 400)
+        ),
+        max_size=120,
+    )
+)
+def test_counts_add_up_and_nobody_speaks_beyond_the_ration(
+    said: list[tuple[str, str, int, float]],
+) -> None:
+    correlator = Correlator()
+    now = 0.0
+    stored: dict[str, Event] = {}
+    spoken: dict[str, list[float]] = {"a": [], "b": []}
+    for number, (name, reason, message, pause) in enumerate(said):
+        now += pause
+        event = Event(
+            metadata=ObjectMeta(name=f"{number}"),
+            involved_object=ObjectReference(name=name),
+            reason=reason,
+            message=f"{message}",
+            source=EventSource("c"),
+            count=1,
+        )
+        found = correlator.correlate(event, now)
+        if found is None:
+            continue
+        spoken[name].append(now)
+        before = stored.get(found.event.metadata.name)
+        assert found.event.count > (before.count if before else 0)
+        assert found.event.message.removeprefix(COMBINED) == f"{message}"
+        assert before is None or before.reason == reason
+        stored[found.event.metadata.name] = found.event
+    assert sum(event.count for event in stored.values()) <= len(said)
+    for times in spoken.values():
+        for first, moment in enumerate(times):
+            later = [t for t in times[first:] if t - moment <= 3000]
+            assert len(later) <= 25 + 10 + 1
