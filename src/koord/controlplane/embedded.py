@@ -22,6 +22,7 @@ from koord.controlplane.inprocess import InProcessTransport
 from koord.controlplane.journal import Journal
 from koord.controlplane.kinds import table
 from koord.controlplane.objects import StoreReader
+from koord.controlplane.pages import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
 from koord.controlplane.store import Limits, Store
 from koord.kube.errors import ApiError, Status
@@ -207,6 +208,7 @@ class EmbeddedControlPlane:
             assert folder is not None
             self._credentials = pki.credentials(folder / "pki")
             tls, token = self._credentials.context(), self._credentials.token
+            self.server.pages[TOKEN_REVIEWS] = token_review(token)
         self._front = HttpFront(self.server, options.host, port, tls, token)
         await self._front.start()
 
