@@ -22,6 +22,7 @@ from koord.controlplane.inprocess import InProcessTransport
 from koord.controlplane.journal import Journal
 from koord.controlplane.kinds import table
 from koord.controlplane.objects import StoreReader
+from koord.controlplane.pages import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
 from koord.controlplane.store import Limits, Store
 from koord.kube.errors import ApiError, Status
@@ -126,6 +127,7 @@ class EmbeddedControlPlane:
             self.store.begin()
         if options.port is not None:
             await self._listen(options.port)
+            await self._publish_authority()
         for controller in options.controllers:
             coroutine = controller(self.transport(), options.clock)
             self._tasks.append(asyncio.create_task(coroutine))
@@ -206,6 +208,7 @@ class EmbeddedControlPlane:
             assert folder is not None
             self._credentials = pki.credentials(folder / "pki")
             tls, token = self._credentials.context(), self._credentials.token
+            self.server.pages[TOKEN_REVIEWS] = token_review(token)
         self._front = HttpFront(self.server, options.host, port, tls, token)
         await self._front.start()
 
@@ -217,6 +220,13 @@ class EmbeddedControlPlane:
         for name, (value, description) in _PRIORITY_CLASSES.items():
             document = {"metadata": {"name": name}, "value": value, "description": description}
             await _ensure(transport, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
+
+    async def _publish_authority(self) -> None:
+        """Tells whom components of a control plane are to trust that serve requests themselves."""
+        data = {"client-ca-file": self.authority.decode()} if self.authority else {}
+        document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
+        path = "/api/v1/namespaces/kube-system/configmaps"
+        await _ensure(InProcessTransport(self.server), path, document)
 
 
 async def _ensure(transport: Transport, path: str, document: dict[str, Any]) -> None:
