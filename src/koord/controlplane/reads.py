@@ -117,7 +117,8 @@ class Reads:
         if options.version and not options.initial_events:
             position = collection.position(options.version)
         else:
-            position = collection.published
+            # Past changes that are not committed yet: the list has them, and waits for that.
+            position = collection.position(store.version)
             if options.initial_events is not False:
                 bodies = [
                     entry.body
@@ -132,7 +133,7 @@ class Reads:
         if options.initial_events and options.bookmarks:
             initial.append(event("BOOKMARK", bookmark(resource, store.version, True)))
         timeout = options.timeout_seconds
-        return Watch(collection, scope, position, initial, lambda: store.version, timeout)
+        return Watch(collection, scope, position, initial, lambda: store.committed_version, timeout)
 
     def _resumed(self, token: str, collection: Collection) -> tuple[int, str]:
         """Version and first key of a continue token."""

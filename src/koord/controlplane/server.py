@@ -86,13 +86,23 @@ class Server:
         """The answer to any request; every refusal is one too."""
         try:
             answer = await self._route(request)
-            await self.store.settled()
+            await self._committed(answer)
         except ApiError as error:
             return answers.refusal(error)
+        except UnicodeEncodeError:
+            return answers.refusal(bad_request("the body has half of a surrogate pair"))
         except Exception:
             _log.exception("request failed", extra=log.fields(path=request.path))
             return answers.refusal(internal("the request could not be served"))
         return answer
+
+    async def _committed(self, answer: Response | Watch) -> None:
+        try:
+            await self.store.settled()
+        except BaseException:
+            if not isinstance(answer, Response):
+                answer.end()  # Nobody gets it.
+            raise
 
     async def _route(self, request: Request) -> Response | Watch:
         path = request.path
