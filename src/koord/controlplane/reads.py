@@ -160,10 +160,11 @@ class _Options:
         seconds = _integer(query, "timeoutSeconds")
         self.timeout_seconds = float(seconds) if seconds > 0 else None
         text = query.get("resourceVersion", "")
-        if text and not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
+        wrong = _not_a_number(text, 1 << 64) if text else ""
+        if wrong:
             raise bad_request(
                 f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-                f'strconv.ParseUint: parsing "{text}": invalid syntax'
+                f'strconv.ParseUint: parsing "{text}": {wrong}'
             )
         self.version = int(text) if text else None
         self.exact = self.match == "Exact"
@@ -233,10 +234,18 @@ def _integer(query: Mapping[str, str], name: str) -> int:
     text = query.get(name)
     if not text:
         return 0
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    wrong = _not_a_number(text[1:] if text[0] in "+-" else text, 1 << 63)
+    if wrong:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": {wrong}')
+    return int(text)
+
+
+def _not_a_number(text: str, bound: int) -> str:
+    """What Go says of a text that is no number below a bound; empty if it is one."""
+    if not (text.isascii() and text.isdigit()):
+        return "invalid syntax"
+    digits = text.lstrip("0")
+    return "value out of range" if len(digits) > 20 or int(digits or "0") >= bound else ""
 
 
 def _token(version: int, start: str) -> str:

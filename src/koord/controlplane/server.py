@@ -9,7 +9,7 @@ import msgspec
 
 from koord.base import log, metrics
 from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
-from koord.controlplane.bodies import YAML, plain
+from koord.controlplane.bodies import YAML, checked, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Attributes, Call
 from koord.controlplane.failures import (
@@ -340,7 +340,10 @@ class Server:
         return resource.schema.decode(body, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
-        given = plain(request.body, request.content_type) if request.body.strip() else {}
+        given: Document = {}
+        if request.body.strip():
+            sent = plain(request.body, request.content_type)
+            given = checked(sent, "", "v1", "DeleteOptions")
         if query.get("propagationPolicy"):
             given["propagationPolicy"] = query["propagationPolicy"]
         if query.get("dryRun"):
