@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from koord.base.errors import KoordError
-from koord.controlplane import kubeconfig
+from koord.controlplane import http, kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.http import BODY_LIMIT_BYTES
 from koord.controlplane.store import Limits
@@ -236,3 +236,68 @@ def test_any_request_gets_a_proper_answer(requests: list[tuple[str, ...]]) -> No
             assert answer.status == 200
 
     run(test, insecure=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:8080"}, 200),
+        ({"Host": "[::1]:8080"}, 200),
+        ({"Host": "rebound.example.com"}, 403),
+        ({"Host": "127.0.0.1.example.com"}, 403),
+        ({"Host": "[bad"}, 403),
+        ({"Origin": "http://127.0.0.1:8001"}, 200),
+        ({"Origin": "https://example.com"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_without_a_token_no_web_page_gets_in(headers: dict[str, str], status: int) -> None:
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        async with session.get("/api/v1/pods", headers=headers) as answer:
+            assert answer.status == status
+        async with session.post(CONFIGS, data=b"{}", headers=headers) as answer:
+            assert (answer.status == 403) == (status == 403)
+
+    run(test, insecure=True)
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        b"",
+        b"GET /api/v1/pods HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
+        b"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_half_a_request_is_not_waited_for(half: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.05)
+
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        port = URL(plane.url).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(half)
+        async with asyncio.timeout(10):
+            told = await reader.read()
+        assert told[:12] in (b"", b"HTTP/1.1 400")
+        writer.close()
+        await writer.wait_closed()
+        async with session.get("/api/v1/pods") as answer:  # Whole ones are served as ever.
+            await asyncio.sleep(0.1)
+            assert answer.status == 200
+            assert json.loads(await answer.read())["items"] == []
+
+    run(test, insecure=True)
+
+
+def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def both() -> None:
+        async with EmbeddedControlPlane(Options(port=0, insecure=True)) as plane:
+            taken = Options(data=tmp_path, port=URL(plane.url).port, insecure=True)
+            with pytest.raises(KoordError):
+                async with EmbeddedControlPlane(taken):
+                    pass
+        async with EmbeddedControlPlane(Options(data=tmp_path)):  # The journal is free.
+            pass
+
+    asyncio.run(both())

@@ -198,3 +198,87 @@ def test_what_cannot_be_committed_is_undone() -> None:
         assert [e.key for e in store.collection(PODS).at(later.version, "", "")] == ["a/x", "a/z"]
 
     asyncio.run(run())
+
+
+def refusing() -> Plan:
+    return Plan(1, {"controlplane.commit": Rule(1.0, OSError(28, "no space left"))})
+
+
+def watch(store: Store, bookmark_seconds: float | None = None) -> Watch:
+    collection = store.collection(PODS)
+    scope = Scope("", None, None, named, bookmark_seconds)
+    position = collection.position(store.version)
+    return Watch(collection, scope, position, [], lambda: store.committed_version, None)
+
+
+def test_a_failed_commit_uses_up_no_version() -> None:
+    """A version that somebody was told, but that is not in the journal, would be given twice."""
+
+    async def run() -> None:
+        store = Store(Memory())
+        store.put(PODS, document("a", "x", "p"), ())
+        await store.settled()
+        before = (store.version, store.collection(PODS).version)
+        with inject(refusing()):
+            store.put(PODS, document("a", "y", "q"), ())
+            assert store.committed_version == before[0] < store.version
+            with pytest.raises(ApiError):
+                await store.settled()
+        assert (store.version, store.collection(PODS).version) == before
+
+    asyncio.run(run())
+
+
+def test_a_failed_commit_larger_than_the_log_is_undone() -> None:
+    async def run() -> None:
+        store = Store(Memory(), Limits(changes=4))
+        store.put(PODS, document("a", "x", "p"), ())
+        await store.settled()
+        with inject(refusing()):
+            for number in range(12):
+                store.put(PODS, document("b", f"n{number}", "q"), ())
+            with pytest.raises(ApiError):
+                async with asyncio.timeout(5):
+                    await store.settled()
+        assert list(store.collection(PODS).entries) == ["a/x"]
+        store.put(PODS, document("a", "z", "q"), ())
+        await store.settled()
+        assert list(store.collection(PODS).keys("", "")) == ["a/x", "a/z"]
+
+    asyncio.run(run())
+
+
+def test_a_bookmark_is_never_ahead_of_the_events() -> None:
+    async def run() -> None:
+        store = Store(Memory())
+        store.put(PODS, document("a", "x", "p"), ())
+        await store.settled()
+        follower = watch(store, bookmark_seconds=0.0)
+        await asyncio.sleep(0.01)
+        store.put(PODS, document("a", "y", "q"), ())
+        (first,) = await follower.read()
+        assert msgspec.json.decode(first)["object"] == {"bookmark": 2, "end": False}
+        second, *_ = await follower.read()
+        assert msgspec.json.decode(second)["object"]["metadata"]["resourceVersion"] == "3"
+        await follower.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("log", [None, Memory()])
+def test_a_watch_of_a_dropped_collection_tells_its_end_first(log: Memory | None) -> None:
+    async def run() -> None:
+        store = Store(log)
+        made = document("a", "x", "p")
+        store.put(PODS, made, ())
+        await store.settled()
+        follower = watch(store)
+        reading = asyncio.create_task(follower.read())
+        await asyncio.sleep(0)
+        store.remove(PODS, made, ())
+        store.drop(PODS)
+        (told,) = await asyncio.wait_for(reading, 5)
+        assert msgspec.json.decode(told)["type"] == "DELETED"
+        assert await follower.read() == []
+
+    asyncio.run(run())

@@ -326,3 +326,42 @@ def test_never_two_lead_whatever_the_line_and_the_clocks_do(
 
     run_virtual(story(), clock)
     assert tokens == sorted(set(tokens))
+
+
+def test_who_does_not_wait_for_the_work_keeps_the_lease() -> None:
+    """Cancelled twice, ``lead`` is over while the work still ends: nobody may lead meanwhile."""
+
+    async def story(server: FakeServer, clock: VirtualClock) -> None:
+        ended = asyncio.Event()
+
+        async def slow_to_end() -> None:
+            try:
+                await asyncio.sleep(1e6)
+            finally:
+                await asyncio.sleep(5)
+                ended.set()
+
+        task = asyncio.create_task(elector_of(server, "a", clock).lead(slow_to_end))
+        await asyncio.sleep(5)
+        task.cancel()
+        await asyncio.sleep(1)
+        await end(task)
+        assert not ended.is_set()
+        assert server.objects[LEASE]["spec"]["holderIdentity"] == "a"
+        await ended.wait()
+
+    with_server(story)
+
+
+def test_a_callback_that_fails_costs_no_lead() -> None:
+    async def story(server: FakeServer, clock: VirtualClock) -> None:
+        def broken(leader: str) -> None:
+            raise RuntimeError(leader)
+
+        elector = elector_of(server, "a", clock, on_new_leader=broken)
+        task = asyncio.create_task(elector.lead(forever))
+        await asyncio.sleep(5)
+        assert elector.leading
+        await end(task)
+
+    with_server(story)

@@ -124,8 +124,12 @@ def test_a_call_that_the_rate_limit_holds_too_long_was_not_sent() -> None:
 
     async def main() -> TransportError:
         await limiter.acquire()
+        began = asyncio.get_running_loop().time()
         with pytest.raises(TransportError, match="the rate limit let no request through") as caught:
             await Caller().call(never, "POST", False, 5.0, limiter)
+        # It is told at once, and the next waiter does not stand behind it.
+        assert asyncio.get_running_loop().time() == began
+        assert await limiter.acquire() == pytest.approx(10.0)
         return caught.value
 
     async def never(left: float | None) -> None:

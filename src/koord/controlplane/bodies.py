@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from koord.api.codec import parse_json
 from koord.base.documents import decode_text, parse_documents
 from koord.base.errors import KoordError
 from koord.controlplane.failures import bad_request
-from koord.controlplane.schema import protobuf
+from koord.controlplane.schema import core_schema, protobuf
 from koord.controlplane.schema.wire import WireError
 from koord.kube.messages import JSON
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Document
+    from koord.controlplane.schema import CoreSchema
 
 YAML = "application/yaml"
 PROTOBUF = protobuf.MEDIA_TYPE
@@ -46,3 +50,19 @@ def plain(body: bytes, content_type: str) -> Document:
     if not isinstance(found, dict):
         raise bad_request("the body of the request is not an object")
     return found
+
+
+def checked(document: Document, group: str, version: str, kind: str) -> Document:
+    """The document with the fields of a core type alone.
+
+    Raises:
+        ApiError: 400, a value of the wrong type.
+    """
+    api_version = f"{group}/{version}" if group else version
+    named = {**document, "apiVersion": api_version, "kind": kind}
+    return _schema(group, version, kind).decode(msgspec.json.encode(named), "Ignore")[0]
+
+
+@lru_cache
+def _schema(group: str, version: str, kind: str) -> CoreSchema:
+    return core_schema(group, version, kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.controlplane import metadata, objects
+from koord.controlplane import metadata
 from koord.controlplane.custom import CustomStrategy
 from koord.controlplane.discovery import stability
 from koord.controlplane.resource import Context, Resource
@@ -80,11 +80,8 @@ class CustomResources:
         """Deletes all objects of a kind that is no more."""
         spec, store = crd["spec"], self._server.store
         storage = f"{spec['names']['plural']}.{spec['group']}"
-        resource = self._server.catalog.stored(storage)
-        if resource is not None:
-            for entry in list(store.collection(storage).entries.values()):
-                document = msgspec.json.decode(entry.body)
-                store.remove(storage, document, objects.fields_of(resource, document))
+        for entry in list(store.collection(storage).entries.values()):
+            store.remove(storage, msgspec.json.decode(entry.body), entry.fields)
         self._server.catalog.remove(spec["group"], spec["names"]["plural"])
         store.drop(storage)
 

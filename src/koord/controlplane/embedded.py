@@ -24,7 +24,7 @@ from koord.controlplane.kinds import table
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.pages import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
-from koord.controlplane.store import Limits, Store
+from koord.controlplane.store import Limits, Store, Write
 from koord.kube.errors import ApiError, Status
 from koord.kube.messages import Request
 
@@ -105,8 +105,15 @@ class EmbeddedControlPlane:
         """Loads what is kept, then listens, then starts the controllers.
 
         Raises:
-            KoordError: the data cannot be read, or the port is taken.
+            KoordError: the data cannot be read, or the port is taken; nothing is left open.
         """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         options = self.options
         catalog = Catalog(table.resources())
         self.store = self._open_store()
@@ -140,11 +147,10 @@ class EmbeddedControlPlane:
         self._tasks = []
         for transport in self._transports:
             await transport.close()
-        await self.options.webhooks.close()
         if self._front is not None:
             await self._front.stop()
             self._front = None
-        await self.admission.close()
+        await self.options.webhooks.close()
         if self._journal is not None:
             self.store.flush()
             self._journal.close()
@@ -178,10 +184,11 @@ class EmbeddedControlPlane:
         options = self.options
         if options.data is None:
             return Store(limits=options.limits)
-        self._journal = Journal(options.data / "state.db")
-        versions = self._journal.versions()
+        journal = Journal(options.data / "state.db")
+        versions = journal.versions()
         version = max(versions.values(), default=1)
-        return Store(self._journal, options.limits, version, versions)
+        self._journal = journal
+        return Store(journal, options.limits, version, versions)
 
     def _load(self, catalog: Catalog, custom: CustomResources) -> None:
         """Takes over what the journal keeps: definitions first, since they say what the rest is."""
@@ -194,8 +201,15 @@ class EmbeddedControlPlane:
             else:
                 self.store.load(kept.storage, objects.loaded(catalog.stored(CRDS), kept))
         custom.serve_all()
+        defined, orphans = self.store.collection(CRDS).entries, []
         for kept in later:
-            self.store.load(kept.storage, objects.loaded(catalog.stored(kept.storage), kept))
+            resource = catalog.stored(kept.storage)
+            if resource is None and kept.storage not in defined:
+                orphans.append(Write(kept.storage, kept.key, kept.version, None))
+            else:
+                self.store.load(kept.storage, objects.loaded(resource, kept))
+        if orphans:  # The server was killed between a definition's removal and theirs.
+            self._journal.commit(orphans)
 
     async def _listen(self, port: int) -> None:
         from koord.controlplane.http import HttpFront

@@ -8,7 +8,7 @@ import gzip
 import hmac
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod
@@ -19,6 +19,7 @@ from koord.base.errors import KoordError
 from koord.controlplane import answers
 from koord.controlplane.failures import (
     bad_request,
+    failure,
     internal,
     method_not_allowed,
     too_large,
@@ -29,6 +30,7 @@ from koord.kube.messages import JSON, Request, Response
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Mapping
 
     from koord.controlplane.server import Server
 
@@ -38,13 +40,17 @@ _HEADER_LIMIT_BYTES = 32 << 10
 _GZIP_FROM_BYTES = 128 << 10
 # After a write to a watch, so that more events go with the next: TLS costs by the record.
 _GATHER_SECONDS = 0.005
+# For a whole request to arrive, so that half-sent ones do not pile up; as kube-apiserver.
+REQUEST_SECONDS = 32.0
 # Paths that tell nothing and are asked by probes.
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
 _LIMITS: dict[str, Any] = {
     "access_log": None,
+    "lingering_time": 2.0,
     "max_line_size": _HEADER_LIMIT_BYTES,
     "max_field_size": _HEADER_LIMIT_BYTES,
 }
+_FOREIGN = failure(403, "Forbidden", "without a token, only requests to and from loopback count")
 _log = log.get("controlplane")
 _PLAIN_HEADERS = {"Cache-Control": "no-cache, private"}
 
@@ -111,14 +117,21 @@ class HttpFront:
             given = web_request.headers.get("Authorization", "").encode("utf-8", "replace")
             if not hmac.compare_digest(given, self._authorization):
                 return _response(answers.refusal(unauthorized()))
+        elif self._authorization is None and _is_foreign(web_request.headers):
+            return _response(answers.refusal(_FOREIGN))
         if not target.startswith("/"):
             return _response(answers.refusal(bad_request("the path is not absolute")))
         body = b""
         if web_request.can_read_body:
             try:
-                body = await web_request.read()
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    body = await web_request.read()
             except web.HTTPRequestEntityTooLarge:
                 return _response(answers.refusal(too_large(BODY_LIMIT_BYTES)))
+            except TimeoutError:
+                refused = _response(answers.refusal(bad_request("the body did not arrive")))
+                refused.force_close()
+                return refused
         headers = web_request.headers
         request = Request(
             web_request.method, target, tuple(parse_qsl(query, keep_blank_values=True)), body,
@@ -154,7 +167,27 @@ class HttpFront:
 
 
 class _Protocol(RequestHandler):
-    """Words what is no HTTP as a ``Status`` too."""
+    """Words what is no HTTP as a ``Status`` too, and hangs up on who sends half a header."""
+
+    _impatience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        loop = asyncio.get_running_loop()
+        self._impatience = loop.call_later(REQUEST_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes; the wait is over once they hold a whole header."""
+        super().data_received(data)
+        if self._impatience is not None and self._request_count:
+            self._impatience.cancel()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Ends the wait with the connection."""
+        if self._impatience is not None:
+            self._impatience.cancel()
+        super().connection_lost(exc)
 
     def handle_error(
         self,
@@ -181,13 +214,29 @@ class _WebServer(web.Server):
         return _Protocol(self, loop=asyncio.get_running_loop(), **_LIMITS)
 
 
+def _is_foreign(headers: Mapping[str, str]) -> bool:
+    """Whether a web page of somebody else's may have sent a request that needs no token.
+
+    A browser reaches loopback under any name (DNS rebinding), and posts there from any page.
+    """
+    try:
+        host = urlsplit(f"//{headers.get('Host', '127.0.0.1')}").hostname
+        origin = urlsplit(headers.get("Origin", "http://127.0.0.1")).hostname
+    except ValueError:
+        return True
+    return not (_is_loopback(host or "") and _is_loopback(origin or ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _loopback(host: str) -> str:
     host = "127.0.0.1" if host == "localhost" else host
-    try:
-        good = ip_address(host).is_loopback
-    except ValueError:
-        good = False
-    if not good:
+    if not _is_loopback(host):
         raise KoordError("control plane", "host", host, "a loopback address such as 127.0.0.1")
     return host
 

@@ -7,6 +7,7 @@ loses none; ``synchronous=FULL`` would extend that to a power failure, at an fsy
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ class Journal:
         self._path = path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # Never readable to others.
             self._database = sqlite3.connect(path, isolation_level=None, timeout=0)
         except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from None

@@ -117,7 +117,8 @@ class Reads:
         if options.version and not options.initial_events:
             position = collection.position(options.version)
         else:
-            position = collection.published
+            # Past changes that are not committed yet: the list has them, and waits for that.
+            position = collection.position(store.version)
             if options.initial_events is not False:
                 bodies = [
                     entry.body
@@ -132,7 +133,7 @@ class Reads:
         if options.initial_events and options.bookmarks:
             initial.append(event("BOOKMARK", bookmark(resource, store.version, True)))
         timeout = options.timeout_seconds
-        return Watch(collection, scope, position, initial, lambda: store.version, timeout)
+        return Watch(collection, scope, position, initial, lambda: store.committed_version, timeout)
 
     def _resumed(self, token: str, collection: Collection) -> tuple[int, str]:
         """Version and first key of a continue token."""
@@ -159,10 +160,11 @@ class _Options:
         seconds = _integer(query, "timeoutSeconds")
         self.timeout_seconds = float(seconds) if seconds > 0 else None
         text = query.get("resourceVersion", "")
-        if text and not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
+        wrong = _not_a_number(text, 1 << 64) if text else ""
+        if wrong:
             raise bad_request(
                 f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-                f'strconv.ParseUint: parsing "{text}": invalid syntax'
+                f'strconv.ParseUint: parsing "{text}": {wrong}'
             )
         self.version = int(text) if text else None
         self.exact = self.match == "Exact"
@@ -232,10 +234,18 @@ def _integer(query: Mapping[str, str], name: str) -> int:
     text = query.get(name)
     if not text:
         return 0
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    wrong = _not_a_number(text[1:] if text[0] in "+-" else text, 1 << 63)
+    if wrong:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": {wrong}')
+    return int(text)
+
+
+def _not_a_number(text: str, bound: int) -> str:
+    """What Go says of a text that is no number below a bound; empty if it is one."""
+    if not (text.isascii() and text.isdigit()):
+        return "invalid syntax"
+    digits = text.lstrip("0")
+    return "value out of range" if len(digits) > 20 or int(digits or "0") >= bound else ""
 
 
 def _token(version: int, start: str) -> str:

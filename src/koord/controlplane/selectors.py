@@ -45,6 +45,8 @@ def labels(text: str) -> LabelMatch | None:
             break
         if tokens.pop(0) != ",":
             raise _unreadable("expected ',' between requirements")
+        if not tokens or tokens[0] == ",":
+            raise bad_request(f"found '{''.join(tokens[:1])}', expected: identifier after ','")
     if len(requirements) == 1:
         return requirements[0]
     return lambda found: all(requirement(found) for requirement in requirements)
@@ -179,6 +181,8 @@ def _values(tokens: list[str]) -> frozenset[str]:
 
 def _split(text: str) -> list[str]:
     """The terms of a field selector: cut at commas that no backslash precedes."""
+    if re.search(r"(?<!\\)(\\\\)*\\$", text):
+        raise bad_request("invalid field selector: invalid escape sequence: \\")
     return [part.strip() for part in re.findall(r"(?:^|,)((?:\\.|[^,\\])*)", text)]
 
 

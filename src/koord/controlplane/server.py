@@ -9,7 +9,7 @@ import msgspec
 
 from koord.base import log, metrics
 from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
-from koord.controlplane.bodies import MEDIA_TYPES, media_type, plain
+from koord.controlplane.bodies import MEDIA_TYPES, checked, media_type, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Attributes, Call
 from koord.controlplane.failures import (
@@ -85,13 +85,23 @@ class Server:
         """The answer to any request; every refusal is one too."""
         try:
             answer = await self._route(request)
-            await self.store.settled()
+            await self._committed(answer)
         except ApiError as error:
             return answers.refusal(error)
+        except UnicodeEncodeError:
+            return answers.refusal(bad_request("the body has half of a surrogate pair"))
         except Exception:
             _log.exception("request failed", extra=log.fields(path=request.path))
             return answers.refusal(internal("the request could not be served"))
         return answer
+
+    async def _committed(self, answer: Response | Watch) -> None:
+        try:
+            await self.store.settled()
+        except BaseException:
+            if not isinstance(answer, Response):
+                answer.end()  # Nobody gets it.
+            raise
 
     async def _route(self, request: Request) -> Response | Watch:
         path = request.path
@@ -329,7 +339,10 @@ class Server:
         return resource.schema.decode(body, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
-        given = plain(request.body, request.content_type) if request.body.strip() else {}
+        given: Document = {}
+        if request.body.strip():
+            sent = plain(request.body, request.content_type)
+            given = checked(sent, "", "v1", "DeleteOptions")
         if query.get("propagationPolicy"):
             given["propagationPolicy"] = query["propagationPolicy"]
         if query.get("dryRun"):

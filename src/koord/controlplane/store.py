@@ -120,6 +120,7 @@ class Collection:
         self.log: list[Change] = []
         self.first = 0  # position of log[0], counted from the start
         self.published = 0  # position after the last change that watches may see
+        self.dropped = False  # nothing follows what is in the log
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
         self._limits = limits
         self._log_bytes = 0
@@ -143,15 +144,17 @@ class Collection:
         if len(self.log) > self._limits.changes or self._log_bytes > self._limits.change_bytes:
             self._forget()
 
-    def retract(self) -> None:
+    def retract(self, change: Change) -> None:
         """Takes back the last change."""
-        change = self.log.pop()
-        self._log_bytes -= len(change.entry.body)
+        if self.log and self.log[-1] is change:  # It may be forgotten already.
+            self.log.pop()
+            self._log_bytes -= len(change.entry.body)
         if change.previous is None:
             del self.entries[change.entry.key]
         else:
             self.entries[change.entry.key] = change.previous
         self._removed = True
+        self.version = self.log[-1].entry.version if self.log else self.floor
 
     def publish(self) -> None:
         """Lets watches see all there is."""
@@ -250,12 +253,13 @@ class Store:
         return found
 
     def drop(self, storage: str) -> None:
-        """Forgets an empty collection, so that watches on it end and its past is unknown."""
+        """Forgets an empty collection: watches on it end after its last change."""
         gone = self._collections.pop(storage, None)
         if gone is not None:
             self._versions[storage] = self.version
-            gone.first, gone.log = sys.maxsize, []
-            gone.publish()
+            gone.dropped = True
+            if not any(collection is gone for collection, _ in self._pending):
+                gone.publish()
 
     def begin(self) -> None:
         """Lets history begin here: what was before cannot be watched or listed."""
@@ -319,6 +323,11 @@ class Store:
             _encode(ordered(document)), interned(labels) if labels else {}, fields,
         )  # fmt: skip
 
+    @property
+    def committed_version(self) -> int:
+        """The version up to which everything is committed."""
+        return self._pending[0][1].entry.version - 1 if self._pending else self.version
+
     async def settled(self) -> None:
         """Waits until everything written so far is committed.
 
@@ -353,8 +362,10 @@ class Store:
             faults.point("controlplane.commit")
             self._log.commit([_write(collection, change) for collection, change in pending])
         except OSError as error:
-            for collection, _ in reversed(pending):
-                collection.retract()
+            self.version = pending[0][1].entry.version - 1
+            for collection, change in reversed(pending):
+                collection.retract(change)
+            self._wake(pending)
             committed.set_exception(internal(f"the journal takes no writes: {error}"))
             committed.exception()  # Nobody may be waiting; that is no error of its own.
             return
@@ -365,6 +376,9 @@ class Store:
         for collection, change in changes:
             for listener in self._listeners:
                 listener(collection.storage, change)
+        self._wake(changes)
+
+    def _wake(self, changes: list[tuple[Collection, Change]]) -> None:
         for collection in {id(collection): collection for collection, _ in changes}.values():
             collection.publish()
 

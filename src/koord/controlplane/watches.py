@@ -50,7 +50,7 @@ class Watch:
     Args:
         position: of the first change in the log that is not yet known.
         initial: events that come before those of the log.
-        version: gives the server's version, for bookmarks.
+        version: gives the version up to which all is committed, for bookmarks.
         timeout_seconds: after which the watch ends; None for never.
     """
 
@@ -134,6 +134,9 @@ class Watch:
             self._bookmark_due = False
             self._set_bookmark()
             events.append(event("BOOKMARK", scope.bookmark(self._version(), False)))
+        if collection.dropped and self._position == collection.first + len(collection.log):
+            self._overtaken = True
+            self.end()
         return events
 
     def _told(self, change: Change) -> bytes:

@@ -152,6 +152,8 @@ class LeaderElector:
         # When the lead ends if it is not renewed, and whether it ended before that.
         self._until = 0.0
         self._lost = False
+        # Whether work goes on that was cancelled and has not ended: its lease is not given back.
+        self._stuck = False
 
     @property
     def leader(self) -> str:
@@ -218,7 +220,10 @@ class LeaderElector:
         try:
             if not doing.done():
                 doing.cancel()
+                # Who cancels a second time does not wait for the work: it may go on acting.
+                self._stuck = True
                 await asyncio.wait({doing})
+                self._stuck = False
                 if not doing.cancelled() and (error := doing.exception()) is not None:
                     self._warn("work failed while it was cancelled", error)
         finally:
@@ -326,13 +331,16 @@ class LeaderElector:
         self._leader = lease.spec.holder_identity
         _LOG.info("new leader", extra=log.fields(lease=self._name, leader=self._leader))
         if self._on_new_leader is not None:
-            self._on_new_leader(self._leader)
+            try:
+                self._on_new_leader(self._leader)
+            except Exception as error:
+                self._warn("on_new_leader failed", error)
 
     async def _step_down(self) -> None:
         """Gives the lease back, if it is still this process's to give."""
         held, self._own = self._own, None
-        releasable = held is not None and self.leading
-        self._token, self._lost = None, False
+        releasable = held is not None and self.leading and not self._stuck
+        self._token, self._lost, self._stuck = None, False, False
         self._status.set(0)
         if held is None or not releasable:
             return

@@ -99,11 +99,14 @@ class RateLimiter:
         self._tokens = float(burst)
         self._counted_at: float | None = None
 
-    async def acquire(self) -> float:
+    async def acquire(self, most_seconds: float | None = None) -> float | None:
         """Waits for a token.
 
+        Args:
+            most_seconds: who would wait longer gets none, at once; None for no limit.
+
         Returns:
-            Seconds waited.
+            Seconds waited; None where there is no token in time.
         """
         now = asyncio.get_running_loop().time()
         elapsed = 0.0 if self._counted_at is None else now - self._counted_at
@@ -113,6 +116,9 @@ class RateLimiter:
             return 0.0
         # A negative count is a queue: each waiter owes as many tokens as stand before it.
         wait = -self._tokens / self._per_second
+        if most_seconds is not None and wait >= most_seconds:
+            self._tokens += 1.0
+            return None
         try:
             await asyncio.sleep(wait)
         except asyncio.CancelledError:
@@ -189,10 +195,10 @@ class Caller:
         deadline = None if timeout_seconds is None else time() + timeout_seconds
         failures = 0
         while True:
-            await self._throttle(limiter, verb)
+            let_through = await self._throttle(limiter, verb, deadline)
             started = time()
             left = None if deadline is None else deadline - started
-            if left is not None and left <= 0.0:
+            if not let_through or (left is not None and left <= 0.0):
                 text = f"{verb}: the rate limit let no request through in {timeout_seconds:g} s"
                 raise TransportError(text, sent=False)
             try:
@@ -211,9 +217,17 @@ class Caller:
                 self._count(str(getattr(answer, "status", 200)), verb, time() - started)
                 return answer
 
-    async def _throttle(self, limiter: RateLimiter | None, verb: str) -> None:
-        if limiter is not None:
-            self._metrics.throttled.labels(verb).observe(await limiter.acquire())
+    async def _throttle(
+        self, limiter: RateLimiter | None, verb: str, deadline: float | None
+    ) -> bool:
+        """Waits for a token; False where there is none before the deadline."""
+        if limiter is None:
+            return True
+        now = asyncio.get_running_loop().time()
+        waited = await limiter.acquire(None if deadline is None else deadline - now)
+        if waited is not None:
+            self._metrics.throttled.labels(verb).observe(waited)
+        return waited is not None
 
     def _count(self, code: str, verb: str, seconds: float) -> None:
         self._metrics.requests.labels(code, verb).inc()

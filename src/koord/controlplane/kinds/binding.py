@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.base import faults
+from koord.controlplane.bodies import checked
 from koord.controlplane.failures import bad_request, conflict, failure, method_not_allowed
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.objects import StoreReader
@@ -27,7 +28,7 @@ async def bind(call: Call) -> tuple[int, Document]:
     """
     if call.method != "POST":
         raise method_not_allowed()
-    binding = call.document or {}
+    binding = checked(call.document or {}, "", "v1", "Binding")
     metadata = binding.get("metadata") or {}
     if metadata.get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Binding object")
