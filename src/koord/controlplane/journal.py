@@ -58,7 +58,9 @@ class Journal:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, timeout=0)
         except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from None
+            why = getattr(error, "strerror", None) or str(error)
+            expected = "a file in a folder that can be written"
+            raise KoordError(str(path), "", why, expected, Code.UNREADABLE) from None
         try:
             path.chmod(0o600)
             self._open()
