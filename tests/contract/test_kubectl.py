@@ -30,9 +30,11 @@ from tests.contract.documents import (
 )
 from tests.contract.kubectl import Pair
 from tests.controlplane.fixtures import need
+from tests.embedded.client_bodies import COMMANDS
 
 pytestmark = pytest.mark.real
 PROGRAMS = ("kubectl", "kubectl-1.32")
+CLUSTER_WIDE = ("namespace", "priorityclass", "clusterrole", "clusterrolebinding")
 _numbers = itertools.count(1)
 
 
@@ -225,6 +227,27 @@ def test_nodes(both: Pair) -> None:
     both.run(f"get priorityclass p-{both.namespace}")
     both.run(f"delete node {name}")
     both.run(f"delete priorityclass p-{both.namespace}")
+
+
+def test_generators(both: Pair) -> None:
+    """What ``kubectl create`` makes itself it sends in protobuf."""
+    for command in COMMANDS:
+        kind, *rest = command.split()
+        if kind in CLUSTER_WIDE:  # Other sessions have theirs.
+            rest[0] = f"{rest[0]}-{both.namespace}"
+        both.run(f"create {kind} {' '.join(rest)}")
+        if kind in CLUSTER_WIDE:
+            both.run(f"get {kind} {rest[0]} -o yaml")
+            both.run(f"delete {kind} {rest[0]} --wait=false")
+    kinds = "configmap,secret,deployment,quota,job,cronjob,pdb,role,rolebinding,serviceaccount"
+    for kind in kinds.split(","):
+        both.run(f"get {kind} -o json", sort=True)
+    both.run("get service c e h --no-headers")
+    both.run("create configmap c")
+    both.run("create configmap odd --from-literal=a")
+    both.run("create deployment Odd --image=a")
+    both.run("create quota odd --hard=cpu=x")
+    both.run("delete deployment d e --grace-period=0")
 
 
 def test_watch(both: Pair) -> None:

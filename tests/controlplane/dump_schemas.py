@@ -34,6 +34,7 @@ GROUP_VERSIONS = (
     "apis/networking.k8s.io/v1",
     "apis/policy/v1",
     "apis/rbac.authorization.k8s.io/v1",
+    "apis/resource.k8s.io/v1",
     "apis/scheduling.k8s.io/v1",
     "apis/storage.k8s.io/v1",
 )

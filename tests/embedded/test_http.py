@@ -79,6 +79,23 @@ def test_without_the_token_nothing_is_told() -> None:
     run(test)
 
 
+def test_components_learn_whom_to_trust() -> None:
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        token = json.loads(plane.kubeconfig)["users"][0]["user"]["token"]
+        for shown, known in ((token, True), (token[:-1], False), ("", False), (5, False)):
+            review = {"kind": "TokenReview", "spec": {"token": shown}}
+            path = "/apis/authentication.k8s.io/v1/tokenreviews"
+            async with session.post(path, json=review) as answer:
+                status = (await answer.json())["status"]
+            assert status.get("authenticated", False) == known
+            assert ("error" in status) != known
+        path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+        async with session.get(path) as answer:
+            assert (await answer.json())["data"] == {"client-ca-file": plane.authority.decode()}
+
+    run(test)
+
+
 def test_insecure_is_plain_and_open() -> None:
     async def test(plane: EmbeddedControlPlane, session: Session) -> None:
         assert plane.url.startswith("http://127.0.0.1:")

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goldens are what a real kube-apiserver answers today."""
+"""The goldens are what a real kube-apiserver answers, and what a real kubectl sends, today."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from tests.controlplane.fixtures import need
 from tests.controlplane.plane import RealControlPlane
+from tests.embedded import client_bodies
 from tests.embedded.goldens import case_files, goldens
 from tests.embedded.recording import Recorder
 
@@ -19,3 +23,9 @@ def test_a_real_server_answers_as_recorded(real_plane: RealControlPlane, name: s
     assert answers.keys() == recorded.keys()
     for case, answer in answers.items():
         assert answer == recorded[case], case
+
+
+def test_kubectl_sends_what_is_recorded() -> None:
+    need("kubectl")
+    golden = asyncio.run(client_bodies.record())
+    assert client_bodies.text(golden) == client_bodies.FILE.read_text(encoding="utf-8")

@@ -23,6 +23,7 @@ from koord.controlplane.inprocess import InProcessTransport
 from koord.controlplane.journal import Journal
 from koord.controlplane.kinds import table
 from koord.controlplane.objects import StoreReader
+from koord.controlplane.pages import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
 from koord.controlplane.store import Limits, Store
 from koord.kube.errors import ApiError, Status
@@ -135,6 +136,7 @@ class EmbeddedControlPlane:
             self.store.begin()
         if options.port is not None:
             await self._listen(options.port)
+            await self._publish_authority()
         for controller in options.controllers:
             task = asyncio.create_task(controller(self.transport(), options.clock))
             self._started.push_async_callback(_cancel, task)
@@ -202,6 +204,7 @@ class EmbeddedControlPlane:
                 folder = Path(name)
             self._credentials = pki.credentials(folder / "pki")
             tls, token = self._credentials.context(), self._credentials.token
+            self.server.pages[TOKEN_REVIEWS] = token_review(token)
         front = HttpFront(self.server, options.host, port, tls, token)
         await front.start()
         self._started.push_async_callback(front.stop)
@@ -215,6 +218,13 @@ class EmbeddedControlPlane:
         for name, (value, description) in _PRIORITY_CLASSES.items():
             document = {"metadata": {"name": name}, "value": value, "description": description}
             await _ensure(transport, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
+
+    async def _publish_authority(self) -> None:
+        """Tells whom components of a control plane are to trust that serve requests themselves."""
+        data = {"client-ca-file": self.authority.decode()} if self.authority else {}
+        document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
+        path = "/api/v1/namespaces/kube-system/configmaps"
+        await _ensure(InProcessTransport(self.server), path, document)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hmac
 import platform
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ VERSION = {
 }
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1/"
 _AUTHENTICATION = "/apis/authentication.k8s.io/v1/"
+TOKEN_REVIEWS = _AUTHENTICATION + "tokenreviews"
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 _ALL_RULES = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -53,11 +55,25 @@ def pages(registry: Registry) -> dict[str, Page]:
     found["/metrics"] = _text(registry.expose)
     allowed = {"allowed": True, "reason": "every caller is an administrator"}
     for name in ("selfsubjectaccessreviews", "subjectaccessreviews"):
-        found[_AUTHORIZATION + name] = _review(allowed)
-    found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(_ALL_RULES)
-    found[_AUTHENTICATION + "selfsubjectreviews"] = _review({"userInfo": _USER})
+        found[_AUTHORIZATION + name] = _review(lambda _: allowed)
+    found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(lambda _: _ALL_RULES)
+    found[_AUTHENTICATION + "selfsubjectreviews"] = _review(lambda _: {"userInfo": _USER})
     found["/.well-known/openid-configuration"] = _nothing
     return found
+
+
+def token_review(token: str) -> Page:
+    """Says of a token whether it is the one that requests to this server carry."""
+
+    def status_of(review: dict[str, Any]) -> dict[str, Any]:
+        spec = review.get("spec")
+        given = spec.get("token") if isinstance(spec, dict) else None
+        shown = given.encode("utf-8", "replace") if isinstance(given, str) else b""
+        if hmac.compare_digest(shown, token.encode()):
+            return {"authenticated": True, "user": _USER}
+        return {"user": {}, "error": "invalid bearer token"}
+
+    return _review(status_of)
 
 
 def _document(document: dict[str, Any]) -> Page:
@@ -73,13 +89,13 @@ def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset
     return show
 
 
-def _review(status: dict[str, Any]) -> Page:
+def _review(status_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Page:
     async def review(request: Request) -> Response:
         if request.method != "POST":
             raise method_not_allowed()
         document = bodies.plain(request.body, request.content_type)
         document.setdefault("metadata", {})
-        document["status"] = status
+        document["status"] = status_of(document)
         return Response(201, msgspec.json.encode(document))
 
     return review

@@ -9,7 +9,7 @@ import msgspec
 
 from koord.base import log, metrics
 from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
-from koord.controlplane.bodies import YAML, plain
+from koord.controlplane.bodies import MEDIA_TYPES, media_type, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Attributes, Call
 from koord.controlplane.failures import (
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from koord.controlplane.watches import Watch
     from koord.kube.messages import Request
 
-_BODIES = (JSON, YAML)
 _NO_QUERY: dict[str, str] = {}
 _log = log.get("controlplane")
 
@@ -322,10 +321,10 @@ class Server:
         """The document of a body, checked and cleaned by the schema."""
         validation = query.get("fieldValidation") or "Warn"
         body = request.body
-        media = request.content_type.partition(";")[0].strip()
-        if media not in _BODIES and media:
-            raise unsupported_media_type(media, (*_BODIES, "application/vnd.kubernetes.protobuf"))
-        if media == YAML:
+        media = media_type(request.content_type)
+        if media and media not in MEDIA_TYPES:
+            raise unsupported_media_type(media, MEDIA_TYPES)
+        if media and media != JSON:
             body = objects.encode(plain(request.body, request.content_type))
         return resource.schema.decode(body, validation)
 

@@ -9,6 +9,7 @@ from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds import subresources
 from koord.controlplane.kinds.binding import bind
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
+from koord.controlplane.kinds.devices import DeviceStrategy, ResourceClaimStrategy
 from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
 from koord.controlplane.kinds.eviction import BUDGETS, Evictions
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Handlers
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
+_DEVICES = "resource.k8s.io"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
 _POD_SUBRESOURCES = (
     "status", "binding", "eviction", "ephemeralcontainers", "resize", *subresources.NEED_CONTAINERS
@@ -233,6 +235,24 @@ _cluster(
     "VolumeAttachment",
     "volumeattachments",
     VolumeAttachmentStrategy(),
+    subresources=_STATUS,
+)
+# kube-scheduler and kube-controller-manager wait until they have lists of these, empty as they are.
+_cluster(
+    _STORAGE,
+    "VolumeAttributesClass",
+    "volumeattributesclasses",
+    DeviceStrategy(),
+    short_names=("vac",),
+)
+_cluster(_DEVICES, "DeviceClass", "deviceclasses", DeviceStrategy())
+_cluster(_DEVICES, "ResourceSlice", "resourceslices", DeviceStrategy())
+_serve(_DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates", DeviceStrategy())
+_serve(
+    _DEVICES,
+    "ResourceClaim",
+    "resourceclaims",
+    ResourceClaimStrategy(),
     subresources=_STATUS,
 )
 _serve(_RBAC, "Role", "roles", RoleStrategy())

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.controlplane.schema.wire import BYTES, FIXED64, VARINT, tagged, varint
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Field = Callable[[Any], bytes]
 """Writes one field, tag included, from its JSON value."""
-
-_VARINT, _DOUBLE, _BYTES = 0, 1, 2
 
 
 def encode_document(document: dict[str, Any]) -> bytes:
@@ -27,34 +27,20 @@ def encode_document(document: dict[str, Any]) -> bytes:
     return _message(document, _DOCUMENT)
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _tagged(number: int, wire_type: int, payload: bytes) -> bytes:
-    tag = _varint(number << 3 | wire_type)
-    return tag + _varint(len(payload)) + payload if wire_type == _BYTES else tag + payload
-
-
 def _text(number: int) -> Field:
-    return lambda value: _tagged(number, _BYTES, value.encode()) if value else b""
+    return lambda value: tagged(number, BYTES, value.encode()) if value else b""
 
 
 def _flag(number: int) -> Field:
-    return lambda value: _tagged(number, _VARINT, b"\x01") if value else b""
+    return lambda value: tagged(number, VARINT, b"\x01") if value else b""
 
 
 def _integer(number: int) -> Field:
-    return lambda value: _tagged(number, _VARINT, _varint(value & (1 << 64) - 1))
+    return lambda value: tagged(number, VARINT, varint(value & (1 << 64) - 1))
 
 
 def _real(number: int) -> Field:
-    return lambda value: _tagged(number, _DOUBLE, struct.pack("<d", value))
+    return lambda value: tagged(number, FIXED64, struct.pack("<d", value))
 
 
 def _each(field: Field) -> Field:
@@ -62,7 +48,7 @@ def _each(field: Field) -> Field:
 
 
 def _inside(number: int, write: Callable[[Any], bytes]) -> Field:
-    return lambda value: _tagged(number, _BYTES, write(value))
+    return lambda value: tagged(number, BYTES, write(value))
 
 
 def _named(number: int, write: Callable[[Any], bytes]) -> Field:
@@ -70,19 +56,19 @@ def _named(number: int, write: Callable[[Any], bytes]) -> Field:
 
     def field(values: dict[str, Any]) -> bytes:
         return b"".join(
-            _tagged(number, _BYTES, _pair(name, write(value))) for name, value in values.items()
+            tagged(number, BYTES, _pair(name, write(value))) for name, value in values.items()
         )
 
     return field
 
 
 def _pair(name: str, value: bytes) -> bytes:
-    return _tagged(1, _BYTES, name.encode()) + _tagged(2, _BYTES, value)
+    return tagged(1, BYTES, name.encode()) + tagged(2, BYTES, value)
 
 
 def _any(value: Any) -> bytes:
     """A value of any kind is YAML, of which JSON is a part."""
-    return _tagged(2, _BYTES, msgspec.json.encode(value) + b"\n")
+    return tagged(2, BYTES, msgspec.json.encode(value) + b"\n")
 
 
 def _message(value: dict[str, Any], fields: dict[str, Field]) -> bytes:
@@ -94,7 +80,7 @@ def _parts(value: dict[str, Any], fields: dict[str, Field]) -> Iterator[bytes]:
         if key in fields:
             yield fields[key](inner)
         elif key.startswith("x-"):
-            yield _tagged(_EXTENSIONS[id(fields)], _BYTES, _pair(key, _any(inner)))
+            yield tagged(_EXTENSIONS[id(fields)], BYTES, _pair(key, _any(inner)))
 
 
 def _schema(value: dict[str, Any]) -> bytes:
