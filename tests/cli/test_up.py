@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -113,8 +114,8 @@ def test_a_cluster_comes_up_and_ends() -> None:
 
 
 def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
-    data, port = tmp_path / "data", free_port()
-    words = ("--nodes", 1, "--data", data, "--port", port)
+    data = tmp_path / "data"
+    words = ("--nodes", 1, "--data", data)
     with up(*words) as running:
         assert running.kubeconfig == data / "kubeconfig"
         first = running.kubeconfig.read_bytes()
@@ -128,6 +129,7 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
         uid = running.ask(write)
         assert running.end(signal.SIGTERM)[0] == 0
     with up(*words) as running:
+        # The same address too, so that whoever had it goes on.
         assert running.kubeconfig.read_bytes() == first
 
         async def read(client: Client) -> str:
@@ -180,13 +182,6 @@ def test_a_component_that_fails_ends_everything(
     assert err.splitlines()[-1] == "error: stuck: got 'this', expected that"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def refused(koord: Run, *words: object) -> tuple[int, str]:
     """The exit status and the one line that is neither progress nor data."""
     status, out, err = koord("up", "--nodes", 0, *words)
@@ -195,17 +190,19 @@ def refused(koord: Run, *words: object) -> tuple[int, str]:
     return status, line
 
 
-def test_a_taken_port_is_one_line() -> None:
+def test_a_taken_port_is_one_line_and_leaves_nothing(
+    koord: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with up("--port", port) as running:
-            assert running.line == {}
-            _, err = running.process.communicate(timeout=END_SECONDS)
-    assert running.process.returncode == 2
-    (line,) = [line for line in err.splitlines() if not line.startswith("starting")]
-    assert line.startswith(f"error: 127.0.0.1:{port}: ")
+        status, line = refused(koord, "--port", port)
+    assert status == 2
+    said = "got 'address already in use', expected a free port"
+    assert line == f"error: 127.0.0.1:{port}: {said}"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_data_folder_that_cannot_be_is_one_line(koord: Run, tmp_path: Path) -> None:

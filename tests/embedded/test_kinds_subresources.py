@@ -227,11 +227,15 @@ def test_ephemeral_containers_are_only_added() -> None:
     with_api(check)
 
 
-def test_logs_are_refused_and_tokens_are_random() -> None:
+def test_what_needs_containers_is_refused_and_tokens_are_random() -> None:
     async def check(api: Api) -> None:
         await api.made(PODS, pod())
-        answer = await api("GET", f"{PODS}/web/log")
-        assert (answer["code"], answer["reason"]) == (400, "BadRequest")
+        for name in ("log", "exec", "attach", "portforward", "proxy"):
+            for method in ("GET",) if name == "log" else ("GET", "POST"):
+                answer = await api(method, f"{PODS}/web/{name}")
+                assert (answer["code"], answer["reason"]) == (400, "BadRequest")
+                assert answer["message"].startswith("pod web is on a simulated node, which ")
+            assert (await api("GET", f"{PODS}/none/{name}"))["code"] == 404
         accounts = "/api/v1/namespaces/default/serviceaccounts"
         await api.made(accounts, {"metadata": {"name": "sa"}})
         tokens = {

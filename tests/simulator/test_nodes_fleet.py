@@ -58,7 +58,7 @@ class World:
         client = Client(transport, requests_per_second=None)
         return Fleet(
             client, pools, self.clock, seed,
-            lambda pod, _, reason, text: self.events.append((pod.metadata.name, reason)),
+            lambda about, _, reason, text: self.events.append((about.metadata.name, reason)),
         )  # fmt: skip
 
     async def run(self, fleet: Fleet) -> asyncio.Task[None]:
@@ -278,6 +278,55 @@ def test_what_belongs_to_others_is_left_to_them() -> None:
         assert (await made.client.get(Device, "gpu-001")).spec.devices == []
         assert (await made.client.get(NodeMetric, "gpu-001")).status.update_time is None
         assert (await made.client.get(NodeMetric, "node-001")).status.update_time is not None
+        # Told once for each object.
+        assert made.events == [("gpu-001", "LeftToAuthor")] * 2
+
+    play(script)
+
+
+def test_a_device_that_somebody_changed_or_deleted_is_reported_again() -> None:
+    async def script(made: World) -> None:
+        await made.run(made.fleet(MIXED))
+        await asyncio.sleep(1)
+        reported = (await made.client.get(Device, "gpu-001")).spec
+        assert len(reported.devices) == 4
+        patch = Patch.merge({"spec": {"devices": []}})
+        await made.client.patch(Device, "gpu-001", patch)
+        await asyncio.sleep(1)
+        assert (await made.client.get(Device, "gpu-001")).spec == reported
+        await made.client.delete(Device, "gpu-001")
+        await asyncio.sleep(1)
+        assert (await made.client.get(Device, "gpu-001")).spec == reported
+        made.requests.clear()
+        await asyncio.sleep(30)
+        assert not made.requests["PATCH devices"]
+
+    play(script)
+
+
+def test_a_kubelet_refuses_what_does_not_fit() -> None:
+    async def script(made: World) -> None:
+        await made.run(made.fleet(NodePools(pools=[Pool(name="node", cpu=8)])))
+        for number in range(4):
+            await made.pod(f"web-{number}", "node-001")
+        await asyncio.sleep(5)
+        pods = {each.metadata.name: each for each in (await made.client.list(Pod)).items}
+        assert Counter(each.status.phase for each in pods.values()) == {"Running": 3, "Failed": 1}
+        (name, refused) = next(each for each in pods.items() if each[1].status.phase == "Failed")
+        assert refused.status.reason == "OutOfcpu"
+        numbers = "requested: 2000, used: 6000, capacity: 7500"
+        said = f"Node didn't have enough resource: cpu, {numbers}"
+        assert refused.status.message == f"Pod was rejected: {said}"
+        assert (name, "OutOfcpu") in made.events
+        # Room that a pod leaves is taken by the next, and not twice.
+        gone = next(each for each in pods if each != name)
+        await made.client.delete(Pod, gone, "default")
+        await asyncio.sleep(3)
+        for number in (7, 8):
+            await made.pod(f"web-{number}", "node-001")
+        await asyncio.sleep(5)
+        later = [await made.get(f"web-{number}") for number in (7, 8)]
+        assert sorted(each.status.phase for each in later if each) == ["Failed", "Running"]
 
     play(script)
 

@@ -60,8 +60,9 @@ def install(
 ) -> None:
     """Apply the definitions and wait until the cluster serves them.
 
-    Server-side apply under the field manager koord: a second run changes nothing, a newer koord
-    adds what is new, and what others have added stays. Exit status 1 if the cluster refuses one.
+    Server-side apply under the field manager koord: a second run changes
+    nothing, a newer koord adds what is new, and what others have added stays.
+    Exit status 1 if the cluster refuses one.
 
     Example: koord crds install --dry-run && koord crds install
     """
@@ -81,8 +82,8 @@ def check(
 ) -> None:
     """Compare the cluster's definitions with koord's.
 
-    Exit status 0 if koord can work with all of them, 1 if one is missing, older, or differs. A
-    definition with more than koord knows is fine.
+    Exit status 0 if koord can work with all of them, 1 if one is missing,
+    older, or differs. A definition with more than koord knows is fine.
 
     Example: koord crds check || koord crds install
     """

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -121,13 +124,13 @@ def up(
 ) -> None:
     """Start a cluster in this process: API server, controllers, simulated machines.
 
-    koord's definitions and priority classes are installed. Any Kubernetes client can use it; how is
-    printed when it is ready (-o json: one line with url, kubeconfig and pid). Ctrl-C or SIGTERM
-    ends everything, with exit status 0. Without --data nothing is kept.
+    koord's definitions and priority classes are installed. How clients reach
+    it is printed when it is ready. Ctrl-C ends everything, with exit status 0.
+    Without --data nothing is kept.
 
     Example: koord up --nodes 100
 
-    Example: koord up --pools pools.yaml --data ~/.koord --kubeconfig kubeconfig.yaml
+    Example: koord up --pools pools.yaml --data ~/.koord --port 6443
     """
     log.setup(verbosity)
     if not verbosity:
@@ -171,7 +174,8 @@ class _Session:
         wish = self._wish
         if wish.kubeconfig is not None:
             _check_kubeconfig(wish.kubeconfig)
-        options = Options(data=wish.data, port=wish.port, insecure=wish.insecure)
+        port = wish.port or self._former_port()
+        options = Options(data=wish.data, port=port, insecure=wish.insecure)
         plane = EmbeddedControlPlane(options)
         started = asyncio.Event()
 
@@ -241,12 +245,24 @@ class _Session:
         self._own_folder = Path(tempfile.mkdtemp(prefix="koord-up-"))
         return self._own_folder / "kubeconfig"
 
+    def _former_port(self) -> int:
+        """The port of the run before on the same data, so that its clients find this one; or 0."""
+        if self._wish.data is None:
+            return 0
+        try:
+            config = json.loads(read_text(self._kubeconfig_path()))
+            port = urlsplit(config["clusters"][0]["cluster"]["server"]).port or 0
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+        except (KoordError, OSError, ValueError, LookupError, TypeError):
+            return 0
+        return port
+
     def _tell(self, url: str, path: Path) -> None:
         wish = self._wish
         counts = {pool.name: pool.count for pool in wish.pools.pools if "nodes" in wish.names}
         if wish.output is Format.JSON:
-            import json
-
             line = {"url": url, "kubeconfig": str(path), "pid": os.getpid(),
                     "version": version("koord"), "nodes": sum(counts.values()),
                     "components": wish.names}  # fmt: skip
@@ -264,8 +280,6 @@ class _Session:
 
 def _check_kubeconfig(path: Path) -> None:
     """Refuses a file that an earlier run did not write: it may be the way to another cluster."""
-    import json
-
     if not path.exists():
         return
     try:

@@ -20,6 +20,10 @@ _SUBRESOURCE_KINDS = {
     "binding": ("", "v1", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "attach": ("", "v1", "PodAttachOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
+    "proxy": ("", "v1", "PodProxyOptions"),
 }
 _SUBRESOURCE_VERBS = {
     "binding": ["create"],
@@ -27,6 +31,10 @@ _SUBRESOURCE_VERBS = {
     "token": ["create"],
     "finalize": ["update"],
     "log": ["get"],
+    "exec": ["create", "get"],
+    "attach": ["create", "get"],
+    "portforward": ["create", "get"],
+    "proxy": ["create", "delete", "get", "patch", "update"],
 }
 # The order of kube-apiserver's groups (priorities of its APIServices); others follow by name.
 _PREFERRED = (
@@ -152,7 +160,9 @@ def _listed_subresource(resource: Resource, name: str) -> dict[str, Any]:
     }
     if name in _SUBRESOURCE_KINDS:
         group, version, kind = _SUBRESOURCE_KINDS[name]
-        entry |= {"group": group, "version": version, "kind": kind}
+        entry["kind"] = kind
+        if (group, version) != (resource.group, resource.version):
+            entry |= {"group": group, "version": version}
     return entry
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import tempfile
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,11 +87,10 @@ class EmbeddedControlPlane:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self._credentials: pki.Credentials | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._front: HttpFront | None = None
         self._journal: Journal | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._transports: list[InProcessTransport] = []
+        # What has been started, to be ended the other way round.
+        self._started = AsyncExitStack()
         seed = secrets.randbits(64) if self.options.seed is None else self.options.seed
         self._random = rng.stream(seed, "controlplane")
 
@@ -105,7 +105,7 @@ class EmbeddedControlPlane:
         """Loads what is kept, then listens, then starts the controllers.
 
         Raises:
-            KoordError: the data cannot be read, or the port is taken; nothing is left open.
+            KoordError: the data cannot be read, or the port is taken; nothing is left behind.
         """
         try:
             await self._start()
@@ -121,6 +121,8 @@ class EmbeddedControlPlane:
             StoreReader(self.store), options.clock, caller=options.webhooks,
             equivalents=catalog.at_all_versions,
         )  # fmt: skip
+        self._started.push_async_callback(self.admission.close)
+        self._started.push_async_callback(options.webhooks.close)
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
@@ -136,33 +138,18 @@ class EmbeddedControlPlane:
             await self._listen(options.port)
             await self._publish_authority()
         for controller in options.controllers:
-            coroutine = controller(self.transport(), options.clock)
-            self._tasks.append(asyncio.create_task(coroutine))
+            task = asyncio.create_task(controller(self.transport(), options.clock))
+            self._started.push_async_callback(_cancel, task)
 
     async def stop(self) -> None:
         """Stops the controllers, ends watches and connections, closes the journal."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        for transport in self._transports:
-            await transport.close()
-        if self._front is not None:
-            await self._front.stop()
-            self._front = None
-        await self.options.webhooks.close()
-        if self._journal is not None:
-            self.store.flush()
-            self._journal.close()
-            self._journal = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        await self._started.aclose()
+        self._front = self._journal = None
 
     def transport(self) -> InProcessTransport:
         """A way in without HTTP; closed when the server stops."""
         transport = InProcessTransport(self.server)
-        self._transports.append(transport)
+        self._started.push_async_callback(transport.close)
         return transport
 
     @property
@@ -184,11 +171,13 @@ class EmbeddedControlPlane:
         options = self.options
         if options.data is None:
             return Store(limits=options.limits)
-        journal = Journal(options.data / "state.db")
-        versions = journal.versions()
+        self._journal = Journal(options.data / "state.db")
+        self._started.callback(self._journal.close)
+        versions = self._journal.versions()
         version = max(versions.values(), default=1)
-        self._journal = journal
-        return Store(journal, options.limits, version, versions)
+        store = Store(self._journal, options.limits, version, versions)
+        self._started.callback(store.flush)
+        return store
 
     def _load(self, catalog: Catalog, custom: CustomResources) -> None:
         """Takes over what the journal keeps: definitions first, since they say what the rest is."""
@@ -216,15 +205,17 @@ class EmbeddedControlPlane:
 
         options, tls, token = self.options, None, None
         if not options.insecure:
-            if options.data is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="koord-")
-            folder = Path(self._folder.name) if self._folder else options.data
-            assert folder is not None
+            folder = options.data
+            if folder is None:
+                name = self._started.enter_context(tempfile.TemporaryDirectory(prefix="koord-"))
+                folder = Path(name)
             self._credentials = pki.credentials(folder / "pki")
             tls, token = self._credentials.context(), self._credentials.token
             self.server.pages[TOKEN_REVIEWS] = token_review(token)
-        self._front = HttpFront(self.server, options.host, port, tls, token)
-        await self._front.start()
+        front = HttpFront(self.server, options.host, port, tls, token)
+        await front.start()
+        self._started.push_async_callback(front.stop)
+        self._front = front
 
     async def _first_objects(self) -> None:
         """What every cluster has from the start."""
@@ -241,6 +232,11 @@ class EmbeddedControlPlane:
         document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
         path = "/api/v1/namespaces/kube-system/configmaps"
         await _ensure(InProcessTransport(self.server), path, document)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _ensure(transport: Transport, path: str, document: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hmac
+import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -15,7 +16,7 @@ from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.web_protocol import RequestHandler
 
 from koord.base import log
-from koord.base.errors import KoordError
+from koord.base.errors import Code, KoordError
 from koord.controlplane import answers
 from koord.controlplane.failures import (
     bad_request,
@@ -90,7 +91,9 @@ class HttpFront:
                 self._web, self._host, self._port, ssl=self._tls, backlog=512
             )
         except OSError as error:
-            raise KoordError.wrap(f"{self._host}:{self._port}", "", error) from None
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            where = f"{self._host}:{self._port}"
+            raise KoordError(where, "", why, "a free port", Code.UNREADABLE) from None
         self._port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

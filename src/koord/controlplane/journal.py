@@ -60,7 +60,9 @@ class Journal:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # Never readable to others.
             self._database = sqlite3.connect(path, isolation_level=None, timeout=0)
         except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from None
+            why = getattr(error, "strerror", None) or str(error)
+            expected = "a file in a folder that can be written"
+            raise KoordError(str(path), "", why, expected, Code.UNREADABLE) from None
         try:
             path.chmod(0o600)
             self._open()

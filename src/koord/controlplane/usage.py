@@ -75,8 +75,10 @@ class _NoSchema:
 
 def _resource(kind: str, plural: str, namespaced: bool) -> Resource:
     return Resource(
-        GROUP, VERSION, kind, plural, namespaced, _NoSchema(), _Usage(), verbs=("get", "list")
-    )
+        GROUP, VERSION, kind, plural, namespaced, _NoSchema(), _Usage(), verbs=("get", "list"),
+        # From the kind's name it would be what Koordinator calls its NodeMetrics.
+        singular=plural.removesuffix("s"),
+    )  # fmt: skip
 
 
 NODES = _resource("NodeMetrics", "nodes", False)

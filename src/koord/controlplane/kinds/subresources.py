@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smaller subresources: logs that nobody writes, tokens that nobody checks."""
+"""Smaller subresources: containers that do not exist, tokens that nobody checks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,25 @@ _LIFETIME_SECONDS = 3600
 _TOKEN_BYTES = 32
 
 
-async def log(call: Call) -> tuple[int, Document]:
-    """Refuses: simulated nodes run no containers.
+# By subresource, what a simulated node does instead.
+NEED_CONTAINERS = {
+    "log": "keeps no logs",
+    "exec": "runs no containers to execute commands in",
+    "attach": "runs no containers to attach to",
+    "portforward": "runs no containers that listen on a port",
+    "proxy": "runs no containers that listen on a port",
+}
+
+
+async def refuse(call: Call) -> tuple[int, Document]:
+    """Refuses what needs containers: simulated nodes run none.
 
     Raises:
         ApiError: 404 no pod; 400 else.
     """
     call.verbs.read(call.resource, call.namespace, call.name)
-    raise bad_request(f"pod {call.name} runs on a simulated node, which keeps no logs")
+    lacking = NEED_CONTAINERS[call.subresource]
+    raise bad_request(f"pod {call.name} is on a simulated node, which {lacking}")
 
 
 async def token(call: Call) -> tuple[int, Document]:

@@ -66,7 +66,9 @@ if TYPE_CHECKING:
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
 _DEVICES = "resource.k8s.io"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
-_POD_SUBRESOURCES = ("status", "binding", "eviction", "ephemeralcontainers", "resize", "log")
+_POD_SUBRESOURCES = (
+    "status", "binding", "eviction", "ephemeralcontainers", "resize", *subresources.NEED_CONTAINERS
+)  # fmt: skip
 _ALL, _EXTENSIONS = ("all",), ("api-extensions",)
 _STATUS, _SCALE = ("status",), ("status", "scale")
 
@@ -303,6 +305,6 @@ def handlers() -> Handlers:
     return {
         ("pods", "binding"): bind,
         ("pods", "eviction"): Evictions(budgets),
-        ("pods", "log"): subresources.log,
+        **{("pods", name): subresources.refuse for name in subresources.NEED_CONTAINERS},
         ("serviceaccounts", "token"): subresources.token,
     }

@@ -19,6 +19,7 @@ from koord.api.kinds.nodemetric import NodeMetric, NodeMetricSpec
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.topology import NodeResourceTopology
+from koord.api.objects import decode_as
 from koord.api.protocol import keys
 from koord.api.protocol.node_reservation import node_reservation
 from koord.api.protocol.qos import qos_with_default
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.kube.client import Client
     from koord.simulator.nodes.demand import DemandModel
+    from koord.simulator.nodes.kubelet import Record
     from koord.simulator.nodes.machine import Machine
 
 FIELD_MANAGER = "koordlet"
@@ -77,6 +79,7 @@ class Agents:
         model: what pods use.
         clock: for usage and for what is written down.
         seed: of the usage.
+        record: tells of events; None for none.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Agents:
         model: DemandModel,
         clock: Clock,
         seed: int,
+        record: Record | None = None,
     ) -> None:
         self._client = client
         self._machines = machines
@@ -97,7 +101,15 @@ class Agents:
         self._model = model
         self._clock = clock
         self._seed = seed
+        self._record = record
         self._metrics: Informer[Any] = Informer(client, NodeMetric, project=MetricView)
+        self._devices = Informer(client, Device)
+        self._devices.on_change(
+            updated=lambda _, device: self._device_changed(device),
+            deleted=lambda device, _: self._device_changed(device),
+        )
+        # Objects that were found to be somebody else's, by kind and name.
+        self._left: set[tuple[str, str]] = set()
         load = Load(
             [machine.pool.cpu for machine in machines],
             [machine.memory_bytes for machine in machines],
@@ -118,6 +130,7 @@ class Agents:
         """Reports until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._metrics.run())
+            tasks.create_task(self._devices.run())
             tasks.create_task(self._controller.run())
             await self._metrics.synced()
             tasks.create_task(self._sample())
@@ -142,6 +155,12 @@ class Agents:
             # What the agent published belongs to the node and goes with it.
             self._next_report.pop(row, None)
             self._annotations.pop(row, None)
+
+    def _device_changed(self, device: Device) -> None:
+        """An agent reports its devices again, whatever somebody has made of the object."""
+        row = self._rows.get(device.metadata.name)
+        if row is not None and self._machines[row].gpus:
+            self._controller.queue.add(_Duty("device", row))
 
     def _pod_seen(self, pod: Pod) -> None:
         row = self._rows.get(pod.spec.node_name)
@@ -175,14 +194,16 @@ class Agents:
         if self._annotations.get(row) == annotations:
             return
         document = objects.topology(machine, node.metadata.uid, annotations)
-        await self._publish(kind_of_type(NodeResourceTopology), document)
+        await self._publish(kind_of_type(NodeResourceTopology), document, node)
         self._annotations[row] = annotations
 
     async def _device(self, row: int, node: Node) -> None:
         document = objects.device(self._machines[row], node.metadata.uid)
-        await self._publish(kind_of_type(Device), document)
+        known = self._devices.get(node.metadata.name)
+        if known is None or known.spec != decode_as(document, Device).spec:
+            await self._publish(kind_of_type(Device), document, node)
 
-    async def _publish(self, kind: Kind, document: objects.Document) -> None:
+    async def _publish(self, kind: Kind, document: objects.Document, node: Node) -> None:
         """Creates an object, or brings what agents own of it up to date."""
         try:
             await self._client.create(document, field_manager=FIELD_MANAGER, kind=kind)
@@ -192,11 +213,21 @@ class Agents:
                 raise
         name = document["metadata"]["name"]
         found = await self._client.get(Object, name, kind=kind)
-        if found.metadata.annotations.get(keys.MANAGED) == "false":
+        if self._is_left(kind.name, found, node):
             return
         await self._client.patch(
             Object, name, Patch.merge(document), field_manager=FIELD_MANAGER, kind=kind
         )
+
+    def _is_left(self, kind: str, found: Object, node: Node) -> bool:
+        """Whether an object is its author's; tells so once."""
+        left = found.metadata.annotations.get(keys.MANAGED) == "false"
+        known = (kind, found.metadata.name)
+        if left and known not in self._left and self._record is not None:
+            text = f'{kind} {found.metadata.name} is annotated {keys.MANAGED}: "false"'
+            self._record(node, "Normal", "LeftToAuthor", f"{text}; nothing is reported in it")
+        (self._left.add if left else self._left.discard)(known)
+        return left
 
     def _bound(self, machine: Machine) -> list[tuple[Any, str]]:
         """QoS class and CPUs of the pods on a machine that are bound to some."""
@@ -252,9 +283,13 @@ class Agents:
         writes = [
             self._write(row, status, now)
             for row, view, status in zip(due, known, statuses, strict=True)
-            if not (view and view.metadata.annotations.get(keys.MANAGED) == "false")
+            if not (view and self._is_metric_left(view))
         ]
         await asyncio.gather(*writes)
+
+    def _is_metric_left(self, view: MetricView) -> bool:
+        node = self._nodes.get(view.metadata.name)
+        return node is None or self._is_left(NodeMetric.__name__, view, node)
 
     async def _write(self, row: int, status: objects.Document, now: float) -> None:
         """Writes one status; where that fails, the next turn but a few tries again."""

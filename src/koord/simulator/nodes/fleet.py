@@ -58,7 +58,7 @@ class Fleet:
         pools: which machines, and how they behave.
         clock: for what is written down.
         seed: of every identity, delay and usage.
-        record: tells of pod events; None for none.
+        record: tells of events; None for none.
         kubelet_version: what the nodes report.
     """
 
@@ -82,9 +82,11 @@ class Fleet:
         self._nodes.on_change(added=self._node_added)
         by_name = {machine.name: machine for machine in self.machines}
         steps = stages.load_stages(chaos=pools.chaos)
-        self._kubelets = Kubelets(client, self._pods, by_name, steps, clock, seed, record)
+        self._kubelets = Kubelets(
+            client, self._pods, self._nodes, by_name, steps, clock, seed, record
+        )
         self._agents = Agents(
-            client, self.machines, self._pods, self._nodes, pools.demand, clock, seed
+            client, self.machines, self._pods, self._nodes, pools.demand, clock, seed, record
         )
         self._controller: Controller[_Duty] = Controller("simulated-node", self._do, workers=16)
         self._registered: set[int] = set()

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.api.kinds.meta import Object
 from koord.api.kinds.pod import Pod
 from koord.base import faults
 from koord.kube.controller import Controller
@@ -14,11 +15,13 @@ from koord.kube.errors import ApiError
 from koord.kube.events import EventType
 from koord.kube.patches import Patch
 from koord.simulator.nodes import podstatus, stages
+from koord.simulator.nodes.admission import Admission
 from koord.simulator.nodes.timestamps import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from koord.api.kinds.node import Node
     from koord.base.clock import Clock
     from koord.kube.client import Client
     from koord.kube.informer import Informer
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 BY_NODE = "node"
 FIELD_MANAGER = "kubelet"
 
-# Pod, event type, reason, message.
-Record = Callable[[Pod, EventType, str, str], None]
+# What it is about, event type, reason, message.
+Record = Callable[[Object, EventType, str, str], None]
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _FIRST_ADDRESS, _LAST_ADDRESS = 2, 254
@@ -49,6 +52,7 @@ class Kubelets:
     Args:
         client: writes the pods' status and removes them.
         pods: the cache of all pods, with an index :data:`BY_NODE`.
+        nodes: the cache of all nodes.
         machines: by name; pods on other nodes are left alone.
         steps: the stages, in the order in which they are tried.
         clock: for what is written down; what is waited for goes by the event loop.
@@ -61,6 +65,7 @@ class Kubelets:
         self,
         client: Client,
         pods: Informer[Pod],
+        nodes: Informer[Node],
         machines: Mapping[str, Machine],
         steps: Sequence[Stage],
         clock: Clock,
@@ -70,6 +75,8 @@ class Kubelets:
     ) -> None:
         self._client = client
         self._pods = pods
+        self._nodes = nodes
+        self._admission = Admission()
         self._machines = machines
         self._steps = steps
         self._clock = clock
@@ -88,10 +95,12 @@ class Kubelets:
 
     def _seen(self, pod: Pod) -> None:
         if pod.spec.node_name in self._machines:
+            self._admission.seen(pod)
             self._controller.queue.add(_key(pod))
 
     def _gone(self, pod: Pod, final_state_unknown: bool) -> None:
         del final_state_unknown
+        self._admission.gone(pod)
         self._plans.pop(_key(pod), None)
         self._addresses.pop(pod.metadata.uid, None)
 
@@ -135,6 +144,9 @@ class Kubelets:
                 await self._client.delete(
                     Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=0
                 )
+            elif refused := self._refused(stage, pod):
+                await self._reject(pod, *refused)
+                return
             else:
                 await self._write(stage, pod, machine)
         except ApiError as error:
@@ -148,10 +160,23 @@ class Kubelets:
                     text = event.message.format(container=container.name, image=container.image)
                     self._record(pod, event.type, event.reason, text)
 
+    def _refused(self, stage: Stage, pod: Pod) -> tuple[str, str] | None:
+        node = self._nodes.get(pod.spec.node_name) if stage.next.started else None
+        return self._admission.refusal(pod, node) if node is not None else None
+
+    async def _reject(self, pod: Pod, reason: str, message: str) -> None:
+        status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
+        await self._patch(pod, status)
+        if self._record is not None:
+            self._record(pod, "Warning", reason, message)
+
     async def _write(self, stage: Stage, pod: Pod, machine: Machine) -> None:
         address = self._address(pod, machine) if stage.next.containers == "running" else ""
         now = seconds_text(self._clock.wall_seconds())
         status = podstatus.status(pod, stage.next, machine.address, address, now)
+        await self._patch(pod, status)
+
+    async def _patch(self, pod: Pod, status: Mapping[str, object]) -> None:
         # The UID makes the server refuse a pod of the same name that came later.
         patch = Patch.strategic({"metadata": {"uid": pod.metadata.uid}, "status": status})
         await self._client.patch(
