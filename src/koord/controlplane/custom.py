@@ -31,6 +31,7 @@ class CustomStrategy(Strategy):
         kind: the same.
     """
 
+    any_finalizer = True
     generation = True
     unconditional_update = False
 
@@ -78,6 +79,7 @@ class CustomStrategy(Strategy):
 class DefinitionStrategy(Strategy):
     """CustomResourceDefinitions."""
 
+    any_finalizer = True
     status_subresource = True
     generation = True
     columns = (Column("Name", format="name"), Column("Created At", "date"))

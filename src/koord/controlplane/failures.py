@@ -92,9 +92,9 @@ def too_large(limit_bytes: int) -> ApiError:
 
 def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
     """415: the body is in a format that is not read here."""
-    listed = ", ".join(accepted)
     message = (
-        f"the body of the request was in an unknown format - accepted media types include: {listed}"
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
     )
     del given
     return failure(415, "UnsupportedMediaType", message)
@@ -102,12 +102,16 @@ def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
 
 def invalid(resource: Resource, name: str, causes: list[StatusCause]) -> ApiError:
     """422: fields have wrong values. Each cause's message is worded as for ``field.Error``."""
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    message = f'{kind} "{name}" is invalid: {listed}'
+    message = f'{kind} "{name}" is invalid: {listed(causes)}'
     details = StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=causes)
     return failure(422, "Invalid", message, details)
+
+
+def listed(causes: list[StatusCause]) -> str:
+    """Causes in one line, in brackets if there are several."""
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def unpatchable(why: str) -> ApiError:
@@ -145,8 +149,8 @@ def invalid_value(field: str, value: object, detail: str) -> StatusCause:
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> StatusCause:
     """A field's value is none of those allowed."""
-    listed = ", ".join(f'"{name}"' for name in supported)
-    message = f"Unsupported value: {literal(value)}: supported values: {listed}"
+    names = ", ".join(f'"{name}"' for name in supported)
+    message = f"Unsupported value: {literal(value)}: supported values: {names}"
     return StatusCause("FieldValueNotSupported", message, field)
 
 

@@ -117,6 +117,7 @@ class Strategy:
         selectable: field labels that field selectors may name, besides ``metadata.name`` and
             ``metadata.namespace``.
         returns_deleted: the answer to a deletion is the object, not a ``Status``.
+        any_finalizer: finalizers need no domain.
         converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
             whose fields differ).
     """
@@ -133,6 +134,7 @@ class Strategy:
     )
     selectable: tuple[str, ...] = ()
     returns_deleted: bool = False
+    any_finalizer: bool = False
     converts: bool = False
 
     def default(self, document: Document) -> None:

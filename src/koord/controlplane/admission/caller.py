@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import inspect
+import json
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,8 @@ class Caller:
                     return await answer if inspect.isawaitable(answer) else answer
                 return await self._post(client, review, timeout_seconds)
         except TimeoutError:
-            raise CallError("context deadline exceeded") from None
+            shown = f"{_shown(client)}?timeout={timeout_seconds:.0f}s"
+            raise CallError(f'Post "{shown}": context deadline exceeded') from None
 
     async def close(self) -> None:
         """Ends all connections; may be called more than once."""
@@ -96,8 +98,7 @@ class Caller:
         except (aiohttp.ClientError, OSError) as error:
             raise CallError(f'Post "{shown}": {_first_line(error)}') from None
         if response.status != 200:
-            text = body[:1024].decode("utf-8", "replace").strip()
-            raise CallError(text or f"the server answered with status {response.status}")
+            raise CallError(_refused(response.status, body))
         if len(body) > LARGEST_ANSWER_BYTES:
             raise CallError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")
         try:
@@ -112,12 +113,31 @@ class Caller:
         service = client.get("service") or {}
         namespace, name = service.get("namespace", ""), service.get("name", "")
         port, path = service.get("port", 443), service.get("path") or "/"
-        server_name = f"{name}.{namespace}.svc"
-        shown = f"https://{server_name}:{port}{path}"
+        server_name, shown = f"{name}.{namespace}.svc", _shown(client)
         if self._resolve is None:
             raise CallError(f'Post "{shown}": service "{name}" not found')
         host, real_port = self._resolve(namespace, name, port)
         return f"https://{host}:{real_port}{path}", shown, server_name
+
+
+def _shown(client: Document) -> str:
+    """The address of a webhook as messages show it."""
+    if url := client.get("url"):
+        return str(url)
+    service = client.get("service") or {}
+    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
+    return f"https://{host}:{service.get('port', 443)}{service.get('path') or '/'}"
+
+
+def _refused(status: int, body: bytes) -> str:
+    """An answer other than 200, worded as client-go words it."""
+    text = body[:2048].decode("utf-8", "replace").strip()
+    if status == 404:
+        return "the server could not find the requested resource"
+    if status >= 500:
+        return f"an error on the server ({json.dumps(text or 'unknown')}) has prevented the " \
+               "request from succeeding"
+    return text or f"the server responded with the status code {status}"
 
 
 def _tls(bundle: str | None) -> ssl.SSLContext:

@@ -6,7 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.base import faults
-from koord.controlplane.failures import bad_request, conflict, failure, method_not_allowed
+from koord.controlplane.failures import (
+    bad_request,
+    conflict,
+    failure,
+    listed,
+    method_not_allowed,
+)
+from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.objects import StoreReader
 
@@ -70,11 +77,13 @@ def set_condition(status: Document, condition: Document, now: str) -> None:
 
 def _target(binding: Document) -> str:
     target = binding.get("target") or {}
+    causes = Causes()
     if target.get("kind") not in (None, "", "Node"):
-        kind, supported = target["kind"], '"Node", "<empty>"'
-        raise _unusable(f'target.kind: Unsupported value: "{kind}": supported values: {supported}')
+        causes.not_supported("target.kind", target["kind"], ("Node", "<empty>"))
     if not target.get("name"):
-        raise _unusable("target.name: Required value")
+        causes.required("target.name")
+    if causes:
+        raise _unusable(listed(causes))
     return str(target["name"])
 
 
