@@ -54,6 +54,8 @@ class Deletion:
         if _mark(resource, document, options, context):
             body = entry.body if document == old else verbs.put(resource, document, context)
             return Written(body, warnings=attributes.warnings)
+        if document != old:  # Watches are told of the mark first.
+            verbs.put(resource, document, context)
         body = verbs.remove(resource, document, context)
         if not resource.strategy.returns_deleted:
             body = deleted_status(resource, document)

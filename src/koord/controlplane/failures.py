@@ -3,14 +3,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails
 
 NO_PAGE = "404 page not found\n"
+# Resources that etcd keeps under another name than theirs, and groups that it does not name.
+_FOLDERS = {
+    "nodes": "minions",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "replicationcontrollers": "controllers",
+    "customresourcedefinitions.apiextensions.k8s.io":
+        "apiextensions.k8s.io/customresourcedefinitions",
+}  # fmt: skip
+_GROUPS = tuple(
+    f"{name}.k8s.io"
+    for name in ("admissionregistration", "apiextensions", "coordination", "discovery", "events",
+                 "networking", "rbac.authorization", "scheduling", "storage")
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from koord.controlplane.resource import Resource
 
@@ -66,6 +80,28 @@ def conflict(resource: Resource, name: str, why: str) -> ApiError:
     """409: the object is not as the request expects."""
     message = f'Operation cannot be fulfilled on {_qualified(resource)} "{name}": {why}'
     return failure(409, "Conflict", message, _details(resource, name))
+
+
+def precondition_failed(
+    resource: Resource, found: Mapping[str, Any], field: str, wanted: str
+) -> ApiError:
+    """409: an object that is to be written has another uid or version; worded as by etcd's store.
+
+    Args:
+        found: the object's metadata.
+        field: ``UID`` or ``ResourceVersion``.
+    """
+    where = _FOLDERS.get(resource.storage, resource.plural)
+    if not _is_built_in(resource):
+        where = f"{resource.group}/{resource.plural}"
+    key = "/".join(("/registry", where, *filter(None, [found.get("namespace")]), found["name"]))
+    present = found["uid" if field == "UID" else "resourceVersion"]
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {field} in precondition: {wanted}, "
+        f"{field} in object meta: {present}"
+    )
+    return conflict(resource, found["name"], why)
 
 
 def conflict_of(resource: Resource, name: str, why: str) -> ApiError:
@@ -183,6 +219,10 @@ def literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
+
+
+def _is_built_in(resource: Resource) -> bool:
+    return "." not in resource.group or resource.group in _GROUPS
 
 
 def _qualified(resource: Resource) -> str:

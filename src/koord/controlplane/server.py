@@ -172,6 +172,8 @@ class Server:
             if truth(query.get("watch", "")):
                 render = answers.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
+            if query:
+                await self._reads.reached(query)
             page = self._reads.list(resource, target.namespace, query)
             return Response(200, answers.listing(resource, page, form, query, now))
         if method == "DELETE":
@@ -189,6 +191,8 @@ class Server:
             if truth(query.get("watch", "")):
                 query = {**query, "fieldSelector": f"metadata.name={target.name}"}
                 return await self._all(request, Target(resource, target.namespace), query)
+            if query:
+                await self._reads.reached(query)
             entry = self.verbs.present(target)
             return self._shown(request, resource, entry.body, query)
         if method == "PUT":

@@ -23,6 +23,19 @@ Document = dict[str, Any]
 LocalWebhook = Callable[[str, Document], Document | Awaitable[Document]]
 """Takes the URL's path and a review, gives the review that answers it."""
 
+# What client-go says of a status, whatever the body.
+_WORDED = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be "
+    "processing the request",
+}
 LARGEST_ANSWER_BYTES = 3 * 1024 * 1024
 
 
@@ -131,13 +144,17 @@ def _shown(client: Document) -> str:
 
 def _refused(status: int, body: bytes) -> str:
     """An answer other than 200, worded as client-go words it."""
-    text = body[:2048].decode("utf-8", "replace").strip()
-    if status == 404:
-        return "the server could not find the requested resource"
+    text = body[:2048].decode("utf-8", "replace").strip() or "unknown"
+    if status in _WORDED:
+        return _WORDED[status]
+    if status in (403, 406, 415):
+        return text
     if status >= 500:
-        return f"an error on the server ({json.dumps(text or 'unknown')}) has prevented the " \
-               "request from succeeding"
-    return text or f"the server responded with the status code {status}"
+        shown = json.dumps(text, ensure_ascii=False)
+        return f"an error on the server ({shown}) has prevented the request from succeeding"
+    return (
+        f"the server responded with the status code {status} but did not return more information"
+    )
 
 
 def _tls(bundle: str | None) -> ssl.SSLContext:

@@ -12,6 +12,7 @@ from koord.controlplane.failures import (
     failure,
     listed,
     method_not_allowed,
+    precondition_failed,
 )
 from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import section
@@ -97,11 +98,7 @@ def _check(call: Call, pod: Document, metadata: Document) -> None:
     for key, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted = metadata.get(key)
         if wanted and wanted != found.get(key):
-            why = (
-                f"Precondition failed: {label} in precondition: {wanted}, "
-                f"{label} in object meta: {found.get(key)}"
-            )
-            raise conflict(call.resource, name, why)
+            raise precondition_failed(call.resource, found, label, wanted)
     why = ""
     if "deletionTimestamp" in found:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
