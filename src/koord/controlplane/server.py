@@ -288,7 +288,8 @@ class Server:
         if request.method not in ("PUT", "PATCH"):
             raise method_not_allowed()
         main = Target(resource, target.namespace, target.name)
-        written = await self.verbs.update(main, make, self.context(request, query))
+        context = self.context(request, query)
+        written = await self.verbs.update(main, make, context, through="scale")
         document = msgspec.json.decode(written.body)
         return _answered(scale.scale_of(resource, document))
 

@@ -152,9 +152,7 @@ def _refused(status: int, body: bytes) -> str:
     if status >= 500:
         shown = json.dumps(text, ensure_ascii=False)
         return f"an error on the server ({shown}) has prevented the request from succeeding"
-    return (
-        f"the server responded with the status code {status} but did not return more information"
-    )
+    return f"the server responded with the status code {status} but did not return more information"
 
 
 def _tls(bundle: str | None) -> ssl.SSLContext:
