@@ -254,6 +254,17 @@ def test_scale_belongs_to_who_scales(api: Api, web: str) -> None:
     assert answer.refusal == (409, "Conflict", message)
 
 
+def test_a_conflict_names_the_subresource(api: Api, web: str) -> None:
+    api.apply(web, deployment("d", replicas=1), "one").ok["metadata"]
+    api.patch(f"{web}/scale", {"spec": {"replicas": 3}}, fieldManager="scaler").ok["metadata"]
+    answer = api.apply(web, deployment("d", replicas=4), "one")
+    message = (
+        'Apply failed with 1 conflict: conflict with "scaler" with subresource "scale" using '
+        "apps/v1: .spec.replicas"
+    )
+    assert answer.refusal == (409, "Conflict", message)
+
+
 def test_status_is_applied_on_its_own(api: Api, web: str) -> None:
     status = document("apps/v1", "Deployment", "d", status={"observedGeneration": 1})
     found = api.apply(f"{web}/status", status, "controller").ok

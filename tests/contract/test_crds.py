@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.contract.documents import custom_definition, document
 from tests.contract.test_tables import TABLE
 
 WAIT_SECONDS = 20.0
+T = TypeVar("T")
 _numbers = itertools.count(1)
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 SPEC: Document = {
@@ -388,6 +390,67 @@ def test_a_definition_that_goes_takes_its_objects_along(api: Api, namespace: str
     while api.get(path).code != 404 or api.get(at(plural)).code != 404:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def conditions_of(api: Api, path: str) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition of a definition."""
+    found = api.get(path).ok["status"].get("conditions") or []
+    return {item["type"]: (item["status"], item["reason"]) for item in found}
+
+
+def until(look: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+    """What a look gives once it is as wanted."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted(found := look()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def test_a_name_is_given_once(api: Api) -> None:
+    group = fresh_group()
+    establish(api, custom_definition(group, "firsts", "First", {}))
+    second = custom_definition(group, "seconds", "Second", {})
+    second["spec"]["names"]["shortNames"] = ["first"]
+    api.post(at("customresourcedefinitions"), second).ok["metadata"]
+    path = at("customresourcedefinitions", name=f"seconds.{group}")
+    states = until(lambda: conditions_of(api, path), lambda found: "Established" in found)
+    assert states["NamesAccepted"] == ("False", "ShortNamesConflict")
+    assert states["Established"] == ("False", "NotAccepted")
+    status = api.get(path).ok["status"]
+    assert status["conditions"][0]["message"] == '"first" is already in use'
+    assert status["acceptedNames"]["kind"] == "Second"
+    assert "shortNames" not in status["acceptedNames"]
+    assert api.get(at(f"{group}/v1/seconds")).code == 404
+    api.delete(at("customresourcedefinitions", name=f"firsts.{group}")).ok["metadata"]
+    until(lambda: conditions_of(api, path), lambda found: found["Established"][0] == "True")
+    until(lambda: api.get(at(f"{group}/v1/seconds")).code, lambda code: code == 200)
+
+
+def test_instances_go_before_their_definition(api: Api, namespace: str) -> None:
+    group = fresh_group()
+    plural = establish(api, custom_definition(group, "things", "Thing", {}))
+    body = document(f"{group}/v1", "Thing", "held")
+    body["metadata"]["finalizers"] = ["x.test/hold"]
+    until(lambda: api.post(at(plural, namespace), body).code, lambda code: code in (201, 409))
+    path = at("customresourcedefinitions", name=f"things.{group}")
+    marked = api.delete(path).ok
+    assert marked["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert marked["status"]["conditions"][-1]["reason"] == "InstanceDeletionPending"
+    held = at(plural, namespace, "held")
+    until(
+        lambda: api.get(held).ok["metadata"], lambda found: found.get("deletionTimestamp", "") != ""
+    )
+    states = until(
+        lambda: conditions_of(api, path),
+        lambda found: found["Terminating"][1] == "InstanceDeletionInProgress",
+    )
+    assert states["Established"][0] == "True"
+    refused = api.post(at(plural, namespace), document(f"{group}/v1", "Thing", "late"))
+    why = "create not allowed while custom resource definition is terminating"
+    assert refused.refusal == (403, "Forbidden", f'things.{group} "late" is forbidden: {why}')
+    api.patch(held, {"metadata": {"finalizers": None}}).ok["metadata"]
+    until(lambda: api.get(path).code, lambda code: code == 404)
 
 
 @pytest.mark.parametrize(

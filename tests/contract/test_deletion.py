@@ -64,6 +64,19 @@ def test_a_pod_that_has_ended_goes_at_once(api: Api, namespace: str, phase: str)
     assert api.get(path).code == 404
 
 
+@pytest.mark.parametrize("node", ["", "one"], ids=["waiting", "bound"])
+def test_watches_see_the_mark_before_the_end(api: Api, namespace: str, node: str) -> None:
+    made = api.post(at("pods", namespace), pod("a", **({"nodeName": node} if node else {}))).ok
+    version = made["metadata"]["resourceVersion"]
+    with api.watch(at("pods", namespace), resourceVersion=version) as watch:
+        api.delete(at("pods", namespace, "a"), {"gracePeriodSeconds": 0}).ok["metadata"]
+        marked, gone = watch.next(), watch.next()
+    assert (marked["type"], gone["type"]) == ("MODIFIED", "DELETED")
+    for event in (marked, gone):
+        assert event["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
+        assert event["object"]["metadata"]["deletionTimestamp"]
+
+
 def test_finalizers_hold_an_object(api: Api, namespace: str) -> None:
     path = at("configmaps", namespace, "a")
     api.post(at("configmaps", namespace), config_map("a", finalizers=["x.test/a"])).ok["metadata"]

@@ -199,6 +199,13 @@ def test_a_version_of_the_future(api: Api, labelled: str) -> None:
     assert answer.document["details"]["retryAfterSeconds"] == 1
 
 
+def test_an_object_of_the_future(api: Api, labelled: str) -> None:
+    name = api.get(at("configmaps", labelled)).ok["items"][0]["metadata"]["name"]
+    answer = api.get(at("configmaps", labelled, name), resourceVersion=str(10**9))
+    assert answer.refusal[:2] == (504, "Timeout")
+    assert {key.lower(): value for key, value in answer.headers.items()}["retry-after"] == "1"
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -393,7 +393,7 @@ def test_a_webhook_that_cannot_be_trusted_or_is_broken_has_failed(tmp_path: Path
                 await call(Caller(), {"url": url})
             with pytest.raises(CallError, match="unable to load root certificates"):
                 await call(Caller(), {"url": url, "caBundle": "AAAA"})
-            with pytest.raises(CallError, match="not now"):
+            with pytest.raises(CallError, match="currently unable to handle"):
                 await call(Caller(), {"url": f"{url}broken", "caBundle": bundle})
         with pytest.raises(CallError, match="Post"):
             await call(Caller(), {"url": url, "caBundle": bundle})

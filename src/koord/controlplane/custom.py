@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Context, Document
     from koord.kube.errors import StatusCause
 
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_TERMINATING_SOON = {
+    "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
+    "soon",
+}  # fmt: skip
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
@@ -31,6 +37,7 @@ class CustomStrategy(Strategy):
         kind: the same.
     """
 
+    any_finalizer = True
     generation = True
     unconditional_update = False
 
@@ -78,9 +85,16 @@ class CustomStrategy(Strategy):
 class DefinitionStrategy(Strategy):
     """CustomResourceDefinitions."""
 
+    any_finalizer = True
+    cleanup_finalizer = CLEANUP
     status_subresource = True
     generation = True
     columns = (Column("Name", format="name"), Column("Created At", "date"))
+
+    def prepare_delete(self, document: Document, context: Context) -> None:
+        """Tells that the instances go first; a definition has no grace of its own."""
+        document["metadata"].pop("deletionGracePeriodSeconds", None)
+        put_condition(document.setdefault("status", {}), _TERMINATING_SOON, context.now)
 
     def default(self, document: Document) -> None:
         """Singular and list kind from the kind; versions without conversion."""
@@ -119,6 +133,25 @@ class DefinitionStrategy(Strategy):
         """Name and time of creation."""
         meta = document["metadata"]
         return [meta["name"], meta.get("creationTimestamp")]
+
+
+def put_condition(status: Document, condition: Document, now: str) -> bool:
+    """Puts a condition in place of the one of its type; whether that made a difference."""
+    conditions = status.get("conditions") or []
+    status["conditions"] = conditions
+    for index, present in enumerate(conditions):
+        if present["type"] == condition["type"]:
+            since = present["lastTransitionTime"]
+            since = since if present["status"] == condition["status"] else now
+            conditions[index] = _dated(condition, since)
+            return bool(conditions[index] != present)
+    conditions.append(_dated(condition, now))
+    return True
+
+
+def _dated(condition: Document, since: str) -> Document:
+    kind, status = condition["type"], condition["status"]
+    return {"type": kind, "status": status, "lastTransitionTime": since, **condition}
 
 
 def _scale(scale: Document) -> ScalePaths:

@@ -51,9 +51,11 @@ class Deletion:
             if verbs.entry(target) is entry:
                 break
         document = objects.document(resource, entry.body)
-        if _mark(resource, document, options, context):
+        if mark(resource, document, options, context):
             body = entry.body if document == old else verbs.put(resource, document, context)
             return Written(body, warnings=attributes.warnings)
+        if document != old:  # Watches are told of the mark first.
+            verbs.put(resource, document, context)
         body = verbs.remove(resource, document, context)
         if not resource.strategy.returns_deleted:
             body = deleted_status(resource, document)
@@ -86,12 +88,14 @@ def _check_preconditions(resource: Resource, old: Document, options: Document) -
             raise conflict_of(resource, meta["name"], why)
 
 
-def _mark(resource: Resource, document: Document, options: Document, context: Context) -> bool:
+def mark(resource: Resource, document: Document, options: Document, context: Context) -> bool:
     """Marks an object for deletion; False where it can go at once."""
     strategy, meta = resource.strategy, document["metadata"]
     asked = options.get("gracePeriodSeconds")
     grace = strategy.grace_period_seconds(document, asked) if strategy.graceful else 0
     finalizers = _finalizers(meta.get("finalizers") or [], options)
+    if (cleanup := strategy.cleanup_finalizer) and "deletionTimestamp" not in meta:
+        finalizers = [*(name for name in finalizers if name != cleanup), cleanup]
     if finalizers:
         meta["finalizers"] = finalizers
     else:
@@ -106,7 +110,7 @@ def _mark(resource: Resource, document: Document, options: Document, context: Co
             now = datetime.fromisoformat(began).timestamp() - meta["deletionGracePeriodSeconds"]
         meta["deletionTimestamp"] = timestamp(now + grace)
         meta["deletionGracePeriodSeconds"] = grace
-        if began is None and "generation" in meta:
+        if began is None and "generation" in meta and not strategy.cleanup_finalizer:
             meta["generation"] += 1
         strategy.prepare_delete(document, context)
     return stays

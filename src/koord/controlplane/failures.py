@@ -3,14 +3,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails
 
 NO_PAGE = "404 page not found\n"
+# Resources that etcd keeps under another name than theirs, and groups that it does not name.
+_FOLDERS = {
+    "nodes": "minions",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "replicationcontrollers": "controllers",
+    "customresourcedefinitions.apiextensions.k8s.io":
+        "apiextensions.k8s.io/customresourcedefinitions",
+}  # fmt: skip
+_GROUPS = tuple(
+    f"{name}.k8s.io"
+    for name in ("admissionregistration", "apiextensions", "coordination", "discovery", "events",
+                 "networking", "rbac.authorization", "scheduling", "storage")
+)  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from koord.controlplane.resource import Resource
 
@@ -68,6 +82,28 @@ def conflict(resource: Resource, name: str, why: str) -> ApiError:
     return failure(409, "Conflict", message, _details(resource, name))
 
 
+def precondition_failed(
+    resource: Resource, found: Mapping[str, Any], field: str, wanted: str
+) -> ApiError:
+    """409: an object that is to be written has another uid or version; worded as by etcd's store.
+
+    Args:
+        found: the object's metadata.
+        field: ``UID`` or ``ResourceVersion``.
+    """
+    where = _FOLDERS.get(resource.storage, resource.plural)
+    if not _is_built_in(resource):
+        where = f"{resource.group}/{resource.plural}"
+    key = "/".join(("/registry", where, *filter(None, [found.get("namespace")]), found["name"]))
+    present = found["uid" if field == "UID" else "resourceVersion"]
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {field} in precondition: {wanted}, "
+        f"{field} in object meta: {present}"
+    )
+    return conflict(resource, found["name"], why)
+
+
 def conflict_of(resource: Resource, name: str, why: str) -> ApiError:
     """The same of a deletion, which names the kind."""
     message = f'Operation cannot be fulfilled on {resource.kind} "{name}": {why}'
@@ -92,9 +128,9 @@ def too_large(limit_bytes: int) -> ApiError:
 
 def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
     """415: the body is in a format that is not read here."""
-    listed = ", ".join(accepted)
     message = (
-        f"the body of the request was in an unknown format - accepted media types include: {listed}"
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
     )
     del given
     return failure(415, "UnsupportedMediaType", message)
@@ -102,12 +138,16 @@ def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
 
 def invalid(resource: Resource, name: str, causes: list[StatusCause]) -> ApiError:
     """422: fields have wrong values. Each cause's message is worded as for ``field.Error``."""
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    message = f'{kind} "{name}" is invalid: {listed}'
+    message = f'{kind} "{name}" is invalid: {listed(causes)}'
     details = StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=causes)
     return failure(422, "Invalid", message, details)
+
+
+def listed(causes: list[StatusCause]) -> str:
+    """Causes in one line, in brackets if there are several."""
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def unpatchable(why: str) -> ApiError:
@@ -145,8 +185,8 @@ def invalid_value(field: str, value: object, detail: str) -> StatusCause:
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> StatusCause:
     """A field's value is none of those allowed."""
-    listed = ", ".join(f'"{name}"' for name in supported)
-    message = f"Unsupported value: {literal(value)}: supported values: {listed}"
+    names = ", ".join(f'"{name}"' for name in supported)
+    message = f"Unsupported value: {literal(value)}: supported values: {names}"
     return StatusCause("FieldValueNotSupported", message, field)
 
 
@@ -179,6 +219,10 @@ def literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
+
+
+def _is_built_in(resource: Resource) -> bool:
+    return "." not in resource.group or resource.group in _GROUPS
 
 
 def _qualified(resource: Resource) -> str:

@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.failures import bad_request, conflict, failure, invalid_value
+from koord.controlplane.failures import (
+    bad_request,
+    conflict,
+    failure,
+    invalid_value,
+    precondition_failed,
+)
 from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
@@ -91,8 +97,7 @@ def carry_over(resource: Resource, document: Document, old: Document, namespace:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on "
                           f"the URL ({name})")  # fmt: skip
     if (uid := metadata.get("uid")) and uid != before["uid"]:
-        raise conflict(resource, name, f"Precondition failed: UID in precondition: {uid}, "
-                       f"UID in object meta: {before['uid']}")  # fmt: skip
+        raise precondition_failed(resource, before, "UID", uid)
     version = metadata.get("resourceVersion")
     if not version and not resource.strategy.unconditional_update:
         raise _needs_version(resource, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane.failures import failure, not_supported
+from koord.controlplane.failures import failure, listed, not_supported
 from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
@@ -63,10 +63,8 @@ def refuse(kind: str, causes: list[StatusCause]) -> None:
     """Raises 422 for options if there is anything wrong with them."""
     if not causes:
         return
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     details = StatusDetails(group="meta.k8s.io", kind=kind, causes=causes)
-    raise failure(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
+    raise failure(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed(causes)}', details)
 
 
 def _dry_run(asked: list[str]) -> list[StatusCause]:

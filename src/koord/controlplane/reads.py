@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Resource
     from koord.controlplane.store import Collection, Entry, Store
 
+# As kube-apiserver: how long a read waits for a version that is not there yet.
+FRESH_SECONDS = 3.0
+_FRESH_POLL_SECONDS = 0.05
 _INITIAL_END = "k8s.io/initial-events-end"
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _CONTINUE_TOO_OLD = (
@@ -80,8 +84,6 @@ class Reads:
             version, start = self._resumed(options.token, collection)
         elif options.exact:
             version = options.version or 0
-        if version > self._store.version or (options.version or 0) > self._store.version:
-            raise _from_the_future(max(version, options.version or 0), self._store.version)
         try:
             found = collection.at(version, prefix, start)
         except ApiError:
@@ -93,6 +95,25 @@ class Reads:
             page.remaining = None if match else len(chosen) - options.limit
             page.entries = list(islice(chosen, options.limit))
         return page
+
+    async def reached(self, query: Mapping[str, str]) -> None:
+        """Waits a while for the version that a get or a list asks for at least.
+
+        Raises:
+            ApiError: 400, it is none; 504, it has not come.
+        """
+        options = _Options(query)
+        wanted = options.version or 0
+        if options.token:
+            wanted = _parse_token(options.token)[0]
+        if wanted <= self._store.version:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FRESH_SECONDS
+        while wanted > self._store.version:
+            if loop.time() >= deadline:
+                raise _from_the_future(wanted, self._store.version)
+            await asyncio.sleep(_FRESH_POLL_SECONDS)
 
     def watch(
         self,

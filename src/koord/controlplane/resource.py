@@ -117,6 +117,9 @@ class Strategy:
         selectable: field labels that field selectors may name, besides ``metadata.name`` and
             ``metadata.namespace``.
         returns_deleted: the answer to a deletion is the object, not a ``Status``.
+        any_finalizer: finalizers need no domain.
+        cleanup_finalizer: given to an object when its deletion begins; empty for none.
+        closed: why nothing new can be created now; empty if it can.
         converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
             whose fields differ).
     """
@@ -133,6 +136,9 @@ class Strategy:
     )
     selectable: tuple[str, ...] = ()
     returns_deleted: bool = False
+    any_finalizer: bool = False
+    cleanup_finalizer: str = ""
+    closed: str = ""
     converts: bool = False
 
     def default(self, document: Document) -> None:

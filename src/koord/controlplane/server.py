@@ -181,6 +181,8 @@ class Server:
             if truth(query.get("watch", "")):
                 render = answers.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
+            if query:
+                await self._reads.reached(query)
             page = self._reads.list(resource, target.namespace, query)
             return Response(200, answers.listing(resource, page, form, query, now))
         if method == "DELETE":
@@ -198,6 +200,8 @@ class Server:
             if truth(query.get("watch", "")):
                 query = {**query, "fieldSelector": f"metadata.name={target.name}"}
                 return await self._all(request, Target(resource, target.namespace), query)
+            if query:
+                await self._reads.reached(query)
             entry = self.verbs.present(target)
             return self._shown(request, resource, entry.body, query)
         if method == "PUT":
@@ -293,7 +297,8 @@ class Server:
         if request.method not in ("PUT", "PATCH"):
             raise method_not_allowed()
         main = Target(resource, target.namespace, target.name)
-        written = await self.verbs.update(main, make, self.context(request, query))
+        context = self.context(request, query)
+        written = await self.verbs.update(main, make, context, through="scale")
         document = msgspec.json.decode(written.body)
         return _answered(scale.scale_of(resource, document))
 

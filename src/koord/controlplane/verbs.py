@@ -15,6 +15,7 @@ from koord.controlplane import metadata, objects, patching
 from koord.controlplane.extension import Attributes
 from koord.controlplane.failures import (
     already_exists,
+    forbidden,
     invalid,
     not_found,
 )
@@ -106,6 +107,9 @@ class Verbs:
         """
         resource = target.resource
         strategy = resource.strategy
+        if strategy.closed:
+            name = metadata.metadata_of(document).get("name", "")
+            raise forbidden(resource, name, strategy.closed)
         attempts = 0
         base = metadata.begin(resource, document, target.namespace, context.now, self._random)
         strategy.default(document)
@@ -140,17 +144,21 @@ class Verbs:
         context: Context,
         options: Document | None = None,
         tracked: bool = False,
+        through: str = "",
     ) -> Written:
         """Replaces an object by what ``make`` gives for the present one.
 
         Args:
             tracked: managedFields tell of the change already.
+            through: the subresource that managedFields name, if not the target's.
         """
         while True:
             entry = self.present(target)
             old = objects.document(target.resource, entry.body)
             document = make(objects.document(target.resource, entry.body))
-            attributes = await self._prepare(target, document, old, context, options, tracked)
+            attributes = await self._prepare(
+                target, document, old, context, options, tracked, through
+            )
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
 
@@ -184,6 +192,7 @@ class Verbs:
         context: Context,
         options: Document | None,
         tracked: bool,
+        through: str,
     ) -> Attributes:
         """Takes a new version of an object through defaults, admission and checks."""
         resource, strategy = target.resource, target.resource.strategy
@@ -201,7 +210,7 @@ class Verbs:
             strategy.prepare_subresource(target.subresource, document, old, context)
         metadata.count_generation(resource, document, old)
         if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
-            document = attributes.document = _tracked(target, old, document, context)
+            document = attributes.document = _tracked(target, old, document, context, through)
         causes = metadata_rules.validate_update(resource, document, old)
         causes += resource.schema.validate(document, old)
         if not target.subresource:
@@ -255,12 +264,12 @@ class Verbs:
 
 
 def _tracked(
-    target: Target, old: Document | None, document: Document, context: Context
+    target: Target, old: Document | None, document: Document, context: Context, through: str = ""
 ) -> Document:
     """The document with managedFields that tell of the change."""
     return patching.track_update(
-        old, document, context.manager, target.subresource, target.resource.schema, context,
-        ignored=ignored_fields(target),
+        old, document, context.manager, through or target.subresource, target.resource.schema,
+        context, ignored=ignored_fields(target),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import inspect
+import json
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,19 @@ Document = dict[str, Any]
 LocalWebhook = Callable[[str, Document], Document | Awaitable[Document]]
 """Takes the URL's path and a review, gives the review that answers it."""
 
+# What client-go says of a status, whatever the body.
+_WORDED = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be "
+    "processing the request",
+}
 LARGEST_ANSWER_BYTES = 3 * 1024 * 1024
 
 
@@ -67,7 +81,8 @@ class Caller:
                     return await answer if inspect.isawaitable(answer) else answer
                 return await self._post(client, review, timeout_seconds)
         except TimeoutError:
-            raise CallError("context deadline exceeded") from None
+            shown = f"{_shown(client)}?timeout={timeout_seconds:.0f}s"
+            raise CallError(f'Post "{shown}": context deadline exceeded') from None
 
     async def close(self) -> None:
         """Ends all connections; may be called more than once."""
@@ -96,8 +111,7 @@ class Caller:
         except (aiohttp.ClientError, OSError) as error:
             raise CallError(f'Post "{shown}": {_first_line(error)}') from None
         if response.status != 200:
-            text = body[:1024].decode("utf-8", "replace").strip()
-            raise CallError(text or f"the server answered with status {response.status}")
+            raise CallError(_refused(response.status, body))
         if len(body) > LARGEST_ANSWER_BYTES:
             raise CallError(f"the answer is larger than {LARGEST_ANSWER_BYTES} bytes")
         try:
@@ -112,12 +126,33 @@ class Caller:
         service = client.get("service") or {}
         namespace, name = service.get("namespace", ""), service.get("name", "")
         port, path = service.get("port", 443), service.get("path") or "/"
-        server_name = f"{name}.{namespace}.svc"
-        shown = f"https://{server_name}:{port}{path}"
+        server_name, shown = f"{name}.{namespace}.svc", _shown(client)
         if self._resolve is None:
             raise CallError(f'Post "{shown}": service "{name}" not found')
         host, real_port = self._resolve(namespace, name, port)
         return f"https://{host}:{real_port}{path}", shown, server_name
+
+
+def _shown(client: Document) -> str:
+    """The address of a webhook as messages show it."""
+    if url := client.get("url"):
+        return str(url)
+    service = client.get("service") or {}
+    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
+    return f"https://{host}:{service.get('port', 443)}{service.get('path') or '/'}"
+
+
+def _refused(status: int, body: bytes) -> str:
+    """An answer other than 200, worded as client-go words it."""
+    text = body[:2048].decode("utf-8", "replace").strip() or "unknown"
+    if status in _WORDED:
+        return _WORDED[status]
+    if status in (403, 406, 415):
+        return text
+    if status >= 500:
+        shown = json.dumps(text, ensure_ascii=False)
+        return f"an error on the server ({shown}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
 
 
 def _tls(bundle: str | None) -> ssl.SSLContext:

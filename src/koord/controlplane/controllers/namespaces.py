@@ -132,12 +132,16 @@ class NamespaceController:
         except ApiError as error:
             content.undiscovered = error.status.message
             return content
+        # Pods first: what they still need while they end must not go before them.
+        kinds.sort(key=lambda kind: (kind.group, kind.plural) != ("", "pods"))
         for kind in kinds:
             try:
                 await self._delete(kind, name, content)
             except ApiError as error:
                 if error.http_status not in (404, 405):
                     content.failures.append(error.status.message)
+            if "pods." in content.left:
+                break
         return content
 
     async def _delete(self, kind: Kind, name: str, content: Content) -> None:

@@ -83,7 +83,8 @@ def plan(node: Node, on_node: Iterable[Pod], alive: Sign, now: float) -> Plan:
         result.again(left)
     else:
         result.actions += _silent(node, now)
-    status = ready.status if ready else "Unknown"
+    # A node that has said nothing yet is left alone, as by kube-controller-manager.
+    status = ready.status if ready else "True"
     if left <= 0:
         status = "Unknown"
     result.actions += _tainted(node, status, now)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from koord.base import faults
 from koord.controlplane.bodies import checked
-from koord.controlplane.failures import bad_request, conflict, failure, method_not_allowed
+from koord.controlplane.failures import (
+    bad_request,
+    conflict,
+    failure,
+    listed,
+    method_not_allowed,
+    precondition_failed,
+)
+from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.objects import StoreReader
 
@@ -71,11 +79,13 @@ def set_condition(status: Document, condition: Document, now: str) -> None:
 
 def _target(binding: Document) -> str:
     target = binding.get("target") or {}
+    causes = Causes()
     if target.get("kind") not in (None, "", "Node"):
-        kind, supported = target["kind"], '"Node", "<empty>"'
-        raise _unusable(f'target.kind: Unsupported value: "{kind}": supported values: {supported}')
+        causes.not_supported("target.kind", target["kind"], ("Node", "<empty>"))
     if not target.get("name"):
-        raise _unusable("target.name: Required value")
+        causes.required("target.name")
+    if causes:
+        raise _unusable(listed(causes))
     return str(target["name"])
 
 
@@ -89,11 +99,7 @@ def _check(call: Call, pod: Document, metadata: Document) -> None:
     for key, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted = metadata.get(key)
         if wanted and wanted != found.get(key):
-            why = (
-                f"Precondition failed: {label} in precondition: {wanted}, "
-                f"{label} in object meta: {found.get(key)}"
-            )
-            raise conflict(call.resource, name, why)
+            raise precondition_failed(call.resource, found, label, wanted)
     why = ""
     if "deletionTimestamp" in found:
         why = f"pod {name} is being deleted, cannot be assigned to a host"

@@ -29,6 +29,7 @@ _FIXED = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _NAME_RULES: dict[str, Callable[[str], names.Whys]] = {
     "namespaces": names.dns_label,
     "services": names.dns_1035_label,
@@ -53,6 +54,7 @@ def validate_create(resource: Resource, document: Document) -> Causes:
         causes.each("metadata.name", name, whys)
     _check_namespace(resource, metadata, causes)
     _check_common(metadata, causes)
+    _check_qualified(resource, metadata, causes)
     return causes
 
 
@@ -73,6 +75,7 @@ def validate_update(resource: Resource, document: Document, old: Document) -> Ca
         if metadata.get(key) != before.get(key):
             causes.invalid(f"metadata.{key}", metadata.get(key), IMMUTABLE)
     _check_common(metadata, causes)
+    _check_qualified(resource, metadata, causes)
     return causes
 
 
@@ -142,6 +145,17 @@ def _check_owners(owners: list[Document], causes: Causes) -> None:
                 causes.invalid(path, owners, why)
             else:
                 controller = named
+
+
+def _check_qualified(resource: Resource, metadata: Document, causes: Causes) -> None:
+    """Finalizers of most built-in kinds have a domain, but for those of Kubernetes itself."""
+    finalizers = metadata.get("finalizers")
+    if not finalizers or resource.strategy.any_finalizer:
+        return
+    for index, name in enumerate(finalizers):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.invalid(f"metadata.finalizers[{index}]", name, why)
 
 
 def _check_finalizers(finalizers: list[str], causes: Causes) -> None:

@@ -65,10 +65,7 @@ def dns_label(text: str) -> Whys:
 @lru_cache(maxsize=16_384)
 def dns_subdomain(text: str) -> Whys:
     """RFC 1123 subdomain: names of most objects."""
-    whys = _longer_than(text, 253)
-    if not _is_subdomain(text):
-        return (*whys, _regex(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
-    return whys
+    return _subdomain(text, "characters")
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +101,7 @@ def label_key(text: str) -> Whys:
         if not parts[0]:
             whys = ("prefix part must be non-empty",)
         else:
-            whys = tuple(f"prefix part {why}" for why in dns_subdomain(parts[0]))
+            whys = tuple(f"prefix part {why}" for why in _subdomain(parts[0], "bytes"))
     if not name:
         whys = (*whys, "name part must be non-empty")
     elif len(name) > 63:
@@ -118,7 +115,7 @@ def label_key(text: str) -> Whys:
 @lru_cache(maxsize=65_536)
 def label_value(text: str) -> Whys:
     """Values of labels."""
-    whys = _longer_than(text, 63)
+    whys = _longer_than(text, 63, "bytes")
     if not _is_value(text):
         return (*whys, _regex(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return whys
@@ -181,8 +178,16 @@ def as_prefix(text: str) -> str:
     return f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
 
 
-def _longer_than(text: str, limit: int) -> Whys:
-    return (f"must be no more than {limit} bytes",) if len(text.encode()) > limit else ()
+def _subdomain(text: str, unit: str) -> Whys:
+    whys = _longer_than(text, 253, unit)
+    if not _is_subdomain(text):
+        return (*whys, _regex(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return whys
+
+
+def _longer_than(text: str, limit: int, unit: str = "characters") -> Whys:
+    """Bytes are counted; the rules for keys and values say so, those for names do not."""
+    return (f"must be no more than {limit} {unit}",) if len(text.encode()) > limit else ()
 
 
 def _regex(words: str, pattern: str, *examples: str) -> str:

@@ -30,7 +30,6 @@ Document = dict[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 _LARGEST_SECONDS = 2**31 - 1
 _IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _SEARCH = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
@@ -43,11 +42,7 @@ _SEARCH_WORDS = (
 
 def check_pod(pod: Document, causes: Causes) -> None:
     """Adds what is wrong with a pod, new or changed."""
-    metadata, spec = pod["metadata"], pod["spec"]
-    for index, name in enumerate(metadata.get("finalizers") or ()):
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
-            why = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.invalid(f"metadata.finalizers[{index}]", name, why)
+    spec = pod["spec"]
     text = _encode(spec)
     if text in _good_specs:
         return

@@ -29,6 +29,7 @@ _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPo
 class PodDisruptionBudgetStrategy(WorkloadStrategy):
     """PodDisruptionBudgets."""
 
+    any_finalizer = True
     status_zeros = _COUNTS
     unconditional_update = False
     columns = (
@@ -150,6 +151,7 @@ def _system_fault(name: str) -> str:
 class LeaseStrategy(Strategy):
     """Leases: whoever wants one may write it by PUT, new or not."""
 
+    any_finalizer = True
     create_on_update = True
     unconditional_update = False
     columns = (NAME, Column("Holder"), AGE)

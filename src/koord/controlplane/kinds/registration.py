@@ -35,6 +35,7 @@ class WebhookConfigurationStrategy(Strategy):
         mutating: webhooks may be called again after others changed the object.
     """
 
+    any_finalizer = True
     generation = True
     columns = (NAME, integer("Webhooks"), AGE)
 
@@ -185,6 +186,7 @@ def _check_rule(rule: Document, path: str, causes: Causes) -> None:
 class AdmissionPolicyStrategy(Strategy):
     """ValidatingAdmissionPolicies: stored; their expressions are not evaluated."""
 
+    any_finalizer = True
     status_subresource = True
     generation = True
     columns = (NAME, integer("Validations"), Column("ParamKind"), AGE)
@@ -208,6 +210,7 @@ class AdmissionPolicyStrategy(Strategy):
 class AdmissionPolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBindings: stored."""
 
+    any_finalizer = True
     generation = True
     columns = (NAME, Column("PolicyName"), Column("ParamRef"), AGE)
 

@@ -68,9 +68,16 @@ def check_taints(taints: Iterable[Document], path: str, causes: Causes) -> None:
         elif effect not in EFFECTS:
             causes.not_supported(f"{where}.effect", effect, EFFECTS)
         if (key, effect) in seen:
-            causes.duplicate(where, taint)
+            causes.duplicate(where, _as_in_go(taint))
             causes[-1].message += ": taints must be unique by key and effect pair"
         seen.add((key, effect))
+
+
+def _as_in_go(taint: Document) -> Document:
+    """The taint as the original shows it: its internal struct has no names for JSON."""
+    names = ("key", "value", "effect")
+    shown: Document = {name.capitalize(): taint.get(name, "") for name in names}
+    return {**shown, "TimeAdded": taint.get("timeAdded")}
 
 
 def check_selector(selector: Document | None, path: str, causes: Causes) -> None:

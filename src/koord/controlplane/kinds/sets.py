@@ -62,6 +62,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         spec = document.setdefault("spec", {})
         default_template(spec.setdefault("template", {}))
         spec.setdefault("podManagementPolicy", "OrderedReady")
+        spec.setdefault("serviceName", "")
         strategy = spec.setdefault("updateStrategy", {})
         if "type" not in strategy:
             strategy["type"] = "RollingUpdate"

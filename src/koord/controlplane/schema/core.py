@@ -175,10 +175,16 @@ class CoreSchema:
         document["apiVersion"] = given[0] or self.api_version
         document["kind"] = given[1] or self.kind
         if document["apiVersion"] != self.api_version or document["kind"] != self.kind:
-            raise bad_request(
-                f"{self._refusal(document)}"
-                f'no kind "{document["kind"]}" is registered for version "{document["apiVersion"]}"'
-            )
+            raise bad_request(self._refusal(document) + self._mismatch(document))
+
+    def _mismatch(self, document: Document) -> str:
+        """Why a document of another kind is none of this one; in brackets are Go's types."""
+        api_version, kind = document["apiVersion"], document["kind"]
+        group, _, version = api_version.rpartition("/")
+        if (group, version, kind) not in kinds():
+            return f'no kind "{kind}" is registered for version "{api_version}"'
+        package = (self.api_version.rpartition("/")[0] or "core").partition(".")[0]
+        return f"converting ({version}.{kind}) to ({package}.{self.kind}): unknown conversion"
 
     def _refusal(self, document: Document) -> str:
         api_version, kind = document.get("apiVersion"), document.get("kind")
