@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from koord.controlplane.resource import Document
 
-_encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 _LAST = "\U0010ffff"
 
 
@@ -239,6 +240,7 @@ class Store:
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Callable[[str, Change], None]] = []
         self._pending: list[tuple[Collection, Change]] = []
+        self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
 
     def collection(self, storage: str) -> Collection:
@@ -316,8 +318,13 @@ class Store:
         labels = metadata.get("labels")
         return Entry(
             key, namespace, metadata["name"], metadata["uid"], version,
-            _encode(ordered(document)), interned(labels) if labels else {}, fields,
+            self._text(ordered(document)), shared_labels(labels) if labels else {}, fields,
         )  # fmt: skip
+
+    def _text(self, document: Document) -> bytes:
+        """The JSON of a document, in memory of just its size: encoders leave room at the end."""
+        _encode_into(document, self._buffer)
+        return bytes(self._buffer)
 
     async def settled(self) -> None:
         """Waits until everything written so far is committed.
@@ -378,9 +385,14 @@ def ordered(document: Document) -> Document:
     return head | document
 
 
-def interned(texts: Mapping[str, Any]) -> dict[str, str]:
-    """The same texts, each kept once in memory."""
-    return {sys.intern(key): sys.intern(value) for key, value in texts.items()}
+def shared_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The same labels; objects made from one template share them in memory."""
+    return _shared(tuple(labels.items()))
+
+
+@lru_cache(maxsize=4096)
+def _shared(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {sys.intern(key): sys.intern(value) for key, value in labels}
 
 
 def _version(change: Change) -> int:
