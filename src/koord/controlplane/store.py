@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _encode_into = msgspec.json.Encoder().encode_into
 _LAST = "\U0010ffff"
+_EVENTS_KEPT = 2_000
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -55,20 +57,13 @@ class Change(msgspec.Struct, gc=False):
         entry: the object afterwards; of a deletion its last state, at the deletion's version.
         previous: the object before; None if it is new.
         deleted: whether the object is gone.
-        event: the watch event for who watches everything, made when first asked for.
+        event: the watch event for who watches everything, while many ask for it.
     """
 
     entry: Entry
     previous: Entry | None
     deleted: bool
     event: bytes = b""
-
-    def told(self) -> bytes:
-        """The JSON of the watch event for a watch without selectors."""
-        if not self.event:
-            change = "DELETED" if self.deleted else "MODIFIED" if self.previous else "ADDED"
-            self.event = event(change, self.entry.body)
-        return self.event
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
@@ -124,6 +119,7 @@ class Collection:
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
         self._limits = limits
         self._log_bytes = 0
+        self._told: deque[Change] = deque()  # in order, those that hold their event
         self._keys: list[str] = []
         self._added: list[str] = []
         self._removed = False
@@ -161,6 +157,20 @@ class Collection:
             sleepers, self.sleepers = self.sleepers, {}
             for wake in sleepers:
                 wake()
+
+    def told(self, change: Change) -> bytes:
+        """The JSON of a change's event for a watch without selectors.
+
+        Those that watch ask one after the other for the same events; what lies further back is made
+        anew for the few that are slow.
+        """
+        if not change.event:
+            kind = "DELETED" if change.deleted else "MODIFIED" if change.previous else "ADDED"
+            change.event = event(kind, change.entry.body)
+            self._told.append(change)
+            if len(self._told) > _EVENTS_KEPT:
+                self._told.popleft().event = b""
+        return change.event
 
     def position(self, version: int) -> int:
         """Where in the log the first change after a version stands.
