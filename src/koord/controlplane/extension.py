@@ -59,8 +59,18 @@ class Attributes:
     warnings: list[str] = field(default_factory=list)
 
 
+State = tuple[int, ...] | None
+
+
 class Admission(Protocol):
     """Rules between a request and the store. Without webhooks neither method ever suspends."""
+
+    def state(self) -> State:
+        """What the rules go by besides the request, as numbers that never come again.
+
+        Where it is the same, the same document fares the same. None: nobody can tell.
+        """
+        ...
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document, or raises ApiError. Runs before validation."""
@@ -73,6 +83,10 @@ class Admission(Protocol):
 
 class AdmitAll:
     """No rules."""
+
+    def state(self) -> State:
+        """Always the same."""
+        return ()
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes nothing."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # apimachinery's alphabet of generated names: no vowels, nothing that looks like another.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _LONGEST_BASE = 58
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -145,7 +146,10 @@ def _needs_version(resource: Resource, name: str) -> Exception:
 
 def generated(base: str, random: random.Random) -> str:
     """A name from ``generateName``."""
-    return base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=5))
+    number = int(random.random() * len(_PAIRS) ** 2 * len(_ALPHABET))
+    number, first = divmod(number, len(_PAIRS))
+    last, second = divmod(number, len(_PAIRS))
+    return f"{base[:_LONGEST_BASE]}{_PAIRS[first]}{_PAIRS[second]}{_ALPHABET[last]}"
 
 
 def new_uid(random: random.Random) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.controlplane.store import Entry, Store, interned, key_of
+from koord.controlplane.store import Entry, Store, key_of, shared_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def loaded(resource: Resource | None, kept: Kept) -> Entry:
     meta = found["metadata"]
     fields = fields_of(resource, found) if resource is not None else ()
     namespace = sys.intern(meta.get("namespace", ""))
-    labels = interned(meta.get("labels") or {})
+    labels = shared_labels(meta.get("labels") or {})
     return Entry(kept.key, namespace, meta["name"], meta["uid"], kept.version, kept.body, labels,
                  fields)  # fmt: skip
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, gc=False):
     """What surrounds one request.
 
     Attributes:
@@ -120,6 +121,8 @@ class Strategy:
         any_finalizer: finalizers need no domain.
         cleanup_finalizer: given to an object when its deletion begins; empty for none.
         closed: why nothing new can be created now; empty if it can.
+        has_templates: objects come in many that differ in their metadata alone; see
+            :meth:`repeats`.
         converts: ``to_storage`` and ``from_storage`` do something (one kind under two versions
             whose fields differ).
     """
@@ -139,6 +142,7 @@ class Strategy:
     any_finalizer: bool = False
     cleanup_finalizer: str = ""
     closed: str = ""
+    has_templates: bool = False
     converts: bool = False
 
     def default(self, document: Document) -> None:
@@ -173,6 +177,14 @@ class Strategy:
 
     def from_storage(self, document: Document) -> None:
         """The way back of :meth:`to_storage`."""
+
+    def repeats(self, spec: Document) -> bool:
+        """Whether all of a new object but its metadata follows from its spec alone.
+
+        With the same spec, another object then has the same spec and status as stored and the
+        same selectable fields, whatever its metadata (finalizers and managed fields aside).
+        """
+        return False
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new object, beyond its schema and metadata."""

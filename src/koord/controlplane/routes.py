@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -29,6 +30,7 @@ class Route(NamedTuple):
 _OF_A_NAMESPACE = ("status", "finalize")
 
 
+@lru_cache(maxsize=4096)
 def parse(path: str) -> Route:
     """The route of a percent-encoded path.
 

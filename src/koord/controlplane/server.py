@@ -26,6 +26,7 @@ from koord.controlplane.pages import pages
 from koord.controlplane.patches import Patches, patched_scale
 from koord.controlplane.reads import Reads, truth
 from koord.controlplane.resource import Context
+from koord.controlplane.templates import Templates
 from koord.controlplane.verbs import Target, Verbs, Written
 from koord.kube.errors import ApiError
 from koord.kube.messages import JSON, Response
@@ -78,6 +79,7 @@ class Server:
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
+        self._templates = Templates(self.verbs.admission)
         self._patches = Patches(self.verbs)
         self._clock = clock
 
@@ -169,11 +171,7 @@ class Server:
         if method == "POST":
             if resource.namespaced and not target.namespace:
                 raise method_not_allowed()
-            document, warnings = self._body(request, resource, query)
-            context = self.context(request, query)
-            written = await self.verbs.create(
-                target, document, context, options.of_write(method, query), warnings
-            )
+            written = await self._create(request, target, query)
             return self._written(request, resource, written, query)
         if method in ("GET", "HEAD"):
             form = answers.form(request.accept)
@@ -188,6 +186,24 @@ class Server:
         if method == "DELETE":
             return await self._delete_all(request, target, query)
         raise method_not_allowed()
+
+    async def _create(self, request: Request, target: Target, query: Mapping[str, str]) -> Written:
+        resource, context = target.resource, self.context(request, query)
+        repeat = None
+        if resource.strategy.has_templates and not context.dry_run and _is_json(request):
+            repeat = self._templates.repeat(resource, target.namespace, request.body)
+            if repeat is not None and repeat.template is not None:
+                document = repeat.document(resource)
+                if document is not None:
+                    return self.verbs.create_repeat(target, document, repeat.template, context)
+        document, warnings = self._body(request, resource, query)
+        written = await self.verbs.create(
+            target, document, context, options.of_write("POST", query), warnings
+        )
+        if repeat is not None and not written.warnings:
+            fields = objects.fields_of(resource, document)
+            self._templates.learn(resource, repeat, written.body, fields)
+        return written
 
     async def _one(
         self, request: Request, target: Target, query: Mapping[str, str]
@@ -385,6 +401,10 @@ def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
     meta = plain(request.body, request.content_type).get("metadata")
     name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
     return route._replace(plural="pods", name=name, subresource="binding")
+
+
+def _is_json(request: Request) -> bool:
+    return request.content_type.partition(";")[0].strip() in ("", JSON)
 
 
 def _only_get(request: Request) -> None:

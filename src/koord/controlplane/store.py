@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 
     from koord.controlplane.resource import Document
 
-_encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 _LAST = "\U0010ffff"
+_EVENTS_KEPT = 2_000
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -54,20 +57,13 @@ class Change(msgspec.Struct, gc=False):
         entry: the object afterwards; of a deletion its last state, at the deletion's version.
         previous: the object before; None if it is new.
         deleted: whether the object is gone.
-        event: the watch event for who watches everything, made when first asked for.
+        event: the watch event for who watches everything, while many ask for it.
     """
 
     entry: Entry
     previous: Entry | None
     deleted: bool
     event: bytes = b""
-
-    def told(self) -> bytes:
-        """The JSON of the watch event for a watch without selectors."""
-        if not self.event:
-            change = "DELETED" if self.deleted else "MODIFIED" if self.previous else "ADDED"
-            self.event = event(change, self.entry.body)
-        return self.event
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
@@ -124,6 +120,7 @@ class Collection:
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
         self._limits = limits
         self._log_bytes = 0
+        self._told: deque[Change] = deque()  # in order, those that hold their event
         self._keys: list[str] = []
         self._added: list[str] = []
         self._removed = False
@@ -163,6 +160,20 @@ class Collection:
             sleepers, self.sleepers = self.sleepers, {}
             for wake in sleepers:
                 wake()
+
+    def told(self, change: Change) -> bytes:
+        """The JSON of a change's event for a watch without selectors.
+
+        Those that watch ask one after the other for the same events; what lies further back is made
+        anew for the few that are slow.
+        """
+        if not change.event:
+            kind = "DELETED" if change.deleted else "MODIFIED" if change.previous else "ADDED"
+            change.event = event(kind, change.entry.body)
+            self._told.append(change)
+            if len(self._told) > _EVENTS_KEPT:
+                self._told.popleft().event = b""
+        return change.event
 
     def position(self, version: int) -> int:
         """Where in the log the first change after a version stands.
@@ -242,6 +253,7 @@ class Store:
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Callable[[str, Change], None]] = []
         self._pending: list[tuple[Collection, Change]] = []
+        self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
 
     def collection(self, storage: str) -> Collection:
@@ -320,13 +332,18 @@ class Store:
         labels = metadata.get("labels")
         return Entry(
             key, namespace, metadata["name"], metadata["uid"], version,
-            _encode(ordered(document)), interned(labels) if labels else {}, fields,
+            self._text(ordered(document)), shared_labels(labels) if labels else {}, fields,
         )  # fmt: skip
 
     @property
     def committed_version(self) -> int:
         """The version up to which everything is committed."""
         return self._pending[0][1].entry.version - 1 if self._pending else self.version
+
+    def _text(self, document: Document) -> bytes:
+        """The JSON of a document, in memory of just its size: encoders leave room at the end."""
+        _encode_into(document, self._buffer)
+        return bytes(self._buffer)
 
     async def settled(self) -> None:
         """Waits until everything written so far is committed.
@@ -392,9 +409,14 @@ def ordered(document: Document) -> Document:
     return head | document
 
 
-def interned(texts: Mapping[str, Any]) -> dict[str, str]:
-    """The same texts, each kept once in memory."""
-    return {sys.intern(key): sys.intern(value) for key, value in texts.items()}
+def shared_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The same labels; objects made from one template share them in memory."""
+    return _shared(tuple(labels.items()))
+
+
+@lru_cache(maxsize=4096)
+def _shared(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {sys.intern(key): sys.intern(value) for key, value in labels}
 
 
 def _version(change: Change) -> int:

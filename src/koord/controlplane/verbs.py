@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.controlplane import metadata, objects, patching
 from koord.controlplane.extension import Attributes
 from koord.controlplane.failures import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Admission
     from koord.controlplane.resource import Context, Document, Resource
     from koord.controlplane.store import Entry, Store
+    from koord.controlplane.templates import Template
 
 # As kube-apiserver: how often another name is drawn where a generated one is taken.
 _NAME_ATTEMPTS = 8
@@ -36,8 +39,7 @@ _NAME_ATTEMPTS = 8
 Make = Callable[["Document"], "Document"]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, gc=False):
     """Which object a request is about."""
 
     resource: Resource
@@ -110,7 +112,6 @@ class Verbs:
         if strategy.closed:
             name = metadata.metadata_of(document).get("name", "")
             raise forbidden(resource, name, strategy.closed)
-        attempts = 0
         base = metadata.begin(resource, document, target.namespace, context.now, self._random)
         strategy.default(document)
         resource.schema.default(document)
@@ -129,13 +130,29 @@ class Verbs:
         if causes:
             raise invalid(resource, document["metadata"].get("name", ""), causes)
         await self.admission.validate(attributes)
-        name = document["metadata"]["name"]
-        while self.entry(Target(resource, target.namespace, name)) is not None:
+        self._claim_name(target, document["metadata"], base)
+        return Written(self.put(resource, document, context), True, attributes.warnings)
+
+    def create_repeat(self, target: Target, document: Document, template: Template,
+                      context: Context) -> Written:  # fmt: skip
+        """Creates an object whose spec and status are those of a template."""
+        resource = target.resource
+        base = metadata.begin(resource, document, target.namespace, context.now, self._random)
+        if causes := metadata_rules.validate_create(resource, document):
+            raise invalid(resource, document["metadata"].get("name", ""), causes)
+        self._claim_name(target, document["metadata"], base)
+        entry = self.store.put(resource.storage, document, template.fields)
+        return Written(entry.body, True)
+
+    def _claim_name(self, target: Target, meta: Document, base: str) -> None:
+        """Sees to it that a new object's name is free; a generated one is drawn again."""
+        entries = self.store.collection(target.resource.storage).entries
+        attempts = 0
+        while key_of(target.namespace, meta["name"]) in entries:
             attempts += 1
             if not base or attempts > _NAME_ATTEMPTS:
-                raise already_exists(resource, name)
-            name = document["metadata"]["name"] = metadata.generated(base, self._random)
-        return Written(self.put(resource, document, context), True, attributes.warnings)
+                raise already_exists(target.resource, meta["name"])
+            meta["name"] = metadata.generated(base, self._random)
 
     async def update(
         self,

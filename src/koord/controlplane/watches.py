@@ -127,7 +127,7 @@ class Watch:
         changes = collection.log[low:high]
         self._position += len(changes)
         if not scope.prefix and scope.match is None and scope.render is None:
-            events = [change.event or change.told() for change in changes]
+            events = [change.event or collection.told(change) for change in changes]
         else:
             events = [told for change in changes if (told := self._told(change))]
         if self._bookmark_due and self._position == collection.published:
@@ -147,7 +147,7 @@ class Watch:
         match = scope.match
         if match is None:
             if scope.render is None:
-                return change.told()
+                return self._collection.told(change)
             kind = "DELETED" if change.deleted else "MODIFIED" if previous else "ADDED"
             return event(kind, scope.render(entry.body))
         before = previous is not None and match(previous)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controlplane.admission.caller import LocalWebhook
     from koord.controlplane.admission.rule import Rule
-    from koord.controlplane.extension import Attributes, Reader
+    from koord.controlplane.extension import Attributes, Reader, State
     from koord.controlplane.resource import Resource
 
 
@@ -28,15 +28,32 @@ class Chain:
     """Rules one after the other; the first that refuses ends it. Webhooks come last.
 
     Args:
+        reader: what the rules look at.
         rules: built-in ones, in order.
         webhooks: those that are configured.
         caller: how webhooks are reached.
     """
 
-    def __init__(self, rules: Sequence[Rule], webhooks: Webhooks, caller: Caller) -> None:
+    def __init__(
+        self, reader: Reader, rules: Sequence[Rule], webhooks: Webhooks, caller: Caller
+    ) -> None:
+        self._version = reader.version
+        self._looks_at = (
+            *dict.fromkeys(name for rule in rules for name in rule.looks_at),
+            *webhooks.looks_at,
+        )
+        self._versions: tuple[int, ...] = ()
+        self._has_webhooks = False
         self._mutating = [rule for rule in rules if rule.mutates]
         self._validating = [rule for rule in rules if rule.validates]
         self._webhooks, self._caller = webhooks, caller
+
+    def state(self) -> State:
+        """The versions of all that the rules look at; None while there are webhooks."""
+        versions = tuple(map(self._version, self._looks_at))
+        if versions != self._versions:
+            self._versions, self._has_webhooks = versions, self._webhooks.configured
+        return None if self._has_webhooks else versions
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""
@@ -89,4 +106,4 @@ def chain(
         LimitRanger(reader),
         DefaultStorageClass(reader),
     )
-    return Chain(rules, webhooks, caller)
+    return Chain(reader, rules, webhooks, caller)

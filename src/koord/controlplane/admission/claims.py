@@ -20,6 +20,7 @@ class DefaultStorageClass(Rule):
     """Kubernetes' plugin of the same name."""
 
     mutates = True
+    looks_at = (STORAGE_CLASSES,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

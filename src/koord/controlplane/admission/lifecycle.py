@@ -20,6 +20,7 @@ class NamespaceLifecycle(Rule):
     """Kubernetes' plugin of the same name."""
 
     mutates = True
+    looks_at = (NAMESPACES,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

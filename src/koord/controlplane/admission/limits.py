@@ -23,6 +23,7 @@ class LimitRanger(Rule):
 
     mutates = True
     validates = True
+    looks_at = (LIMIT_RANGES,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

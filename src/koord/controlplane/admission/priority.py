@@ -31,6 +31,7 @@ class Priority(Rule):
 
     mutates = True
     validates = True
+    looks_at = (PRIORITY_CLASSES,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -19,10 +19,12 @@ class Rule:
     Attributes:
         mutates: whether :meth:`mutate` does something.
         validates: whether :meth:`validate` does something.
+        looks_at: the resources, by storage, on whose objects its decisions depend.
     """
 
     mutates: bool = False
     validates: bool = False
+    looks_at: tuple[str, ...] = ()
 
     def mutate(self, attributes: Attributes) -> None:
         """Changes the document, or raises ApiError."""

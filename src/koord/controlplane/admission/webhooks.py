@@ -52,6 +52,8 @@ class Webhooks:
         equivalents: the same resource at all its versions and groups.
     """
 
+    looks_at = (MUTATING, VALIDATING)
+
     def __init__(
         self,
         reader: Reader,
@@ -64,6 +66,11 @@ class Webhooks:
         self._matcher = Matcher(self._labels.get, equivalents)
         self._mutating = Remembered(reader, MUTATING, lambda _: self._configured(MUTATING))
         self._validating = Remembered(reader, VALIDATING, lambda _: self._configured(VALIDATING))
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is any webhook at all."""
+        return bool(self._mutating.get() or self._validating.get())
 
     async def mutate(self, attributes: Attributes) -> bool:
         """Lets mutating webhooks change the document, once more those that ask for it.

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from koord.controlplane.kinds import pod_table
 from koord.controlplane.kinds.documents import bring, section
 from koord.controlplane.kinds.pod_changes import check_change
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+_encode = msgspec.json.Encoder().encode
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
@@ -37,6 +40,7 @@ class PodStrategy(Strategy):
     graceful = True
     returns_deleted = True
     generation = True
+    has_templates = True
     columns = pod_table.COLUMNS
     selectable = (
         "spec.nodeName",
@@ -77,6 +81,11 @@ class PodStrategy(Strategy):
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         _keep_observed_generations(status, before)
+
+    def repeats(self, spec: Document) -> bool:
+        """Not if the time matters (gates), or labels become part of the spec (their keys)."""
+        text = _encode(spec)
+        return b'"schedulingGates"' not in text and b'abelKeys"' not in text
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new pod."""

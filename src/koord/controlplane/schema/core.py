@@ -42,6 +42,23 @@ def core_schema(group: str, version: str, kind: str) -> CoreSchema:
     return CoreSchema(group, version, kind)
 
 
+def metadata_of(text: msgspec.Raw) -> dict[str, Any] | None:
+    """The metadata of an object from its JSON; None where only a whole decode can tell."""
+    try:
+        _proved_metadata()(text)
+        value: dict[str, Any] = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    encoded = _encode(value)
+    if memoryview(text) != encoded:  # Something may be repeated.
+        return None
+    if b"null" in encoded:
+        value = {key: inner for key, inner in value.items() if inner is not None}
+        if b"null" in _encode(value):
+            return None
+    return value
+
+
 class CoreSchema:
     """What the table says of one kind; see :class:`koord.controlplane.resource.Schema`.
 
@@ -192,6 +209,12 @@ class CoreSchema:
             f'{kind or self.kind} in version "{_version(api_version or self.api_version)}" '
             f"cannot be handled as a {self.kind}: "
         )
+
+
+@cache
+def _proved_metadata() -> Any:
+    shape = core_schema("", "v1", "Pod").shape.fields["metadata"].shape
+    return msgspec.json.Decoder(proof(shape), dec_hook=hook).decode
 
 
 def _version(api_version: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pod creates through the embedded server, against decoding and encoding the same pod.
 
-``python -m benchmarks.test_bench_controlplane`` prints absolute figures.
+``python -m benchmarks.test_controlplane`` prints absolute figures.
 """
 
 from __future__ import annotations
