@@ -178,7 +178,11 @@ def test_a_full_disk_is_one_line(form: str) -> None:
 def test_an_interrupt_ends_quietly_with_130() -> None:
     words = [*OPENB_RUN, "--policy", "random,fgd", "--seeds", "1-200"]
     with subprocess.Popen(
-        [*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell that runs the tests in the background has them ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as program:
         # Long enough to be past the imports on a slow machine, far shorter than the 400 runs.
         time.sleep(3)

@@ -33,7 +33,10 @@ class QueueModel:
         if seconds <= 0:
             self.add(key)
         else:
-            self.later[key] = min(self.now + seconds, self.later.get(key, float("inf")))
+            when = self.now + seconds
+            if when < self.later.get(key, float("inf")):
+                self.later.pop(key, None)
+                self.later[key] = when
 
     def fail(self, key: str) -> None:
         failures = self.failures.get(key, 0)
@@ -60,7 +63,8 @@ class QueueModel:
     def advance(self, seconds: float) -> None:
         end = self.now + seconds
         while self.later:
-            when, key = min((when, key) for key, when in self.later.items())
+            # Of those due at one moment the first that was added.
+            key, when = min(self.later.items(), key=lambda item: item[1])
             if when > end:
                 break
             del self.later[key]

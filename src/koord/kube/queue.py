@@ -139,7 +139,9 @@ class WorkQueue(Generic[K]):
         self._processing: dict[K, float] = {}
         # Added while being processed: key to priority.
         self._again: dict[K, int] = {}
-        self._later: dict[K, TimerHandle] = {}
+        # Added for later: key to moment, and moment to the timer and its keys in order.
+        self._later: dict[K, float] = {}
+        self._moments: dict[float, tuple[TimerHandle, dict[K, None]]] = {}
         self._failures: dict[K, int] = {}
         self._getters: list[asyncio.Future[None]] = []
         self._idle: list[asyncio.Future[None]] = []
@@ -183,10 +185,14 @@ class WorkQueue(Generic[K]):
         when = _loop().time() + seconds
         waiting = self._later.get(key)
         if waiting is not None:
-            if waiting.when() <= when:
+            if waiting <= when:
                 return
-            waiting.cancel()
-        self._later[key] = _loop().call_at(when, self._due, key)
+            del self._moments[waiting][1][key]
+        self._later[key] = when
+        if when not in self._moments:
+            # One timer a moment: the loop's own order of simultaneous timers is not first come.
+            self._moments[when] = _loop().call_at(when, self._due, when), {}
+        self._moments[when][1][key] = None
 
     def add_rate_limited(self, key: K) -> None:
         """Adds a key that failed, after its back-off."""
@@ -243,8 +249,9 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Takes nothing more; what waits is still handed out, what was to come later is dropped."""
         self._shut = True
-        for handle in self._later.values():
-            handle.cancel()
+        for timer, _ in self._moments.values():
+            timer.cancel()
+        self._moments.clear()
         self._later.clear()
         self._wake(self._getters, len(self._getters))
 
@@ -261,9 +268,11 @@ class WorkQueue(Generic[K]):
         now = _loop().time()
         return [now - since for since in self._processing.values()]
 
-    def _due(self, key: K) -> None:
-        del self._later[key]
-        self.add(key)
+    def _due(self, when: float) -> None:
+        _, keys = self._moments.pop(when)
+        for key in keys:
+            del self._later[key]
+            self.add(key)
 
     def _enqueue(self, key: K, priority: int, since: float) -> None:
         self._order += 1
