@@ -65,7 +65,7 @@ clean:
 
 # Long random histories and fuzzing with fresh seeds; a failure prints how to replay it.
 soak: install-test
-	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator
+	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/embedded
 
 setup-ci:
 	@packages=$$(grep -v '^#' packages.txt); \
