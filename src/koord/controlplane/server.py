@@ -84,9 +84,13 @@ class Server:
 
     async def handle(self, request: Request) -> Response | Watch:
         """The answer to any request; every refusal is one too."""
+        failures = self.store.failures
         try:
             answer = await self._route(request)
             await self._committed(answer)
+            if self.store.failures != failures and request.method not in ("GET", "HEAD"):
+                # It may have written more than once, and lost what it wrote before it waited.
+                raise internal("the journal took no writes meanwhile")
         except ApiError as error:
             return answers.refusal(error)
         except UnicodeEncodeError:
