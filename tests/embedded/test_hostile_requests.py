@@ -113,3 +113,20 @@ def test_the_lifetime_of_a_token(seconds: int, message: str) -> None:
     status, told = said(answer)
     assert status == 422
     assert message in told
+
+
+def test_a_further_api_gets_the_paths_of_its_own_group_alone() -> None:
+    class Mine:
+        resources = ()
+
+        async def __call__(self, request: Request) -> Response:
+            return Response(200, b"{}")
+
+    async def run() -> list[int]:
+        further = {"/apis/example.com": Mine()}
+        async with EmbeddedControlPlane(Options(port=None, further=further)) as plane:
+            transport = plane.transport()
+            paths = ("/apis/example.com", "/apis/example.com/v1/a", "/apis/example.community/v1/a")
+            return [(await transport.send(Request("GET", path))).status for path in paths]
+
+    assert asyncio.run(run()) == [200, 200, 404]

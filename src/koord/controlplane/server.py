@@ -114,7 +114,7 @@ class Server:
         if page is not None:
             return await page(request)
         for prefix, serve in self.further.items():
-            if path.startswith(prefix):
+            if path == prefix or path.startswith(f"{prefix}/"):
                 return await serve(request)
         if path.startswith("/openapi/"):
             return await self._openapi.serve(request)
