@@ -16,6 +16,8 @@ from tests.embedded.plane import PODS, pod
 
 ANY = (None, True, 5, 1e300, 10**19, "x", "", [], {}, [1], [None], {"a": 1}, {"": None}, [[]])
 POD = f"{PODS}/web"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+TOKEN = f"{ACCOUNTS}/a/token"
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -26,6 +28,8 @@ def answers(requests: Iterable[Request]) -> list[Response]:
         async with EmbeddedControlPlane(Options(port=None, seed=1)) as plane:
             transport = plane.transport()
             await transport.send(Request("POST", PODS, body=json.dumps(pod()).encode()))
+            account = b'{"metadata":{"name":"a"}}'
+            await transport.send(Request("POST", ACCOUNTS, body=account))
             return [await transport.send(request) for request in requests]
 
     return asyncio.run(run())
@@ -68,6 +72,7 @@ def test_escapes_in_field_selectors(text: str) -> None:
         ("DELETE", PODS, ("preconditions", "dryRun", "orphanDependents")),
         ("POST", f"{POD}/eviction", ("metadata", "deleteOptions")),
         ("POST", f"{POD}/binding", ("metadata",)),
+        ("POST", TOKEN, ("spec", "metadata")),
     ],
 )
 def test_values_of_the_wrong_type(method: str, path: str, fields: tuple[str, ...]) -> None:
@@ -97,3 +102,31 @@ def test_half_of_a_surrogate_pair() -> None:
                 content_type=JSON),
     ]  # fmt: skip
     assert [answer.status for answer in answers(sent)] == [400, 400, 400, 201]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"), [(5, "less than 10 minutes"), (10**18, "larger than 2^32 seconds")]
+)
+def test_the_lifetime_of_a_token(seconds: int, message: str) -> None:
+    body = json.dumps({"spec": {"expirationSeconds": seconds}}).encode()
+    (answer,) = answers([Request("POST", TOKEN, body=body)])
+    status, told = said(answer)
+    assert status == 422
+    assert message in told
+
+
+def test_a_further_api_gets_the_paths_of_its_own_group_alone() -> None:
+    class Mine:
+        resources = ()
+
+        async def __call__(self, request: Request) -> Response:
+            return Response(200, b"{}")
+
+    async def run() -> list[int]:
+        further = {"/apis/example.com": Mine()}
+        async with EmbeddedControlPlane(Options(port=None, further=further)) as plane:
+            transport = plane.transport()
+            paths = ("/apis/example.com", "/apis/example.com/v1/a", "/apis/example.community/v1/a")
+            return [(await transport.send(Request("GET", path))).status for path in paths]
+
+    assert asyncio.run(run()) == [200, 200, 404]

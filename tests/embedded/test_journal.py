@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from koord.base.errors import KoordError
+from koord.base.faults import Plan, Rule, inject
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.controlplane.extension import Call
 from koord.controlplane.journal import Journal
 from koord.controlplane.store import Write
 from koord.kube.errors import ApiError
@@ -145,3 +147,29 @@ def test_one_file_has_one_server(tmp_path: Path) -> None:
     with pytest.raises(KoordError, match="no other server holds"):
         Journal(tmp_path / "state.db")
     journal.close()
+
+
+def test_a_request_of_two_writes_hears_of_the_first_one_that_failed(tmp_path: Path) -> None:
+    """Between the writes it waits, so that the commit of the first fails before the answer."""
+    full = Plan(1, {"controlplane.commit": Rule(1.0, OSError(28, "no space left"))})
+
+    async def twice(call: Call) -> tuple[int, dict[str, Any]]:
+        def mark(document: dict[str, Any]) -> None:
+            document["metadata"].setdefault("labels", {})[str(len(document["metadata"]))] = "x"
+
+        place = (call.resource, call.namespace, call.name)
+        with inject(full):
+            await call.verbs.change(*place, mark, call.context)
+            await asyncio.sleep(0.01)
+        return 201, await call.verbs.change(*place, mark, call.context)
+
+    async def run() -> int:
+        async with EmbeddedControlPlane(Options(data=tmp_path)) as plane:
+            plane.server.handlers["serviceaccounts", "token"] = twice
+            path = "/api/v1/namespaces/default/serviceaccounts"
+            transport = plane.transport()
+            await transport.send(Request("POST", path, body=b'{"metadata":{"name":"a"}}'))
+            answer = await transport.send(Request("POST", f"{path}/a/token"))
+            return answer.status
+
+    assert asyncio.run(run()) == 500

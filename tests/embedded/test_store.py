@@ -282,3 +282,25 @@ def test_a_watch_of_a_dropped_collection_tells_its_end_first(log: Memory | None)
         assert await follower.read() == []
 
     asyncio.run(run())
+
+
+def test_a_listener_that_fails_keeps_nobody_waiting() -> None:
+    async def run() -> None:
+        store, failures = Store(Memory()), []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+
+        def broken(storage: str, change: object) -> None:
+            raise RuntimeError(storage)
+
+        store.listen(broken)
+        follower = watch(store)
+        store.put(PODS, document("a", "x", "p"), ())
+        async with asyncio.timeout(5):
+            await store.settled()
+            (told,) = await follower.read()
+        assert msgspec.json.decode(told)["type"] == "ADDED"
+        assert [str(failure) for failure in failures] == [PODS]
+        await follower.close()
+
+    asyncio.run(run())

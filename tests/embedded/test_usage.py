@@ -42,7 +42,7 @@ def metric(node: str, cpu: str, pods: dict[str, str]) -> dict[str, Any]:
         "metadata": {"name": node},
         "spec": {"metricCollectPolicy": {"aggregateDurationSeconds": 60}},
         "status": {
-            "updateTime": "2030-01-02T03:04:05Z",
+            "updateTime": "2030-01-02T05:04:05+02:00",
             "nodeMetric": {"nodeUsage": {"resources": {"cpu": cpu, "memory": "2Gi"}}},
             "podsMetric": usage,
         },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that no schema checks: options, subresources, applied documents."""
+"""Bodies beside those of objects: options, subresources, applied documents."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from koord.api.timestamps import seconds_text
 from koord.controlplane.failures import (
     bad_request,
     conflict,
@@ -38,7 +38,7 @@ def timestamp(seconds: float) -> str:
 
 @lru_cache(maxsize=16)
 def _timestamp(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return seconds_text(seconds)
 
 
 def metadata_of(document: Document) -> dict[str, Any]:

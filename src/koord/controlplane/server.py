@@ -85,9 +85,13 @@ class Server:
 
     async def handle(self, request: Request) -> Response | Watch:
         """The answer to any request; every refusal is one too."""
+        failures = self.store.failures
         try:
             answer = await self._route(request)
             await self._committed(answer)
+            if self.store.failures != failures and request.method not in ("GET", "HEAD"):
+                # It may have written more than once, and lost what it wrote before it waited.
+                raise internal("the journal took no writes meanwhile")
         except ApiError as error:
             return answers.refusal(error)
         except UnicodeEncodeError:
@@ -111,7 +115,7 @@ class Server:
         if page is not None:
             return await page(request)
         for prefix, serve in self.further.items():
-            if path.startswith(prefix):
+            if path == prefix or path.startswith(f"{prefix}/"):
                 return await serve(request)
         if path.startswith("/openapi/"):
             return await self._openapi.serve(request)

@@ -252,6 +252,7 @@ class Store:
         self._log = log
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Callable[[str, Change], None]] = []
+        self.failures = 0  # commits that were undone
         self._pending: list[tuple[Collection, Change]] = []
         self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
@@ -379,6 +380,7 @@ class Store:
             faults.point("controlplane.commit")
             self._log.commit([_write(collection, change) for collection, change in pending])
         except OSError as error:
+            self.failures += 1
             self.version = pending[0][1].entry.version - 1
             for collection, change in reversed(pending):
                 collection.retract(change)
@@ -386,14 +388,18 @@ class Store:
             committed.set_exception(internal(f"the journal takes no writes: {error}"))
             committed.exception()  # Nobody may be waiting; that is no error of its own.
             return
-        self._publish(pending)
-        committed.set_result(None)
+        try:
+            self._publish(pending)
+        finally:  # Committed it is, whatever a listener makes of it.
+            committed.set_result(None)
 
     def _publish(self, changes: list[tuple[Collection, Change]]) -> None:
-        for collection, change in changes:
-            for listener in self._listeners:
-                listener(collection.storage, change)
-        self._wake(changes)
+        try:
+            for collection, change in changes:
+                for listener in self._listeners:
+                    listener(collection.storage, change)
+        finally:
+            self._wake(changes)
 
     def _wake(self, changes: list[tuple[Collection, Change]]) -> None:
         for collection in {id(collection): collection for collection, _ in changes}.values():

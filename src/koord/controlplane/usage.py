@@ -14,6 +14,7 @@ from koord.api.duration import Duration
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
+from koord.api.timestamps import seconds_text
 from koord.controlplane import answers, discovery, objects, routes, selectors, tables
 from koord.controlplane.failures import method_not_allowed, no_such_path, not_found
 from koord.controlplane.resource import Column, Resource, Strategy
@@ -235,8 +236,7 @@ def _when(metric: NodeMetric) -> tuple[str, str]:
     policy = metric.spec.metric_collect_policy
     seconds = (policy and policy.aggregate_duration_seconds) or _WINDOW_SECONDS
     updated = metric.status.update_time
-    stamp = updated.strftime("%Y-%m-%dT%H:%M:%SZ") if updated else "1970-01-01T00:00:00Z"
-    return stamp, str(Duration.of_seconds(seconds))
+    return seconds_text(updated or 0.0), str(Duration.of_seconds(seconds))
 
 
 def _pod_document(pod: Pod, measured: _Measured) -> Document:

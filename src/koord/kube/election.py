@@ -20,13 +20,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from koord.api.kinds.cluster import Lease, LeaseSpec
 from koord.api.kinds.meta import ObjectMeta
+from koord.api.timestamps import micros_text
 from koord.base import faults, log, rng
 from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
@@ -361,8 +361,7 @@ class LeaderElector:
         return self._timing.renew_deadline_seconds / 2
 
     def _now(self) -> str:
-        moment = datetime.fromtimestamp(self._clock.wall_seconds(), UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return micros_text(self._clock.wall_seconds())
 
     def _warn(self, what: str, error: BaseException) -> None:
         told = one_line(str(error)) or type(error).__name__

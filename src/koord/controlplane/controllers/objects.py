@@ -8,13 +8,14 @@ documents.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from koord.api import codec
 from koord.api.kinds.meta import LabelSelector, Object, ObjectMeta, OwnerReference
 from koord.api.kinds.registry import KINDS, Kind
 from koord.api.schema import FreeForm
+from koord.api.timestamps import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +92,7 @@ def selector_of(document: Document | None) -> LabelSelector | None:
 
 def timestamp(seconds: float) -> str:
     """Wall time as the API writes it: RFC 3339 in whole seconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return seconds_text(seconds)
 
 
 def seconds_of(time: datetime | str | None) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from koord.api.kinds.cluster import Lease
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.timestamps import micros_text, seconds_text
 from koord.base import faults, log, rng
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
@@ -25,7 +26,6 @@ from koord.simulator.nodes import objects, stages
 from koord.simulator.nodes.agent import Agents
 from koord.simulator.nodes.kubelet import BY_NODE, FIELD_MANAGER, Kubelets
 from koord.simulator.nodes.machine import machines
-from koord.simulator.nodes.timestamps import micros_text, seconds_text
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock

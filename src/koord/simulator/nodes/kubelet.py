@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.meta import Object
 from koord.api.kinds.pod import Pod
+from koord.api.timestamps import seconds_text
 from koord.base import faults
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
@@ -16,7 +17,6 @@ from koord.kube.events import EventType
 from koord.kube.patches import Patch
 from koord.simulator.nodes import podstatus, stages
 from koord.simulator.nodes.admission import Admission
-from koord.simulator.nodes.timestamps import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
+from koord.api.timestamps import seconds_text
 from koord.kernels.quantity import Format, Quantity, Rounding
 from koord.kernels.series import SeriesStore, Summaries
-from koord.simulator.nodes.timestamps import seconds_text
 from koord.simulator.nodes.usage import Amounts
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from koord.api.timestamps import seconds_text
 from koord.simulator.nodes.stages import exit_code
-from koord.simulator.nodes.timestamps import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
