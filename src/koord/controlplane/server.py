@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.base import log, metrics
-from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
+from koord.base import log
+from koord.controlplane import (
+    answers,
+    discovery,
+    metadata,
+    objects,
+    options,
+    reviews,
+    routes,
+    scale,
+)
 from koord.controlplane.bodies import YAML, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Attributes, Call
@@ -20,6 +29,7 @@ from koord.controlplane.failures import (
     no_such_path,
     unsupported_media_type,
 )
+from koord.controlplane.figures import Figures
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.pages import pages
@@ -72,10 +82,10 @@ class Server:
         self.catalog = catalog
         self.reader = StoreReader(store)
         self.verbs = Verbs(store, admission or AdmitAll(), random)
-        self.metrics = metrics.registry()
-        self.pages = pages(self.metrics)
+        self.figures = Figures(store)
+        self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})
-        self.further = dict(further or {})
+        self.further: dict[str, FurtherApi] = {**reviews.apis(), **(further or {})}
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
@@ -88,10 +98,15 @@ class Server:
             answer = await self._route(request)
             await self.store.settled()
         except ApiError as error:
-            return answers.refusal(error)
+            answer = answers.refusal(error)
         except Exception:
             _log.exception("request failed", extra=log.fields(path=request.path))
-            return answers.refusal(internal("the request could not be served"))
+            answer = answers.refusal(internal("the request could not be served"))
+        if isinstance(answer, Response):
+            self.figures.count(request.method, answer.status)
+        else:
+            self.figures.count("WATCH", 200)
+            self.figures.follow(answer)
         return answer
 
     async def _route(self, request: Request) -> Response | Watch:

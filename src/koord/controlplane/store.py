@@ -122,7 +122,7 @@ class Collection:
         self.published = 0  # position after the last change that watches may see
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
         self._limits = limits
-        self._log_bytes = 0
+        self.log_bytes = 0
         self._keys: list[str] = []
         self._added: list[str] = []
         self._removed = False
@@ -139,14 +139,14 @@ class Collection:
                 self._added.append(entry.key)
         self.version = entry.version
         self.log.append(change)
-        self._log_bytes += len(entry.body)
-        if len(self.log) > self._limits.changes or self._log_bytes > self._limits.change_bytes:
+        self.log_bytes += len(entry.body)
+        if len(self.log) > self._limits.changes or self.log_bytes > self._limits.change_bytes:
             self._forget()
 
     def retract(self) -> None:
         """Takes back the last change."""
         change = self.log.pop()
-        self._log_bytes -= len(change.entry.body)
+        self.log_bytes -= len(change.entry.body)
         if change.previous is None:
             del self.entries[change.entry.key]
         else:
@@ -207,8 +207,8 @@ class Collection:
         keep_bytes = self._limits.change_bytes * 7 // 8
         most = max(1, len(self.log) - self._limits.changes * 7 // 8)
         dropped = 0
-        while dropped < len(self.log) - 1 and (dropped < most or self._log_bytes > keep_bytes):
-            self._log_bytes -= len(self.log[dropped].entry.body)
+        while dropped < len(self.log) - 1 and (dropped < most or self.log_bytes > keep_bytes):
+            self.log_bytes -= len(self.log[dropped].entry.body)
             dropped += 1
         self.floor = self.log[dropped - 1].entry.version
         del self.log[:dropped]
@@ -240,6 +240,7 @@ class Store:
         self._listeners: list[Callable[[str, Change], None]] = []
         self._pending: list[tuple[Collection, Change]] = []
         self._committed: asyncio.Future[None] | None = None
+        self.writable = True  # whether the last commit went well
 
     def collection(self, storage: str) -> Collection:
         """The objects of one resource; made when first asked for."""
@@ -248,6 +249,10 @@ class Store:
             floor = self._versions.get(storage, self._floor)
             found = self._collections[storage] = Collection(storage, self._limits, floor)
         return found
+
+    def collections(self) -> list[Collection]:
+        """All that were asked for."""
+        return list(self._collections.values())
 
     def drop(self, storage: str) -> None:
         """Forgets an empty collection, so that watches on it end and its past is unknown."""
@@ -355,9 +360,11 @@ class Store:
         except OSError as error:
             for collection, _ in reversed(pending):
                 collection.retract()
+            self.writable = False
             committed.set_exception(internal(f"the journal takes no writes: {error}"))
             committed.exception()  # Nobody may be waiting; that is no error of its own.
             return
+        self.writable = True
         self._publish(pending)
         committed.set_result(None)
 
