@@ -7,7 +7,7 @@ Every test must pass on the real one: what Kubernetes does is the contract.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +42,14 @@ class Server:
         name: ``embedded`` or ``real``.
         kubeconfig: of its administrator.
         stranger: presents no credentials.
+        forget: lets no list go back to what was before the server.
     """
 
     name: str
     api: Api
     kubeconfig: Path
     stranger: Api
+    forget: Callable[[], None]
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def running_server(name: str, controllers: bool, folder: Path) -> Iterator[Serve
         with start_embedded(folder, controllers=controllers) as embedded:
             api = Api(embedded.port, embedded.tls(), embedded.headers)
             stranger = Api(embedded.port, embedded.tls())
-            yield Server(name, api, embedded.kubeconfig, stranger)
+            yield Server(name, api, embedded.kubeconfig, stranger, lambda: None)
             api.close()
             stranger.close()
         return
@@ -67,7 +69,7 @@ def running_server(name: str, controllers: bool, folder: Path) -> Iterator[Serve
             plane.start_controller_manager()
         api = Api(plane.port, plane.tls())
         stranger = Api(plane.port, create_default_context(cafile=plane.authority.certificate))
-        yield Server(name, api, plane.kubeconfig, stranger)
+        yield Server(name, api, plane.kubeconfig, stranger, plane.forget_past)
         api.close()
         stranger.close()
         plane.check()

@@ -185,3 +185,20 @@ def test_open_api_of_the_older_form(api: Api) -> None:
     assert found["swagger"] == "2.0"
     assert "io.k8s.api.core.v1.Pod" in found["definitions"]
     assert "/api/v1/namespaces/{namespace}/pods/{name}" in found["paths"]
+
+
+@pytest.mark.parametrize("group", ["authorization.k8s.io", "authentication.k8s.io"])
+def test_reviews_are_listed(api: Api, group: str) -> None:
+    found = resources(api, f"{group}/v1")
+    reviews = {
+        "authorization.k8s.io": {
+            "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
+            "subjectaccessreviews",
+        },
+        "authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
+    }  # fmt: skip
+    assert found.keys() == reviews[group]
+    assert all(entry["verbs"] == ["create"] for entry in found.values())
+    listed = [entry["name"] for entry in api.get("/apis").ok["groups"]]
+    assert group in listed
+    assert api.get(f"/apis/{group}").ok["preferredVersion"]["version"] == "v1"

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
 from tests.contract.api import Api, Document, at
@@ -150,6 +153,22 @@ def test_pages_of_what_a_selector_leaves(api: Api, labelled: str) -> None:
     token = first["metadata"]["continue"]
     second = api.get(path, limit=2, labelSelector="tier", **{"continue": token}).ok
     assert (names(first), names(second)) == (["a", "b"], ["c"])
+
+
+def test_a_token_that_is_too_old(server: Server, namespace: str) -> None:
+    """Told with a token that goes on at whatever there is now."""
+    api, path = server.api, at("configmaps", namespace)
+    fill(api, namespace, 3)
+    server.forget()
+    token = api.get(path, limit="1").ok["metadata"]["continue"]
+    read = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    old = base64.urlsafe_b64encode(json.dumps({**read, "rv": 2}).encode()).rstrip(b"=").decode()
+    answer = api.get(path, **{"limit": "1", "continue": old})
+    code, reason, message = answer.refusal
+    assert (code, reason) == (410, "Expired")
+    assert message.startswith("The provided continue parameter is too old to display a consistent")
+    anew = answer.document["metadata"]["continue"]
+    assert names(api.get(path, **{"continue": anew}).ok) == ["n1", "n2"]
 
 
 def test_a_limit_that_is_not_reached(api: Api, labelled: str) -> None:

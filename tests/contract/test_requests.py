@@ -164,3 +164,21 @@ def test_what_may_i_do(api: Api) -> None:
     answer = api.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     assert answer.code == 201
     assert answer.document["status"]["allowed"] is True
+
+
+def test_what_may_another_do_in_a_namespace(api: Api, namespace: str) -> None:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "LocalSubjectAccessReview",
+        "metadata": {"namespace": namespace},
+        "spec": {
+            "user": "somebody",
+            "groups": ["system:masters"],
+            "resourceAttributes": {"namespace": namespace, "verb": "get", "resource": "pods"},
+        },
+    }
+    path = f"/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews"
+    answer = api.post(path, review)
+    assert (answer.code, answer.document["status"]["allowed"]) == (201, True)
+    review["metadata"] = {"namespace": "other"}
+    assert api.post(path, review).refusal[:2] == (400, "BadRequest")

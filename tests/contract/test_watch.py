@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import Api, at
-from tests.contract.conftest import Server
+from tests.contract.conftest import Server, make_namespace
 from tests.contract.documents import config_map, pod
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -130,6 +130,18 @@ def test_the_watch_ends_by_itself_after_its_time(api: Api, namespace: str) -> No
     with api.watch(at("configmaps", namespace), **query) as watch:
         assert watch.code == 200
         assert list(watch) == []
+
+
+def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None:
+    start, elsewhere = create(api, namespace, "a"), make_namespace(api)
+    query = {"resourceVersion": start, "timeoutSeconds": "5", "allowWatchBookmarks": "true"}
+    with api.watch(at("configmaps", namespace), **query) as watch:
+        unseen = create(api, elsewhere, "b")
+        told = watch.next()
+    assert told["type"] == "BOOKMARK"
+    metadata = {"resourceVersion": told["object"]["metadata"]["resourceVersion"]}
+    assert told["object"] == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}
+    assert int(metadata["resourceVersion"]) >= int(unseen)
 
 
 def test_a_list_as_a_watch(api: Api, namespace: str) -> None:

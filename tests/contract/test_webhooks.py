@@ -123,6 +123,21 @@ def test_what_a_webhook_is_told(
     assert delete["oldObject"]["data"] == {"k": "1"}
 
 
+def test_an_apply_is_told_as_what_it_leads_to(
+    api: Api, namespace: str, register: Register, webhooks: WebhookServer
+) -> None:
+    register(VALIDATING, {"path": "/allow"})
+    path = at("configmaps", namespace, "a")
+    for value in ("1", "2"):
+        api.apply(path, config_map("a", data={"k": value}), "me", force=True).ok["metadata"]
+    told = [(request["operation"], request["options"]) for request in webhooks.called("/allow")]
+    common = {"apiVersion": "meta.k8s.io/v1", "fieldManager": "me"}
+    assert told == [
+        ("CREATE", {"kind": "CreateOptions", **common}),
+        ("UPDATE", {"kind": "UpdateOptions", **common}),
+    ]
+
+
 def test_a_webhook_refuses(api: Api, namespace: str, register: Register) -> None:
     register(VALIDATING, {"path": "/deny"})
     answer = api.post(at("configmaps", namespace), config_map("a"))

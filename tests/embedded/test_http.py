@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from koord.base import faults
 from koord.base.errors import KoordError
 from koord.controlplane import http, kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
@@ -129,6 +130,42 @@ def test_a_restart_keeps_certificates_and_token(tmp_path: Path) -> None:
     run(test, data=tmp_path)
     run(test, data=tmp_path)
     assert seen[0] == seen[1]
+
+
+def test_metrics_tell_of_requests_objects_and_watches() -> None:
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        for name in ("a", "b", "b"):
+            async with session.post(CONFIGS, json={"metadata": {"name": name}}):
+                pass
+        watch = session.get(CONFIGS, params={"watch": "1"})
+        async with watch, session.get("/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        assert 'apiserver_request_total{code="409",verb="POST"} 1.0' in lines
+        assert 'apiserver_resource_objects{resource="configmaps"} 2.0' in lines
+        assert 'koord_controlplane_log_changes{resource="configmaps"} 2.0' in lines
+        assert "koord_controlplane_watches 1.0" in lines
+        assert f"koord_controlplane_resource_version {plane.store.version}.0" in lines
+
+    run(test)
+
+
+def test_a_journal_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        async def ready() -> int:
+            async with session.get("/readyz") as answer:
+                return answer.status
+
+        assert await ready() == 200
+        plan = faults.Plan(1, {"controlplane.commit": faults.Rule(1.0, OSError("disk full"))})
+        with faults.inject(plan):
+            async with session.post(CONFIGS, json={"metadata": {"name": "a"}}) as answer:
+                assert answer.status == 500
+        assert await ready() == 500
+        async with session.post(CONFIGS, json={"metadata": {"name": "a"}}) as answer:
+            assert answer.status == 201
+        assert await ready() == 200
+
+    run(test, data=tmp_path)
 
 
 def test_bodies_are_bounded() -> None:

@@ -21,7 +21,7 @@ from koord.controlplane.journal import Journal
 from koord.controlplane.store import Write
 from koord.kube.errors import ApiError
 from koord.kube.messages import Request
-from tests.embedded.writer import PATH
+from tests.embedded.writer import GONE, PATH, WORKERS, name_of
 
 ACKNOWLEDGED = 400
 
@@ -42,8 +42,8 @@ def configs(data: Path) -> tuple[dict[str, int], int]:
     return asyncio.run(run())
 
 
-def killed_while_writing(data: Path) -> dict[str, str]:
-    """The last acknowledged version of each name before kill -9."""
+def killed_while_writing(data: Path) -> tuple[dict[str, str], set[str]]:
+    """What was acknowledged of each name before kill -9, and the names with a write under way."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.embedded.writer", str(data)],
         stdout=subprocess.PIPE,
@@ -51,34 +51,36 @@ def killed_while_writing(data: Path) -> dict[str, str]:
     )
     assert process.stdout is not None
     last: dict[str, str] = {}
+    under_way = {worker: name_of(worker, 0) for worker in range(WORKERS)}
     for number, line in enumerate(process.stdout):
         if number == ACKNOWLEDGED:
             process.kill()
-        name, _, version = line.strip().partition(" ")
         if line.endswith("\n"):
-            last[name] = version
+            worker, turn, version = line.split()
+            last[name_of(int(worker), int(turn))] = version
+            under_way[int(worker)] = name_of(int(worker), int(turn) + 1)
     process.wait()
     process.stdout.close()
-    return last
+    return last, set(under_way.values())
 
 
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    kept: dict[str, int] = {}
     reached = 0
     for _ in range(2):
-        last = killed_while_writing(tmp_path)
+        last, under_way = killed_while_writing(tmp_path)
         found, version = configs(tmp_path)
         assert version > reached, "the version goes on"
         reached = version
-        for name, acknowledged in last.items():
-            # One more write may have been committed than acknowledged.
-            if acknowledged == "gone":
-                assert name not in found or found[name] > 0
+        for name in last.keys() | kept.keys() | found.keys():
+            acknowledged = last.get(name, kept.get(name, GONE))
+            expected = None if acknowledged == GONE else int(acknowledged)
+            if name not in under_way:
+                assert found.get(name) == expected, name
             elif name in found:
-                assert found[name] >= int(acknowledged)
-        kept = [name for name, acknowledged in last.items() if acknowledged != "gone"]
-        missing = [name for name in kept if name not in found]
-        assert len(missing) <= 8, "at most the write that each worker had under way"
+                assert found[name] >= (expected or 0), name
         assert len(found) > 50
+        kept = found
 
 
 def test_a_watch_goes_on_across_a_restart_or_is_told_410(tmp_path: Path) -> None:

@@ -13,19 +13,25 @@ from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.messages import MERGE_PATCH, Request
 
 PATH = "/api/v1/namespaces/default/configmaps"
+WORKERS, NAMES = 8, 50
+GONE = "gone"
+
+
+def name_of(worker: int, turn: int) -> str:
+    """What a worker writes in its turn."""
+    return f"w{worker}-{turn % NAMES}"
 
 
 async def write(data: Path) -> None:
-    """Creates, patches and deletes config maps, eight at a time."""
+    """Creates, patches and deletes config maps; prints worker, turn and version (or gone)."""
     async with EmbeddedControlPlane(Options(data=data)) as plane:
         transport = plane.transport()
 
         async def worker(number: int) -> None:
             turn = 0
             while True:
-                name = f"w{number}-{turn % 50}"
-                version = await one(name, turn)
-                print(name, version, flush=True)
+                version = await one(name_of(number, turn), turn)
+                print(number, turn, version, flush=True)
                 turn += 1
 
         async def one(name: str, turn: int) -> str:
@@ -38,11 +44,11 @@ async def write(data: Path) -> None:
                 )
                 if turn % 3 == 0:
                     answer = await transport.send(Request("DELETE", f"{PATH}/{name}"))
-                    return "gone"
+                    return GONE
             version: str = msgspec.json.decode(answer.body)["metadata"]["resourceVersion"]
             return version
 
-        await asyncio.gather(*(worker(number) for number in range(8)))
+        await asyncio.gather(*(worker(number) for number in range(WORKERS)))
 
 
 if __name__ == "__main__":

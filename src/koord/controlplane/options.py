@@ -32,7 +32,11 @@ def check_write(method: str, query: Mapping[str, str]) -> None:
 
 
 def of_write(method: str, query: Mapping[str, str]) -> Document:
-    """The options of a write as a document, for webhooks; empty where there are none."""
+    """The options of a write as a document, for webhooks; empty where there are none.
+
+    Args:
+        method: POST or PUT; a patch is told as what it leads to.
+    """
     if not query:
         return {}
     found: Document = {"kind": _KINDS[method], "apiVersion": "meta.k8s.io/v1"}
@@ -41,8 +45,6 @@ def of_write(method: str, query: Mapping[str, str]) -> Document:
             found[key] = query[key]
     if query.get("dryRun"):
         found["dryRun"] = [query["dryRun"]]
-    if query.get("force"):
-        found["force"] = query["force"] not in ("false", "0")
     return found
 
 

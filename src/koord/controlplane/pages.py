@@ -12,10 +12,10 @@ import msgspec
 
 from koord.controlplane import bodies
 from koord.controlplane.failures import method_not_allowed, no_such_path
+from koord.controlplane.reviews import ALLOWED
 from koord.kube.messages import JSON, Response
 
 if TYPE_CHECKING:
-    from koord.base.metrics import Registry
     from koord.kube.messages import Request
 
 Page = Callable[["Request"], Awaitable[Response]]
@@ -32,6 +32,7 @@ VERSION = {
     "compiler": "",
     "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), '') }",
 }
+_NOT_READY = b"[-]journal failed: it took no writes\nreadyz check failed\n"
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1/"
 _AUTHENTICATION = "/apis/authentication.k8s.io/v1/"
 TOKEN_REVIEWS = _AUTHENTICATION + "tokenreviews"
@@ -43,19 +44,20 @@ _ALL_RULES = {
 }
 
 
-def pages(registry: Registry) -> dict[str, Page]:
+def pages(figures: Callable[[], bytes], ready: Callable[[], bool]) -> dict[str, Page]:
     """Every page by its path.
 
     Args:
-        registry: shown at ``/metrics``.
+        figures: the text of ``/metrics``.
+        ready: whether ``/readyz`` says so.
     """
     found: dict[str, Page] = {"/version": _document(VERSION)}
-    for path in ("/healthz", "/livez", "/readyz"):
+    for path in ("/healthz", "/livez"):
         found[path] = _text(lambda: b"ok")
-    found["/metrics"] = _text(registry.expose)
-    allowed = {"allowed": True, "reason": "every caller is an administrator"}
+    found["/readyz"] = _readiness(ready)
+    found["/metrics"] = _text(figures)
     for name in ("selfsubjectaccessreviews", "subjectaccessreviews"):
-        found[_AUTHORIZATION + name] = _review(lambda _: allowed)
+        found[_AUTHORIZATION + name] = _review(lambda _: ALLOWED)
     found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(lambda _: _ALL_RULES)
     found[_AUTHENTICATION + "selfsubjectreviews"] = _review(lambda _: {"userInfo": _USER})
     found["/.well-known/openid-configuration"] = _nothing
@@ -85,6 +87,17 @@ def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         return Response(200, content(), content_type)
+
+    return show
+
+
+def _readiness(ready: Callable[[], bool]) -> Page:
+    fine = _text(lambda: b"ok")
+
+    async def show(request: Request) -> Response:
+        if ready():
+            return await fine(request)
+        return Response(500, _NOT_READY, "text/plain; charset=utf-8")
 
     return show
 

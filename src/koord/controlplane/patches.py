@@ -83,7 +83,6 @@ class Patches:
         applied = plain(request.body, "application/yaml")
         _check_applied(applied, target)
         told: list[str] = []
-        told_options = options.of_write("PATCH", query)
 
         def make(current: Document | None) -> Document:
             merged = patching.apply(
@@ -102,11 +101,11 @@ class Patches:
                     "object was found"
                 )
                 raise conflict(resource, target.name, why)
-            written = await self._verbs.create(
-                target, make(None), context, told_options, tracked=True
-            )
+            given = options.of_write("POST", query)
+            written = await self._verbs.create(target, make(None), context, given, tracked=True)
         else:
-            written = await self._verbs.update(target, make, context, told_options, tracked=True)
+            given = options.of_write("PUT", query)
+            written = await self._verbs.update(target, make, context, given, tracked=True)
         written.warnings = told + written.warnings
         return written
 

@@ -236,7 +236,7 @@ def truth(text: str) -> bool:
 
 def bookmark(resource: Resource, version: int, initial_end: bool) -> bytes:
     """The object of a bookmark."""
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if initial_end:
         metadata["annotations"] = {_INITIAL_END: "true"}
     return objects.encode(

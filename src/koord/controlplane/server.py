@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.base import log, metrics
-from koord.controlplane import answers, discovery, metadata, objects, options, routes, scale
+from koord.base import log
+from koord.controlplane import (
+    answers,
+    discovery,
+    metadata,
+    objects,
+    options,
+    reviews,
+    routes,
+    scale,
+)
 from koord.controlplane.bodies import MEDIA_TYPES, checked, media_type, plain
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.extension import AdmitAll, Attributes, Call
@@ -20,6 +29,7 @@ from koord.controlplane.failures import (
     no_such_path,
     unsupported_media_type,
 )
+from koord.controlplane.figures import Figures
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.pages import pages
@@ -72,10 +82,10 @@ class Server:
         self.catalog = catalog
         self.reader = StoreReader(store)
         self.verbs = Verbs(store, admission or AdmitAll(), random)
-        self.metrics = metrics.registry()
-        self.pages = pages(self.metrics)
+        self.figures = Figures(store)
+        self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})
-        self.further = dict(further or {})
+        self.further: dict[str, FurtherApi] = {**reviews.apis(), **(further or {})}
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
@@ -93,12 +103,17 @@ class Server:
                 # It may have written more than once, and lost what it wrote before it waited.
                 raise internal("the journal took no writes meanwhile")
         except ApiError as error:
-            return answers.refusal(error)
+            answer = answers.refusal(error)
         except UnicodeEncodeError:
-            return answers.refusal(bad_request("the body has half of a surrogate pair"))
+            answer = answers.refusal(bad_request("the body has half of a surrogate pair"))
         except Exception:
             _log.exception("request failed", extra=log.fields(path=request.path))
-            return answers.refusal(internal("the request could not be served"))
+            answer = answers.refusal(internal("the request could not be served"))
+        if isinstance(answer, Response):
+            self.figures.count(request.method, answer.status)
+        else:
+            self.figures.count("WATCH", 200)
+            self.figures.follow(answer)
         return answer
 
     async def _committed(self, answer: Response | Watch) -> None:

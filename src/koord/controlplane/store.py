@@ -119,7 +119,7 @@ class Collection:
         self.dropped = False  # nothing follows what is in the log
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
         self._limits = limits
-        self._log_bytes = 0
+        self.log_bytes = 0
         self._told: deque[Change] = deque()  # in order, those that hold their event
         self._keys: list[str] = []
         self._added: list[str] = []
@@ -137,15 +137,15 @@ class Collection:
                 self._added.append(entry.key)
         self.version = entry.version
         self.log.append(change)
-        self._log_bytes += len(entry.body)
-        if len(self.log) > self._limits.changes or self._log_bytes > self._limits.change_bytes:
+        self.log_bytes += len(entry.body)
+        if len(self.log) > self._limits.changes or self.log_bytes > self._limits.change_bytes:
             self._forget()
 
     def retract(self, change: Change) -> None:
         """Takes back the last change."""
         if self.log and self.log[-1] is change:  # It may be forgotten already.
             self.log.pop()
-            self._log_bytes -= len(change.entry.body)
+            self.log_bytes -= len(change.entry.body)
         if change.previous is None:
             del self.entries[change.entry.key]
         else:
@@ -221,8 +221,8 @@ class Collection:
         keep_bytes = self._limits.change_bytes * 7 // 8
         most = max(1, len(self.log) - self._limits.changes * 7 // 8)
         dropped = 0
-        while dropped < len(self.log) - 1 and (dropped < most or self._log_bytes > keep_bytes):
-            self._log_bytes -= len(self.log[dropped].entry.body)
+        while dropped < len(self.log) - 1 and (dropped < most or self.log_bytes > keep_bytes):
+            self.log_bytes -= len(self.log[dropped].entry.body)
             dropped += 1
         self.floor = self.log[dropped - 1].entry.version
         del self.log[:dropped]
@@ -256,6 +256,7 @@ class Store:
         self._pending: list[tuple[Collection, Change]] = []
         self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
+        self.writable = True  # whether the last commit went well
 
     def collection(self, storage: str) -> Collection:
         """The objects of one resource; made when first asked for."""
@@ -264,6 +265,10 @@ class Store:
             floor = self._versions.get(storage, self._floor)
             found = self._collections[storage] = Collection(storage, self._limits, floor)
         return found
+
+    def collections(self) -> list[Collection]:
+        """All that were asked for."""
+        return list(self._collections.values())
 
     def drop(self, storage: str) -> None:
         """Forgets an empty collection: watches on it end after its last change."""
@@ -381,6 +386,7 @@ class Store:
             self._log.commit([_write(collection, change) for collection, change in pending])
         except OSError as error:
             self.failures += 1
+            self.writable = False
             self.version = pending[0][1].entry.version - 1
             for collection, change in reversed(pending):
                 collection.retract(change)
@@ -388,6 +394,7 @@ class Store:
             committed.set_exception(internal(f"the journal takes no writes: {error}"))
             committed.exception()  # Nobody may be waiting; that is no error of its own.
             return
+        self.writable = True
         try:
             self._publish(pending)
         finally:  # Committed it is, whatever a listener makes of it.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Events handed over by one read: bounds what a writer puts together at once.
 BATCH = 1_000
+# As kube-apiserver: before the end of a watch with a time-out, one bookmark more.
+_LAST_BOOKMARK_SECONDS = 2.0
 
 Match = Callable[["Entry"], bool]
 Render = Callable[[bytes], bytes]
@@ -168,8 +170,13 @@ class Watch:
             waiter.set_result(None)
 
     def _set_bookmark(self) -> None:
-        if self._scope.bookmark_seconds is not None and not self.ended:
-            self._bookmark = self._loop.call_later(self._scope.bookmark_seconds, self._due)
+        seconds = self._scope.bookmark_seconds
+        if seconds is None or self.ended:
+            return
+        if self._deadline is not None:
+            last = self._deadline.when() - _LAST_BOOKMARK_SECONDS - self._loop.time()
+            seconds = min(seconds, last) if last > 0 else seconds
+        self._bookmark = self._loop.call_later(seconds, self._due)
 
     def _due(self) -> None:
         self._bookmark_due = True
