@@ -169,6 +169,22 @@ def test_an_end_before_it_is_up_is_an_interrupt(
     assert err.splitlines()[-1] == "starting: stuck"
 
 
+def test_a_second_interrupt_waits_for_nothing(koord: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.1)
+
+    entry = Entry("slow to end", lambda cluster: Component("slow", interrupted))
+    monkeypatch.setitem(COMPONENTS, "slow", entry)
+    status, _, err = koord("up", "--nodes", 0)
+    assert status == 130
+    assert "Traceback" not in err
+
+
 def test_a_component_that_fails_ends_everything(
     koord: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from koord.base.errors import KoordError
+from koord.simulator.nodes.demand import Demand, DemandModel
 from koord.simulator.nodes.machine import Machine, machines
-from koord.simulator.nodes.pools import GPUs, Pool, check, default_pools, load_pools
+from koord.simulator.nodes.pools import (
+    GPUs,
+    NodePools,
+    Pool,
+    TaintSpec,
+    check,
+    default_pools,
+    load_pools,
+)
 
 HEADER = "apiVersion: simulator.koord/v1\nkind: NodePools\n"
 
@@ -150,3 +160,53 @@ def test_addresses_of_ten_thousand_machines_differ() -> None:
 
 def test_the_example_is_plain_yaml() -> None:
     assert set(yaml.safe_load(EXAMPLE)) == {"pools", "demand", "chaos"}
+
+
+DEMANDS = ("services", "batch", "system")
+GUIDE = Path(__file__).resolve().parents[2] / "docs/guide-up.md"
+
+
+def guide_rows() -> dict[str, list[str]]:
+    """The cells of the guide's tables by their first, which is a key."""
+    lines = [line.split("|")[1:-1] for line in GUIDE.read_text("utf-8").splitlines()]
+    cells = [[cell.strip() for cell in line] for line in lines if line]
+    return {line[0].strip("`"): line[1:] for line in cells}
+
+
+def keys_of(kind: type[msgspec.Struct], prefix: str) -> dict[str, object]:
+    """Each key with its default; None where it has none that is worth a word."""
+    found: dict[str, object] = {}
+    for field in msgspec.structs.fields(kind):
+        made = field.default_factory
+        default = field.default if made is msgspec.NODEFAULT else made()
+        worth_a_word = default is not msgspec.NODEFAULT and default != ""
+        found[prefix + field.encode_name] = default if worth_a_word else None
+    return found
+
+
+def shown(default: object) -> str:
+    return "" if default is None else "false" if default is False else str(default)
+
+
+def test_the_guide_names_every_key_and_its_default() -> None:
+    expected = {
+        **keys_of(Pool, "pools[]."),
+        **keys_of(GPUs, "pools[].gpus."),
+        **keys_of(TaintSpec, "pools[].taints[]."),
+        **keys_of(DemandModel, "demand."),
+        **keys_of(NodePools, ""),
+    }
+    tables = {"pools", "demand", "pools[].gpus", "pools[].taints"}
+    of_their_own = {"pools[].kubeletReserved", *(f"demand.{name}" for name in DEMANDS)}
+    rows = guide_rows()
+    documented = {name for name in rows if name.startswith(("pools[]", "demand."))} | {"chaos"}
+    assert documented == expected.keys() - tables
+    for name in documented - of_their_own:
+        assert rows[name][0] == shown(expected[name]), name
+
+
+def test_the_guide_shows_every_demand() -> None:
+    rows, model = guide_rows(), DemandModel()
+    for field in msgspec.structs.fields(Demand):
+        given = [str(getattr(getattr(model, name), field.name)) for name in DEMANDS]
+        assert rows[field.encode_name][:3] == given

@@ -197,7 +197,8 @@ class _Session:
                 shutil.rmtree(self._own_folder, ignore_errors=True)
         if self._failure is not None:
             raise self._failure
-        return status if self._is_up or status else _INTERRUPTED
+        # Neither failed nor ended in order: a second signal, or more than the time for an end.
+        return 0 if self._is_up and not status else _INTERRUPTED
 
     async def _cluster(self, plane: EmbeddedControlPlane, step: Callable[[str], None]) -> None:
         """Fills the cluster, runs what belongs to it, says how to reach it, and stays."""

@@ -51,6 +51,7 @@ FIELD_MANAGER = "koordlet"
 _TURN_SECONDS = 1.0
 _FIRST_REPORT_SECONDS = 5.0
 _RETRY_SECONDS = 5.0
+_WRITES_AT_A_TIME = 16
 _EXISTS, _NOT_FOUND = 409, 404
 _LOG = log.get("simulator.agents")
 
@@ -123,6 +124,7 @@ class Agents:
         self._pods_changed = True
         self._annotations: dict[int, dict[str, str]] = {}
         self._next_report: dict[int, float] = {}
+        self._spread: set[int] = set()
         pods.on_change(self._pod_seen, lambda _, pod: self._pod_seen(pod), self._pod_gone)
         nodes.on_change(self._node_seen, lambda _, node: self._node_seen(node), self._node_gone)
 
@@ -141,12 +143,16 @@ class Agents:
         if row is None:
             return
         if row not in self._next_report:
-            first = rng.stream(self._seed, "report", node.metadata.name).random()
             now = asyncio.get_running_loop().time()
-            self._next_report[row] = now + first * _FIRST_REPORT_SECONDS
+            self._next_report[row] = now + self._phase(row) * _FIRST_REPORT_SECONDS
+            self._spread.discard(row)
             if self._machines[row].gpus:
                 self._controller.queue.add(_Duty("device", row))
         self._controller.queue.add(_Duty("topology", row))
+
+    def _phase(self, row: int) -> float:
+        """A machine's place in its interval, from 0 to 1."""
+        return rng.stream(self._seed, "report", self._machines[row].name).random()
 
     def _node_gone(self, node: Node, final_state_unknown: bool) -> None:
         del final_state_unknown
@@ -278,14 +284,21 @@ class Agents:
         known = [self._metrics.get(self._machines[row].name) for row in due]
         policies = [policy_of(each.spec.metric_collect_policy if each else None) for each in known]
         for row, policy in zip(due, policies, strict=True):
-            self._next_report[row] = now + policy.interval_seconds
+            # Machines start together; from their second report on they are spread evenly.
+            share = 1.0 if row in self._spread else self._phase(row)
+            self._spread.add(row)
+            self._next_report[row] = now + share * policy.interval_seconds
         statuses = self._meter.statuses(due, policies, self._clock.wall_seconds())
         writes = [
-            self._write(row, status, now)
+            (row, status)
             for row, view, status in zip(due, known, statuses, strict=True)
             if not (view and self._is_metric_left(view))
         ]
-        await asyncio.gather(*writes)
+        for start in range(0, len(writes), _WRITES_AT_A_TIME):
+            few = writes[start : start + _WRITES_AT_A_TIME]
+            await asyncio.gather(*(self._write(row, status, now) for row, status in few))
+            # Who else waits for the loop, such as a client of the server, has a turn.
+            await asyncio.sleep(0)
 
     def _is_metric_left(self, view: MetricView) -> bool:
         node = self._nodes.get(view.metadata.name)
