@@ -238,3 +238,15 @@ def test_every_type_of_the_table_has_a_shape() -> None:
             if field.merge_key and "merge" in field.strategy:
                 assert inner.element is not None
                 assert field.merge_key in inner.element.fields
+
+
+def test_quantities_in_other_words_take_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def walked(*_: object) -> None:
+        raise AssertionError("walked")
+
+    monkeypatch.setattr(type(POD), "_walk_body", walked)
+    requests = {"cpu": "1000m", "memory": 1.5, "kubernetes.io/batch-cpu": "1000", "x/y": "1k"}
+    canonical = {"cpu": "1", "memory": "1500m", "kubernetes.io/batch-cpu": "1k", "x/y": "1k"}
+    for _ in range(2):
+        found, _ = POD.decode(container(resources={"requests": requests}), "Strict")
+        assert found["spec"]["containers"][0]["resources"]["requests"] == canonical

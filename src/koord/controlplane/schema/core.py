@@ -12,7 +12,8 @@ import msgspec
 from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema.bodies import parse
 from koord.controlplane.schema.depth import is_too_deep
-from koord.controlplane.schema.proofs import hook, proof
+from koord.controlplane.schema.proofs import hook, noting, proof
+from koord.controlplane.schema.respelling import respeller
 from koord.controlplane.schema.table import kinds, shape_of
 from koord.controlplane.schema.walk import Walk
 from koord.kube.errors import ApiError
@@ -74,6 +75,7 @@ class CoreSchema:
         self.api_version = f"{group}/{version}" if group else version
         self.kind = kind
         self._specs: set[bytes] = set()
+        self._respelled: list[Any] = []  # quantities of the body at hand that are not canonical
 
     @cached_property
     def shape(self) -> Shape:
@@ -86,7 +88,11 @@ class CoreSchema:
 
     @cached_property
     def _proved(self) -> Any:
-        return msgspec.json.Decoder(self._proof, dec_hook=hook).decode
+        return msgspec.json.Decoder(self._proof, dec_hook=noting(self._respelled)).decode
+
+    @cached_property
+    def _respell(self) -> Any:
+        return respeller(self.shape)
 
     @cached_property
     def _split(self) -> Any:
@@ -106,7 +112,8 @@ class CoreSchema:
             "Split", fields, rename=rename, forbid_unknown_fields=True, gc=False
         )
         place = next(name for name, key in rename.items() if key == "spec")
-        return msgspec.json.Decoder(split, dec_hook=hook).decode, attrgetter(place)
+        decode = msgspec.json.Decoder(split, dec_hook=noting(self._respelled)).decode
+        return decode, attrgetter(place)
 
     def _prove(self, body: bytes) -> None:
         """Passes a body that fits the kind, else raises. A spec that has passed passes again.
@@ -121,7 +128,7 @@ class CoreSchema:
         if spec in self._specs:
             return
         self._proved(body)
-        if len(spec) <= _LARGEST_REMEMBERED:
+        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled:
             if len(self._specs) == _REMEMBERED:
                 self._specs.clear()
             self._specs.add(spec)
@@ -130,6 +137,7 @@ class CoreSchema:
         """See :meth:`koord.controlplane.resource.Schema.decode`; fills in apiVersion and kind."""
         if self._proof is None or b"null" in body:
             return self._walk_body(body, field_validation)
+        self._respelled.clear()
         try:
             self._prove(body)
             document = _decode(body)
@@ -141,6 +149,8 @@ class CoreSchema:
         if field_validation != "Ignore" and _encode(document) != body.strip():
             return self._walk_body(body, field_validation)
         self._check_kind(document)
+        if self._respelled:
+            self._respell(document)
         return document, []
 
     def prune(self, document: Document) -> list[str]:

@@ -64,6 +64,19 @@ def hook(wanted: type, value: Any) -> Any:
     raise ValueError("not in canonical form")
 
 
+def noting(respelled: list[Any]) -> Any:
+    """As :func:`hook`, but lets readable quantities in other words pass and adds them to a list."""
+
+    def noted(wanted: type, value: Any) -> Any:
+        if wanted is not _Quantity:
+            return hook(wanted, value)
+        if canonical_quantity(value) != value:
+            respelled.append(value)
+        return _QUANTITY
+
+    return noted
+
+
 class _RecursiveError(Exception):
     pass
 
