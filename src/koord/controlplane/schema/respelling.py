@@ -20,7 +20,8 @@ _RESPELLED = ("quantity", "time", "micro-time")
 def respeller(shape: Shape) -> Respell | None:
     """A function from a value to the same in canonical form; None where it would do nothing.
 
-    The function changes containers in place. It takes no nulls and no values that the shape refuses.
+    The function changes containers in place. It takes no nulls, and no values that the shape
+    refuses.
 
     Args:
         shape: one that does not hold itself.
