@@ -15,10 +15,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.controlplane.extension import AdmitAll
+from koord.controlplane.kinds import table
+from koord.controlplane.templates import Templates
 from koord.kube.messages import Request
 
 Document = dict[str, Any]
 
+PODS = next(resource for resource in table.resources() if resource.plural == "pods")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _WEBHOOK = {
     "metadata": {"name": "none"},
@@ -185,3 +189,23 @@ _AGAIN = (_FRAMES[0], _METADATA[0])
 def test_a_template_gives_what_the_long_way_gives(requests: list[Request]) -> None:
     short = asyncio.run(_answers(requests, (_SETTINGS, {"metadata": {"name": "none"}})))
     assert short == asyncio.run(_answers(requests, (_HOOKS, _WEBHOOK)))
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_so_many_are_kept_and_no_more(specs: list[int]) -> None:
+    templates = Templates(AdmitAll(), kept=3)
+    stored = b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"number":%d},"status":{}}'
+    seen: set[int] = set()
+    kept: list[int] = []
+    for number in specs:
+        sent = b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"hostUsers":%d}}' % number
+        repeat = templates.repeat(PODS, "a", sent)
+        assert repeat is not None
+        assert (repeat.template is not None) == (number in kept)
+        if repeat.template is not None:
+            assert bytes(repeat.template.spec) == b'{"number":%d}' % number
+            continue
+        templates.learn(PODS, repeat, stored % number, ())
+        if number in seen:
+            kept = [*kept, number][-3:]
+        seen.add(number)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from koord.base import faults
 from koord.controlplane.deletion import Deletion
@@ -62,7 +63,7 @@ class Evictions:
         options: Document = eviction.get("deleteOptions") or {}
         context = call.context
         if options.get("dryRun"):
-            context = replace(context, dry_run=True)
+            context = msgspec.structs.replace(context, dry_run=True)
         pod = call.verbs.read(call.resource, call.namespace, call.name)
         if not _is_free(pod):
             await self._take(call, pod, context)

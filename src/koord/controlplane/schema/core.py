@@ -13,8 +13,8 @@ from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema.bodies import parse
 from koord.controlplane.schema.depth import is_too_deep
 from koord.controlplane.schema.proofs import hook, noting, proof
-from koord.controlplane.schema.respelling import respeller
 from koord.controlplane.schema.table import kinds, shape_of
+from koord.controlplane.schema.tidying import tidier
 from koord.controlplane.schema.walk import Walk
 from koord.kube.errors import ApiError
 
@@ -91,8 +91,8 @@ class CoreSchema:
         return msgspec.json.Decoder(self._proof, dec_hook=noting(self._respelled)).decode
 
     @cached_property
-    def _respell(self) -> Any:
-        return respeller(self.shape)
+    def _tidy(self) -> Any:
+        return tidier(self.shape)
 
     @cached_property
     def _split(self) -> Any:
@@ -128,14 +128,14 @@ class CoreSchema:
         if spec in self._specs:
             return
         self._proved(body)
-        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled:
+        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled and b"null" not in spec:
             if len(self._specs) == _REMEMBERED:
                 self._specs.clear()
             self._specs.add(spec)
 
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """See :meth:`koord.controlplane.resource.Schema.decode`; fills in apiVersion and kind."""
-        if self._proof is None or b"null" in body:
+        if self._proof is None:
             return self._walk_body(body, field_validation)
         self._respelled.clear()
         try:
@@ -148,9 +148,9 @@ class CoreSchema:
         # Nothing is repeated where encoding gives the same text again.
         if field_validation != "Ignore" and _encode(document) != body.strip():
             return self._walk_body(body, field_validation)
+        if self._respelled or b"null" in body:
+            self._tidy(document)
         self._check_kind(document)
-        if self._respelled:
-            self._respell(document)
         return document, []
 
     def prune(self, document: Document) -> list[str]:
@@ -162,8 +162,9 @@ class CoreSchema:
         if self._proof is not None:
             try:
                 msgspec.convert(document, self._proof, dec_hook=hook)
-                if b"null" not in _encode(document):
-                    return []
+                if b"null" in _encode(document):
+                    self._tidy(document)
+                return []
             except (msgspec.ValidationError, RecursionError):
                 pass
         walk = Walk("")
