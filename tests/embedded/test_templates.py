@@ -14,11 +14,16 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from koord.base.clock import VirtualClock
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.controlplane.extension import AdmitAll
+from koord.controlplane.kinds import table
+from koord.controlplane.templates import Templates
 from koord.kube.messages import Request
 
 Document = dict[str, Any]
 
+PODS = next(resource for resource in table.resources() if resource.plural == "pods")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _WEBHOOK = {
     "metadata": {"name": "none"},
@@ -135,7 +140,7 @@ def _scenes(draw: st.DrawFn) -> list[Request]:
 
 async def _answers(requests: list[Request], first: tuple[str, Document]) -> list[Any]:
     """What a fresh server makes of the requests, and then holds; without its versions."""
-    async with EmbeddedControlPlane(Options(seed=1)) as plane:
+    async with EmbeddedControlPlane(Options(seed=1, clock=VirtualClock(1.9e9))) as plane:
         transport = plane.transport()
         path, document = first
         made = await transport.send(Request("POST", path, body=json.dumps(document).encode()))
@@ -143,18 +148,14 @@ async def _answers(requests: list[Request], first: tuple[str, Document]) -> list
         found = []
         for request in [*requests, Request("GET", "/api/v1/pods")]:
             answer = await transport.send(request)
-            found.append((answer.status, _timeless(json.loads(answer.body)), answer.warnings))
+            found.append((answer.status, _unversioned(json.loads(answer.body)), answer.warnings))
         return found
 
 
-def _timeless(value: Any) -> Any:
+def _unversioned(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _timeless(inner)
-            for key, inner in value.items()
-            if key not in ("resourceVersion", "creationTimestamp", "lastTransitionTime")
-        }
-    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
+        return {k: _unversioned(inner) for k, inner in value.items() if k != "resourceVersion"}
+    return [_unversioned(inner) for inner in value] if isinstance(value, list) else value
 
 
 _HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -185,3 +186,23 @@ _AGAIN = (_FRAMES[0], _METADATA[0])
 def test_a_template_gives_what_the_long_way_gives(requests: list[Request]) -> None:
     short = asyncio.run(_answers(requests, (_SETTINGS, {"metadata": {"name": "none"}})))
     assert short == asyncio.run(_answers(requests, (_HOOKS, _WEBHOOK)))
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_so_many_are_kept_and_no_more(specs: list[int]) -> None:
+    templates = Templates(AdmitAll(), kept=3)
+    stored = b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"number":%d},"status":{}}'
+    seen: set[int] = set()
+    kept: list[int] = []
+    for number in specs:
+        sent = b'{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"hostUsers":%d}}' % number
+        repeat = templates.repeat(PODS, "a", sent)
+        assert repeat is not None
+        assert (repeat.template is not None) == (number in kept)
+        if repeat.template is not None:
+            assert bytes(repeat.template.spec) == b'{"number":%d}' % number
+            continue
+        templates.learn(PODS, repeat, stored % number, ())
+        if number in seen:
+            kept = [*kept, number][-3:]
+        seen.add(number)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Admission, State
     from koord.controlplane.resource import Document, Resource
 
-# How many are kept, the longest spec in bytes, and how many specs are known to have come once.
-_KEPT, _LONGEST, _SEEN = 1024, 16 << 10, 4096
+# The longest spec in bytes, and how many specs are known to have come once.
+_LONGEST, _SEEN = 16 << 10, 4096
 # Metadata that the rules for the rest of an object look at.
 _TOUCHING = frozenset(("finalizers", "managedFields"))
 # What a create writes into metadata.
@@ -96,10 +96,15 @@ class Repeat(msgspec.Struct, gc=False):
 
 
 class Templates:
-    """The templates known to a server, the oldest forgotten first."""
+    """The templates known to a server, the oldest forgotten first.
 
-    def __init__(self, admission: Admission) -> None:
+    Args:
+        kept: how many there are at most.
+    """
+
+    def __init__(self, admission: Admission, kept: int = 1024) -> None:
         self._admission = admission
+        self._kept = kept
         self._known: dict[tuple[str, str, bytes], Template] = {}
         self._seen: set[int] = set()
 
@@ -142,7 +147,7 @@ class Templates:
             return
         if _of_the_author(metadata) != _of_the_author(_decode(stored.metadata)):
             return
-        if len(self._known) >= _KEPT:
+        if len(self._known) >= self._kept:
             del self._known[next(iter(self._known))]
         self._known[repeat.key] = Template(state, stored.spec.copy(), stored.status.copy(), fields)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+import msgspec
 
 from koord.base import faults
-from koord.controlplane.bodies import checked
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.failures import (
     bad_request,
@@ -58,13 +57,13 @@ class Evictions:
         """
         if call.method != "POST":
             raise method_not_allowed()
-        eviction = checked(call.document or {}, "policy", "v1", "Eviction")
+        eviction = call.document or {}
         if (eviction.get("metadata") or {}).get("name", call.name) != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options: Document = eviction.get("deleteOptions") or {}
         context = call.context
         if options.get("dryRun"):
-            context = replace(context, dry_run=True)
+            context = msgspec.structs.replace(context, dry_run=True)
         pod = call.verbs.read(call.resource, call.namespace, call.name)
         if not _is_free(pod):
             await self._take(call, pod, context)

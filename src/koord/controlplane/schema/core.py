@@ -12,8 +12,9 @@ import msgspec
 from koord.controlplane.failures import bad_request, unpatchable
 from koord.controlplane.schema.bodies import parse
 from koord.controlplane.schema.depth import is_too_deep
-from koord.controlplane.schema.proofs import hook, proof
+from koord.controlplane.schema.proofs import hook, noting, proof
 from koord.controlplane.schema.table import kinds, shape_of
+from koord.controlplane.schema.tidying import tidier
 from koord.controlplane.schema.walk import Walk
 from koord.kube.errors import ApiError
 
@@ -74,6 +75,7 @@ class CoreSchema:
         self.api_version = f"{group}/{version}" if group else version
         self.kind = kind
         self._specs: set[bytes] = set()
+        self._respelled: list[Any] = []  # quantities of the body at hand that are not canonical
 
     @cached_property
     def shape(self) -> Shape:
@@ -86,7 +88,11 @@ class CoreSchema:
 
     @cached_property
     def _proved(self) -> Any:
-        return msgspec.json.Decoder(self._proof, dec_hook=hook).decode
+        return msgspec.json.Decoder(self._proof, dec_hook=noting(self._respelled)).decode
+
+    @cached_property
+    def _tidy(self) -> Any:
+        return tidier(self.shape)
 
     @cached_property
     def _split(self) -> Any:
@@ -106,7 +112,8 @@ class CoreSchema:
             "Split", fields, rename=rename, forbid_unknown_fields=True, gc=False
         )
         place = next(name for name, key in rename.items() if key == "spec")
-        return msgspec.json.Decoder(split, dec_hook=hook).decode, attrgetter(place)
+        decode = msgspec.json.Decoder(split, dec_hook=noting(self._respelled)).decode
+        return decode, attrgetter(place)
 
     def _prove(self, body: bytes) -> None:
         """Passes a body that fits the kind, else raises. A spec that has passed passes again.
@@ -121,15 +128,16 @@ class CoreSchema:
         if spec in self._specs:
             return
         self._proved(body)
-        if len(spec) <= _LARGEST_REMEMBERED:
+        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled and b"null" not in spec:
             if len(self._specs) == _REMEMBERED:
                 self._specs.clear()
             self._specs.add(spec)
 
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """See :meth:`koord.controlplane.resource.Schema.decode`; fills in apiVersion and kind."""
-        if self._proof is None or b"null" in body:
+        if self._proof is None:
             return self._walk_body(body, field_validation)
+        self._respelled.clear()
         try:
             self._prove(body)
             document = _decode(body)
@@ -140,6 +148,8 @@ class CoreSchema:
         # Nothing is repeated where encoding gives the same text again.
         if field_validation != "Ignore" and _encode(document) != body.strip():
             return self._walk_body(body, field_validation)
+        if self._respelled or b"null" in body:
+            self._tidy(document)
         self._check_kind(document)
         return document, []
 
@@ -152,8 +162,9 @@ class CoreSchema:
         if self._proof is not None:
             try:
                 msgspec.convert(document, self._proof, dec_hook=hook)
-                if b"null" not in _encode(document):
-                    return []
+                if b"null" in _encode(document):
+                    self._tidy(document)
+                return []
             except (msgspec.ValidationError, RecursionError):
                 pass
         walk = Walk("")

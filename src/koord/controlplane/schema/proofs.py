@@ -2,9 +2,10 @@
 """Shapes as msgspec types: a proof at the speed of C that a body needs no closer look.
 
 A body that decodes into the type of its shape has no unknown field, no value of a wrong type, and
-no quantity or time that would be written back in other words. Whatever fails goes through
+no quantity or time that would be written back in other words (:func:`noting` takes note of such
+quantities instead). Whatever fails goes through
 :mod:`koord.controlplane.schema.walk`, which alone decides: a type here may refuse too much, never
-too little. Nulls and repeated keys pass and are looked for elsewhere.
+too little. Nulls of structs and repeated keys pass and are looked for elsewhere.
 """
 
 from __future__ import annotations
@@ -62,6 +63,19 @@ def hook(wanted: type, value: Any) -> Any:
     elif canonical_time(value, 6 if wanted is _MicroTime else 0) == value:
         return wanted()
     raise ValueError("not in canonical form")
+
+
+def noting(respelled: list[Any]) -> Any:
+    """As :func:`hook`, but lets readable quantities in other words pass and adds them to a list."""
+
+    def noted(wanted: type, value: Any) -> Any:
+        if wanted is not _Quantity:
+            return hook(wanted, value)
+        if canonical_quantity(value) != value:
+            respelled.append(value)
+        return _QUANTITY
+
+    return noted
 
 
 class _RecursiveError(Exception):

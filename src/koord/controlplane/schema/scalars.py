@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from koord.kernels.quantity import Quantity
@@ -91,6 +92,11 @@ def canonical_time(value: Any, fraction_digits: int = 0) -> str:
     """
     if not isinstance(value, str):
         raise MistypedError
+    return _canonical_time(value, fraction_digits)
+
+
+@lru_cache(maxsize=4096)
+def _canonical_time(value: str, fraction_digits: int) -> str:
     match = _TIME.fullmatch(value)
     if match is None:
         raise ValueError(_unreadable_time(value))
