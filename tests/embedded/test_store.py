@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from koord.base.faults import Plan, Rule, inject
+from koord.controlplane.objects import StoreReader
 from koord.controlplane.store import Limits, Store, Write
 from koord.controlplane.watches import Scope, Watch
 from koord.kube.errors import ApiError
@@ -222,9 +223,13 @@ def test_a_failed_commit_uses_up_no_version() -> None:
         with inject(refusing()):
             store.put(PODS, document("a", "y", "q"), ())
             assert store.committed_version == before[0] < store.version
+            seen = StoreReader(store).version(PODS)
             with pytest.raises(ApiError):
                 await store.settled()
         assert (store.version, store.collection(PODS).version) == before
+        # What was looked up in between must not pass for what comes under the same version.
+        store.put(PODS, document("a", "z", "q"), ())
+        assert StoreReader(store).version(PODS) != seen
 
     asyncio.run(run())
 

@@ -29,7 +29,7 @@ class Reader(Protocol):
         ...
 
     def version(self, storage: str) -> int:
-        """The version of the last change of any object of the resource; for caches."""
+        """A number that is another one whenever any object of the resource is; for caches."""
         ...
 
 

@@ -102,8 +102,8 @@ class StoreReader:
             yield _decode(collection.entries[key].body)
 
     def version(self, storage: str) -> int:
-        """The version of the last change of any object of the resource."""
-        return self._store.collection(storage).version
+        """A number that is another one whenever any object of the resource is; for caches."""
+        return self._store.collection(storage).steps
 
     def entry(self, storage: str, namespace: str, name: str) -> Entry | None:
         """One object as stored."""

@@ -112,6 +112,8 @@ class Collection:
         self.storage = storage
         self.entries: dict[str, Entry] = {}
         self.version = floor  # of the last change
+        # Steps so far, undone ones included: a version that was undone is given out again.
+        self.steps = 0
         self.floor = floor  # versions before this one cannot be seen any more
         self.log: list[Change] = []
         self.first = 0  # position of log[0], counted from the start
@@ -127,6 +129,7 @@ class Collection:
 
     def record(self, change: Change) -> None:
         """Takes a change in, without telling anyone."""
+        self.steps += 1
         entry = change.entry
         if change.deleted:
             del self.entries[entry.key]
@@ -143,6 +146,7 @@ class Collection:
 
     def retract(self, change: Change) -> None:
         """Takes back the last change."""
+        self.steps += 1
         if self.log and self.log[-1] is change:  # It may be forgotten already.
             self.log.pop()
             self.log_bytes -= len(change.entry.body)
