@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from koord.base.metrics import registry
 from koord.kube.client import Client
 from koord.kube.config import ClusterConfig
 from koord.kube.correlation import COMBINED, Correlator
-from koord.kube.errors import ApiError, Status, TransportError
+from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails, TransportError
 from koord.kube.events import EventRecorder
 from koord.kube.http import HttpTransport
 from koord.kube.retry import RetryPolicy
@@ -181,6 +182,25 @@ def test_a_refusal_is_final_and_the_next_event_is_written() -> None:
     server, text = record(story)
     assert [event["count"] for event in events(server)] == [1]
     assert 'koord_events_total{result="refused"} 1.0' in text
+
+
+@pytest.mark.parametrize(("cause", "level"), [("NamespaceTerminating", "DEBUG"), ("", "WARNING")])
+def test_a_namespace_that_ends_is_no_reason_to_warn(
+    caplog: pytest.LogCaptureFixture, cause: str, level: str
+) -> None:
+    details = StatusDetails(causes=[StatusCause(reason=cause)])
+
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        def refuse(_: object) -> None:
+            raise ApiError(Status(code=403, reason="Forbidden", details=details))
+
+        server.before = refuse
+        recorder.event(POD, "Normal", "A", "m")
+
+    with caplog.at_level(logging.DEBUG, "koord.events"):
+        logging.getLogger("koord").propagate = True
+        record(story)
+    assert [r.levelname for r in caplog.records if r.message == "event not written"] == [level]
 
 
 def test_what_waits_is_flushed_at_the_end_but_not_for_ever() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
 from koord.base.metrics import Registry, registry
 from koord.kube.correlation import Correlated, Correlator
-from koord.kube.errors import ApiError, TransportError
+from koord.kube.errors import ApiError, TransportError, causes_of
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
@@ -160,7 +161,11 @@ class EventRecorder:
 
     def _warn(self, correlated: Correlated, error: Exception) -> None:
         told = log.fields(event=correlated.event.title, error=one_line(str(error)))
-        _LOG.warning("event not written", extra=told)
+        # What happens while a namespace is emptied is nobody's fault, and told for each object.
+        ending = isinstance(error, ApiError) and any(
+            cause.reason == "NamespaceTerminating" for cause in causes_of(error)
+        )
+        _LOG.log(logging.DEBUG if ending else logging.WARNING, "event not written", extra=told)
 
     def _make(
         self, about: ObjectReference, event_type: EventType, reason: str, message: str
