@@ -27,7 +27,7 @@ TOPOLOGY = ["topology", "show"]
 QUOTA = ["quota", "runtime"]
 PLAN = ["resctrl", "plan", "--vendor", "intel", "--cbm-mask", "3ff", "--l3-ids", "0-1"]
 OPENB_RUN = ["simulate", "openb", "--nodes", NODES, "--pods", PODS]
-PROGRAM = [sys.executable, "-c", "from koord.cli.main import main; main()"]
+PROGRAM = [sys.executable, "-c", "from koord.cli.entry import main; main()"]
 VERBS = [
     ["topology", "show"],
     ["topology", "pick"],
@@ -173,6 +173,21 @@ def test_a_full_disk_is_one_line(form: str) -> None:
         )
     error = f"error: standard output: {os.strerror(errno.ENOSPC)}\n"
     assert (done.returncode, done.stderr) == (1, error)
+
+
+def test_an_interrupt_during_the_imports_ends_quietly_too() -> None:
+    program = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from koord.cli.entry import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_an_interrupt_ends_quietly_with_130() -> None:
