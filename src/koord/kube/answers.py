@@ -40,6 +40,20 @@ _REASONS = {
 }  # fmt: skip
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """An object that is there and does not decode, as when a rule of its kind is newer than it.
+
+    Attributes:
+        key: ``namespace/name``, or the name of a cluster-wide object.
+        resource_version: of the state that does not decode.
+        error: what is wrong with it.
+    """
+
+    key: str
+    resource_version: str
+    error: KoordError
+
+
 class ObjectList(msgspec.Struct, Generic[T]):
     """A list, or one page of it.
 
@@ -48,12 +62,14 @@ class ObjectList(msgspec.Struct, Generic[T]):
         resource_version: where a watch of what comes next begins.
         continue_token: asks for the next page; empty at the end.
         remaining: how many objects come after this page; None where the server does not say.
+        unreadable: objects that do not decode, where the caller allows for them.
     """
 
     items: list[T]
     resource_version: str
     continue_token: str = ""
     remaining: int | None = None
+    unreadable: list[Unreadable] = []
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -64,12 +80,14 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
         object: the object after the change, before it for DELETED; None for a bookmark.
         resource_version: where a watch of what comes next begins.
         initial_events_end: whether a bookmark marks the end of a streamed list.
+        unreadable: why there is no object, where it does not decode and the caller allows for it.
     """
 
     type: str
     object: T | None
     resource_version: str
     initial_events_end: bool = False
+    unreadable: Unreadable | None = None
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -132,10 +150,10 @@ class Decoder(Generic[T]):
         return self._stamp(codec.decode_json(body, self._into, name))
 
     def page(self, body: bytes) -> ObjectList[T]:
-        """A list or a page of one.
+        """A list or a page of one; objects that do not decode stand in ``unreadable``.
 
         Raises:
-            KoordError: no JSON list, or a field of the wrong type.
+            KoordError: no JSON list, or an object without metadata.
         """
         name = f"{self._kind.name} list"
         if self._into is not dict and guide.may_have_shapes(self._kind, body):
@@ -154,7 +172,7 @@ class Decoder(Generic[T]):
         """The events of one reading of a watch, and the error that ended it, if one did.
 
         Raises:
-            KoordError: no JSON, or a field of the wrong type.
+            KoordError: no JSON, or an object without metadata.
         """
         events: list[WatchEvent[T]] = []
         try:
@@ -186,7 +204,9 @@ class Decoder(Generic[T]):
             metadata = codec.decode_json(raw, _Bookmark, "bookmark").metadata
             ended = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
             return WatchEvent("BOOKMARK", None, metadata.resource_version, ended)
-        value = self.one(raw)
+        value = self._one_or_why(raw)
+        if isinstance(value, Unreadable):
+            return WatchEvent(event.type, None, value.resource_version, unreadable=value)
         return WatchEvent(event.type, value, _version(value))
 
     def _document(self, value: Any) -> T:
@@ -197,7 +217,27 @@ class Decoder(Generic[T]):
 
     def _one_by_one(self, body: bytes, name: str) -> ObjectList[T]:
         found = codec.decode_json(body, _List[msgspec.Raw], name)
-        return self._whole(found.metadata, [self.one(bytes(raw)) for raw in found.items or []])
+        items: list[T] = []
+        unreadable: list[Unreadable] = []
+        for raw in found.items or []:
+            value = self._one_or_why(bytes(raw))
+            if isinstance(value, Unreadable):
+                unreadable.append(value)
+            else:
+                items.append(value)
+        page = self._whole(found.metadata, items)
+        page.unreadable = unreadable
+        return page
+
+    def _one_or_why(self, raw: bytes) -> T | Unreadable:
+        try:
+            return self.one(raw)
+        except KoordError as error:
+            meta = codec.decode_json(raw, Object, self._kind.name).metadata
+            if not meta.name:
+                raise
+            key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+            return Unreadable(key, meta.resource_version, error)
 
     def _whole(self, metadata: _ListMeta, items: list[T]) -> ObjectList[T]:
         self._stamp_all(items)

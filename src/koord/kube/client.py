@@ -162,6 +162,8 @@ class Client:
             answer = await self._calls.send(request, kind, True, seconds, verb="LIST")
             page = decoder.page(answer.body)
             del answer
+            if page.unreadable and not options.get("lenient"):
+                raise page.unreadable[0].error
             yield page
             if not page.continue_token:
                 return
@@ -191,7 +193,8 @@ class Client:
         path = collection_path(kind, options.get("namespace", ""))
         request = Request("GET", path, _selectors(options) + asked)
         seconds = options.get("timeout_seconds")
-        return Watch(lambda: self._calls.open(request, kind, seconds), decoder_of(kind, into))
+        decoder, lenient = decoder_of(kind, into), options.get("lenient", False)
+        return Watch(lambda: self._calls.open(request, kind, seconds), decoder, lenient)
 
     async def create(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
         """Creates an object, and gives it as the server stored it.

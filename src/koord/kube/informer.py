@@ -112,7 +112,7 @@ class Informer(Generic[O]):
                 "label_selector": label_selector,
                 "field_selector": field_selector,
             },
-            Sink(self._listed, self._completed, self._changed),
+            Sink(self._listed, self._completed, self._changed, self._vanished),
             page_size=page_size,
             stream_list=stream_list,
             policy=policy,
@@ -217,6 +217,10 @@ class Informer(Generic[O]):
         else:
             self._upserted(event.object)
         self._objects.set(len(self._cache))
+
+    def _vanished(self, key: str) -> None:
+        if self._cache.get(key) is not None:
+            self._gone(key)
 
     def _upserted(self, value: O) -> None:
         key, uid, version = self._identify(value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from koord.base import faults, log, rng
 from koord.base.errors import KoordError, one_line
 from koord.base.metrics import Registry, registry
-from koord.kube.answers import WatchEvent
+from koord.kube.answers import Unreadable, WatchEvent
 from koord.kube.errors import ApiError, TransportError, causes_of
 from koord.kube.retry import RetryPolicy
 
@@ -47,6 +47,9 @@ class InformerMetrics:
             "koord_informer_failures_total", "Lists and watches that failed.", kind
         )
         self.events = into.counter("koord_informer_events_total", "Changes told.", ("kind", "type"))
+        self.unreadable = into.counter(
+            "koord_informer_unreadable_total", "States of objects that do not decode.", kind
+        )
         self.errors = into.counter(
             "koord_informer_handler_errors_total", "Handlers that raised.", kind
         )
@@ -63,11 +66,13 @@ class Sink(NamedTuple, Generic[O]):
         listed: gets an object as a list has it, gives its key.
         completed: a whole list was told: what is not among these keys is gone.
         changed: gets an event of the watch; its object is not None.
+        vanished: gets the key of an object whose last state does not decode.
     """
 
     listed: Callable[[O], str]
     completed: Callable[[set[str]], None]
     changed: Callable[[WatchEvent[O]], None]
+    vanished: Callable[[str], None]
 
 
 class Reflector(Generic[O]):
@@ -103,7 +108,7 @@ class Reflector(Generic[O]):
         self._client = client
         self._target = target
         self._name = name
-        self._selection = selection
+        self._selection: Selection = {**selection, "lenient": True}
         self._sink = sink
         self._page_size = self._limit = page_size
         self._stream_list = stream_list
@@ -113,6 +118,8 @@ class Reflector(Generic[O]):
         # Where the next watch begins; empty: a list must come first.
         self.version = ""
         self._progress = False
+        # Key to version of what does not decode and has been warned of.
+        self._unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
         """Follows until cancelled, whatever the server does."""
@@ -157,6 +164,7 @@ class Reflector(Generic[O]):
             pages = self._client.pages(self._target, limit=self._limit, **self._selection)
             async for page in pages:
                 seen.update(self._sink.listed(value) for value in page.items)
+                seen.update(self._not_read(unreadable) for unreadable in page.unreadable)
                 version = page.resource_version
                 # Others get a turn between pages.
                 await asyncio.sleep(0)
@@ -193,6 +201,12 @@ class Reflector(Generic[O]):
     def _batch(self, batch: list[WatchEvent[O]], seen: set[str] | None) -> set[str] | None:
         """Takes events; ``seen`` holds the keys of a list that is still streamed."""
         for event in batch:
+            if event.unreadable is not None:
+                key = self._not_read(event.unreadable)
+                if seen is not None:
+                    seen.add(key)
+                elif event.type == "DELETED":
+                    self._sink.vanished(key)
             if seen is None:
                 if event.object is not None:
                     self._sink.changed(event)
@@ -203,6 +217,20 @@ class Reflector(Generic[O]):
                 self._complete(seen, event.resource_version)
                 seen = None
         return seen
+
+    def _not_read(self, unreadable: Unreadable) -> str:
+        """Warns of an object that does not decode, once a state.
+
+        It is there all the same: what is known of it stays until it decodes again or goes. One bad
+        object must not stop the others.
+        """
+        key, version = unreadable.key, unreadable.resource_version
+        if self._unreadable.get(key) != version:
+            self._unreadable[key] = version
+            self._metrics.unreadable.labels(self._name).inc()
+            told = log.fields(kind=self._name, key=key, error=one_line(str(unreadable.error)))
+            _LOG.warning("object not read", extra=told)
+        return key
 
 
 def _must_list(error: ApiError) -> bool:

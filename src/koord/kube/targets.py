@@ -36,6 +36,7 @@ class Selection(TypedDict, total=False):
         label_selector: as kubectl's ``-l``.
         field_selector: as kubectl's ``--field-selector``.
         timeout_seconds: for all tries of a request together.
+        lenient: objects that do not decode are told as such, rather than end the call.
     """
 
     kind: Kind | None
@@ -43,6 +44,7 @@ class Selection(TypedDict, total=False):
     label_selector: str
     field_selector: str
     timeout_seconds: float | None
+    lenient: bool
 
 
 class Listing(Selection, total=False):

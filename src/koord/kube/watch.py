@@ -27,11 +27,15 @@ class Watch(Generic[T]):
     Args:
         opening: begins the watch.
         decoder: of its events.
+        lenient: an event whose object does not decode is given without it, and is no error.
     """
 
-    def __init__(self, opening: Callable[[], Awaitable[Stream]], decoder: Decoder[T]) -> None:
+    def __init__(
+        self, opening: Callable[[], Awaitable[Stream]], decoder: Decoder[T], lenient: bool = False
+    ) -> None:
         self._opening = opening
         self._decoder = decoder
+        self._lenient = lenient
         self._stream: Stream | None = None
         self._failure: ApiError | None = None
 
@@ -66,4 +70,8 @@ class Watch(Generic[T]):
         self._failure = failure
         if failure is not None and not events:
             raise failure
+        if not self._lenient:
+            for event in events:
+                if event.unreadable is not None:
+                    raise event.unreadable.error
         return events
