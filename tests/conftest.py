@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,18 @@ def reference_data() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return path
+
+
+@pytest.fixture(autouse=True)
+def _quiet_logging() -> Iterator[None]:
+    """Every test finds koord's logging as a program does before it sets it up, whoever came before.
+
+    What is logged then reaches ``caplog``.
+    """
+    koord = logging.getLogger("koord")
+    before = koord.handlers, koord.level, koord.propagate
+    koord.handlers, koord.propagate = [], True
+    koord.setLevel(logging.NOTSET)
+    yield
+    koord.handlers, koord.propagate = before[0], before[2]
+    koord.setLevel(before[1])

@@ -198,7 +198,6 @@ def test_a_namespace_that_ends_is_no_reason_to_warn(
         recorder.event(POD, "Normal", "A", "m")
 
     with caplog.at_level(logging.DEBUG, "koord.events"):
-        logging.getLogger("koord").propagate = True
         record(story)
     assert [r.levelname for r in caplog.records if r.message == "event not written"] == [level]
 

@@ -172,7 +172,6 @@ def test_warnings_are_given_and_logged_once(caplog: pytest.LogCaptureFixture) ->
         return await transport.send(GET)
 
     with caplog.at_level(logging.WARNING, "koord.kube"):
-        logging.getLogger("koord").propagate = True
         response = over_http(answerer, work)
     assert response.warnings == ('old "API"',)
     told = [record.koord_fields for record in caplog.records if hasattr(record, "koord_fields")]

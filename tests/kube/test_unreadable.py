@@ -46,7 +46,6 @@ def test_a_list_has_the_others_and_warns_once(caplog: pytest.LogCaptureFixture) 
             assert mended.spec.node_name == "mended"
 
     with caplog.at_level(logging.WARNING, "koord.informer"):
-        logging.getLogger("koord").propagate = True
         run_virtual(story())
     told = [r.koord_fields["key"] for r in caplog.records if r.message == "object not read"]
     assert told == ["a/bad"]

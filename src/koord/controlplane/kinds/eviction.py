@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.base import faults
+from koord.controlplane.bodies import checked
 from koord.controlplane.deletion import Deletion
 from koord.controlplane.failures import (
     bad_request,
@@ -57,7 +58,7 @@ class Evictions:
         """
         if call.method != "POST":
             raise method_not_allowed()
-        eviction = call.document or {}
+        eviction = checked(call.document or {}, "policy", "v1", "Eviction")
         if (eviction.get("metadata") or {}).get("name", call.name) != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options: Document = eviction.get("deleteOptions") or {}
