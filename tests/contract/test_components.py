@@ -79,6 +79,8 @@ def test_a_deployment_is_scheduled_rolled_out_and_removed(components: Api) -> No
     api = components
     for number in range(NODES):
         api.post(at("nodes"), node(f"node-{number}", labels={"type": "kwok"})).ok["metadata"]
+    # kwok and the node controller take them one by one; spreading needs all of them.
+    eventually(lambda: api.get(at("nodes")).ok["items"], lambda nodes: all(map(_usable, nodes)))
     path, pods = at("deployments", "default", "web"), at("pods", "default")
     api.post(at("deployments", "default"), deployment("web", replicas=PODS)).ok["metadata"]
     _rolled_out(api, path)
@@ -97,6 +99,11 @@ def test_a_deployment_is_scheduled_rolled_out_and_removed(components: Api) -> No
     api.delete(path, {"propagationPolicy": "Foreground"}).ok["metadata"]
     eventually(lambda: api.get(pods).ok["items"], lambda items: not items)
     eventually(lambda: api.get(path).code, lambda code: code == 404)
+
+
+def _usable(node: Document) -> bool:
+    conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and not node["spec"].get("taints")
 
 
 def _images(api: Api, pods: str) -> list[str]:

@@ -31,6 +31,7 @@ _DROPPED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "sel
 _TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _AGE = re.compile(r"\b\d+[smhdy](\d+[smhd])?\b(?= ago|$)")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LIMITS = re.compile(r", (?=minimum|maximum)")
 _ADDRESS = re.compile(r"10\.96\.\d+\.\d+")
 
 
@@ -102,6 +103,10 @@ def normalised(answer: Any) -> Any:
 
 def _sort_causes(status: Document) -> None:
     """Several causes come in the order of Go's maps, which is none, and some twice."""
+    before, forbidden, listed = status.get("message", "").partition(" is forbidden: [")
+    if forbidden:
+        parts = sorted(_LIMITS.split(listed.removesuffix("]")))
+        status["message"] = f"{before}{forbidden}{', '.join(parts)}]"
     details = status.get("details") or {}
     causes = details.get("causes") or []
     if len(causes) > 1:
