@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -47,6 +48,30 @@ async def _tidy(work: Coroutine[Any, Any, T]) -> T:
             return result
         await asyncio.sleep(0)
     raise AssertionError(f"tasks outlive the work: {left}")
+
+
+@contextmanager
+def logged(name: str, level: int) -> Iterator[list[logging.LogRecord]]:
+    """The records of one logger from a level on, whatever others have done to logging."""
+    records: list[logging.LogRecord] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    logger, handler = logging.getLogger(name), Keep(level)
+    before = logger.level, logger.disabled, logger.manager.disable
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.disabled = False
+    logging.disable(logging.NOTSET)
+    try:
+        yield records
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.disabled = before[1]
+        logging.disable(before[2])
 
 
 def answer(document: object, status: int = 200, **headers: str) -> Response:

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from koord.kube.lifecycle import Component, run_until_stopped
-from tests.kube.harness import run_virtual
+from tests.kube.harness import logged, run_virtual
 
 
 class Parts:
@@ -60,7 +60,7 @@ def test_a_signal_stops_and_a_second_one_gives_up_waiting() -> None:
     assert run_virtual(whole(500.0, 2)) == 1
 
 
-def test_the_grace_period_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_grace_period_ends() -> None:
     parts = Parts()
 
     async def whole() -> int:
@@ -71,15 +71,13 @@ def test_the_grace_period_ends(caplog: pytest.LogCaptureFixture) -> None:
         assert loop.time() == pytest.approx(6.0)
         return status
 
-    with caplog.at_level(logging.ERROR, "koord"):
+    with logged("koord.lifecycle", logging.ERROR) as records:
         assert run_virtual(whole()) == 1
-    assert caplog.records[0].__dict__["koord_fields"] == {"parts": "a"}
+    assert records[0].__dict__["koord_fields"] == {"parts": "a"}
 
 
 @pytest.mark.parametrize("while_starting", [True, False])
-def test_a_part_that_fails_stops_all_with_one_line(
-    caplog: pytest.LogCaptureFixture, while_starting: bool
-) -> None:
+def test_a_part_that_fails_stops_all_with_one_line(while_starting: bool) -> None:
     parts = Parts()
 
     async def broken() -> None:
@@ -91,10 +89,10 @@ def test_a_part_that_fails_stops_all_with_one_line(
             [parts.part("a"), Component("broken", broken), parts.part("c", ready_after=1.0)]
         )
 
-    with caplog.at_level(logging.ERROR, "koord"):
+    with logged("koord.lifecycle", logging.ERROR) as records:
         assert run_virtual(whole()) == 1
     assert parts.told == ["a starts", "c starts", "c ends", "a ends"]
-    (record,) = caplog.records
+    (record,) = records
     assert record.__dict__["koord_fields"] == {"part": "broken", "error": "port\\ntaken"}
 
 
