@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from koord.controlplane.kinds.causes import Causes
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.kinds.quantities import is_whole, normalise, parsed
-from koord.controlplane.kinds.resource_rules import check_amount, faults_of_name
+from koord.controlplane.kinds.resource_rules import COUNTED, check_amount, faults_of_name
 from koord.controlplane.kinds.rows import AGE, NAME, age_of
 from koord.controlplane.resource import Column, Strategy
 
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_COUNTED = frozenset(
-    {
-        "pods",
-        "services",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    }
-)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -125,7 +112,7 @@ class ResourceQuotaStrategy(Strategy):
             if whys and "/" not in name:
                 causes.invalid(path, name, "must be a standard resource for quota")
             check_amount(name, amount, path, causes)
-            if name in _COUNTED and not is_whole(amount):
+            if name in COUNTED and not is_whole(amount):
                 causes.invalid(path, amount, "must be an integer")
         return causes
 

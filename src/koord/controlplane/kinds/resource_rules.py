@@ -17,9 +17,9 @@ Document = dict[str, Any]
 
 HUGE_PAGES = "hugepages-"
 _STANDARD = frozenset(("cpu", "memory", "ephemeral-storage"))
-_STANDARD_ANYWHERE = _STANDARD | frozenset(
-    [
-        "storage",
+# What a quota counts by number.
+COUNTED = frozenset(
+    (
         "pods",
         "services",
         "replicationcontrollers",
@@ -29,6 +29,12 @@ _STANDARD_ANYWHERE = _STANDARD | frozenset(
         "persistentvolumeclaims",
         "services.nodeports",
         "services.loadbalancers",
+    )
+)
+_STANDARD_ANYWHERE = _STANDARD | frozenset(
+    [
+        "storage",
+        *COUNTED,
         "requests.cpu",
         "requests.memory",
         "requests.storage",
