@@ -17,7 +17,7 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import InformerViews
 from koord.controllers.scheduler.world import World
-from koord.kube.informer import InformerMetrics
+from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -134,9 +134,9 @@ class Feed:
             return  # assumed, on its way to be bound; what is written now changes nothing there
         if pod.metadata.resource_version == old.metadata.resource_version:
             return
-        before, now = self._shapes.of(old), self._shapes.info(pod)
-        changes = ev.pod_events(old, pod, before.request, now.shape.request)
-        self._queue.update(now, pod.spec.scheduler_name, changes, old)
+        before, now = self._shapes.info(old), self._shapes.info(pod)
+        changes = ev.pod_events(old, pod, before.shape.request, now.shape.request)
+        self._queue.update(now, pod.spec.scheduler_name, changes, before)
         self._queue.nominator.update(
             now, old.status.nominated_node_name, pod.status.nominated_node_name
         )
@@ -159,11 +159,11 @@ class Feed:
             self._place(info, node)
             self._happened(ev.ASSIGNED_POD_ADD, None, info)
             return
-        before = known.pod
+        before = self._shapes.info(known.pod)
         self._renew(known, pod)
         if old is not None and old.spec.node_name:
-            requested = self._shapes.of(before).request
-            for event in ev.pod_events(before, pod, requested, known.shape.request):
+            requests = before.shape.request, known.shape.request
+            for event in ev.pod_events(before.pod, pod, *requests):
                 self._happened(event, before, known)
         else:
             self._happened(ev.ASSIGNED_POD_ADD, None, known)
