@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """koord-scheduler on a cluster: informers, leader election, the loop and what runs beside it.
 
-Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue and accounts
+Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue, accounts
 follow the cluster whether or not this process leads; only the leader decides and writes.
 """
 

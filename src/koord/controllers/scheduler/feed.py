@@ -170,23 +170,22 @@ class Feed:
 
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
-        shape = self._shapes.of(pod)
-        annotations = known.pod.metadata.annotations
-        written = annotations != pod.metadata.annotations
-        same = shape is known.shape and not written
+        shape, before = self._shapes.of(pod), known.pod
         known.pod = pod
-        if same or known.row < 0:
-            known.shape = shape
+        if known.row < 0:
+            known.shape, known.allocations = shape, self._read(pod).allocations
             return
-        if shape.request == known.shape.request and shape.labels == known.shape.labels:
-            fresh = self._read(pod)
-            if fresh.allocations == known.allocations:
-                known.shape = shape
-                return
+        fresh = known.allocations
+        if before.metadata.annotations != pod.metadata.annotations:
+            fresh = self._read(pod).allocations
+        if fresh == known.allocations and shape.request == known.shape.request:
+            if shape is not known.shape:
+                self._accounts.relabel(known, shape)
+            return
         row = known.row
         self._accounts.drop(known)
         known.shape, known.priority = shape, pod.spec.priority or 0
-        known.allocations = self._read(pod).allocations
+        known.allocations = fresh
         self._accounts.add(row, known)
 
     def _read(self, pod: Pod) -> PodInfo:

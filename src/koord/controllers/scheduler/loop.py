@@ -119,6 +119,7 @@ class Loop:
             How many pods were taken from the queue.
         """
         end = time.perf_counter() + seconds
+        began = time.thread_time()
         taken = 0
         while taken < most:
             queued = self.parts.queue.pop()
@@ -128,7 +129,9 @@ class Loop:
             self.schedule_one(queued)
             if time.perf_counter() >= end:
                 break
-        self.decided += taken
+        if taken:
+            self.decided += taken
+            self.parts.metrics.decided(time.thread_time() - began)
         return taken
 
     def schedule_one(self, queued: QueuedPod) -> None:
