@@ -20,6 +20,8 @@ from koord.controllers.scheduler.framework.verdicts import Evaluator, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
@@ -103,15 +105,17 @@ class Decider:
             none = Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
             return self._failed(cycle, none)
         verdict = self.evaluator.verdict(cycle)
-        feasible = self._feasible(cycle, verdict)
-        if not len(feasible):
+        mask = self._mask(cycle, verdict)
+        if not (verdict.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, verdict)
         own = self.nominations.row_of(cycle.pod)
-        if own is not None and own in feasible:
+        if own is not None and (verdict.feasible if mask is None else mask)[own]:
             return Decision(cycle, own)
-        for plugin in self.plugins.pre_score:
-            plugin.pre_score(cycle, feasible)
-        return Decision(cycle, select.best(cycle, verdict, self.plugins.score, feasible))
+        if self.plugins.pre_score:
+            feasible = np.flatnonzero(verdict.feasible if mask is None else mask)
+            for plugin in self.plugins.pre_score:
+                plugin.pre_score(cycle, feasible)
+        return Decision(cycle, select.best(cycle, verdict, self.plugins.score, mask))
 
     def assume(self, decision: Decision) -> Rejection | None:
         """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
@@ -134,17 +138,18 @@ class Decider:
         for plugin in reversed(self.plugins.reserve):
             plugin.unreserve(cycle, row)
 
-    def _feasible(self, cycle: Cycle, verdict: Verdict) -> np.ndarray[Any, np.dtype[np.intp]]:
+    def _mask(self, cycle: Cycle, verdict: Verdict) -> NDArray[np.bool_] | None:
+        """By row, whether the pod may go there; None where the verdict's rows are all it takes."""
+        claimed = self.nominations.on_rows(cycle.pod)
+        if cycle.allowed is None and not claimed:
+            return None
         mask = verdict.feasible[: self.table.size]
         if cycle.allowed is not None:
-            mask = mask & cycle.allowed
-        claimed = self.nominations.on_rows(cycle.pod)
-        if claimed:
-            mask = mask.copy()
-            for row, pods in claimed.items():
-                if mask[row]:
-                    mask[row] = self._fits_beside(cycle, row, pods)
-        return np.flatnonzero(mask)
+            mask &= cycle.allowed
+        for row, pods in claimed.items():
+            if mask[row]:
+                mask[row] = self._fits_beside(cycle, row, pods)
+        return mask
 
     def _fits_beside(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
         """Whether the pod passes with the pods that are nominated to the row there too."""
