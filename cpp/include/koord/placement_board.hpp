@@ -7,9 +7,9 @@
 //   const std::int64_t row = board.best();                    // -1: none is feasible
 //
 // A row is feasible while no filter refuses it. Scores are normalised among feasible rows, weighted
-// and added up; the highest total wins, among equals the lowest rank. Rows are kept in blocks of 64:
-// a change costs one block and a look at all blocks' heads, unless it moves a bound that scores are
-// normalised by: then all rows are added up anew.
+// and added up; the highest total wins, among equals the lowest rank. Rows are kept in blocks of
+// 64: a change costs one block and a look at all blocks' heads, unless it moves a bound that scores
+// are normalised by: then all rows are added up anew.
 //
 // Not thread-safe.
 #pragma once
@@ -41,7 +41,7 @@ enum class Normalization : std::uint8_t {
   kDefault,   ///< 100 s / max; 0 everywhere where max is 0
   kReversed,  ///< 100 minus kDefault
   kMinMax,    ///< 100 (s - min) / (max - min); 0 everywhere where all are equal
-  kSpread,    ///< 100 (max + min - s) / max, 100 where max is 0; negative s: 0, and left out of both
+  kSpread,  ///< 100 (max + min - s) / max, 100 where max is 0; negative s: 0, and left out of both
 };
 
 /// One scoring plugin.
@@ -66,7 +66,8 @@ class KOORD_API Board {
   /// Who goes first among equals: the lowest. Rows beyond the span keep their order after it.
   void set_ranks(std::span<const std::int64_t> ranks);
 
-  /// What a filter says of rows: 0 refuses. kInvalid for a filter, kNotFound for a row out of range.
+  /// What a filter says of rows: 0 refuses. kInvalid for a filter, kNotFound for a row out of
+  /// range.
   void refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes);
 
   /// The filter has nothing to say: it refuses no row. kClosed cannot be cleared.

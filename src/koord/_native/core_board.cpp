@@ -43,6 +43,10 @@ class Rows {
   RowSet set_;
 };
 
+std::span<const std::int64_t> ints(const Ints& values) {
+  return {values.data(), static_cast<std::size_t>(values.size())};
+}
+
 std::span<const std::uint8_t> bytes(const Bools& mask) {
   return {reinterpret_cast<const std::uint8_t*>(mask.data()),
           static_cast<std::size_t>(mask.size())};
@@ -103,7 +107,7 @@ Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int
 void add_board(py::module_& m) {
   py::class_<Board>(m, "Board")
       .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
-      .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(span_of(ranks)); })
+      .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
       .def("refuse",
            [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {
              board.refuse(filter, Rows(rows, board.rows()).set(), bytes(passes));
@@ -111,11 +115,12 @@ void add_board(py::module_& m) {
       .def("clear", &Board::clear)
       .def("rate",
            [](Board& board, std::size_t score, const py::object& rows, const Ints& raw) {
-             board.rate(score, Rows(rows, board.rows()).set(), span_of(raw));
+             board.rate(score, Rows(rows, board.rows()).set(), ints(raw));
            })
       .def("skip", &Board::skip)
       .def("best", &Board::best)
-      .def("best_of", [](const Board& board, const Bools& mask) { return board.best_of(bytes(mask)); })
+      .def("best_of",
+           [](const Board& board, const Bools& mask) { return board.best_of(bytes(mask)); })
       .def_property_readonly("rows", &Board::rows)
       .def_property_readonly("feasible", &Board::feasible)
       .def_property_readonly("flips", &Board::flips)
@@ -128,9 +133,10 @@ void add_board(py::module_& m) {
       });
 }
 
-RoomScore made_score(int strategy,
-                     const std::vector<std::tuple<std::size_t, std::int64_t, std::int64_t, bool>>& counted,
-                     const std::vector<std::pair<std::int64_t, std::int64_t>>& corners) {
+RoomScore made_score(
+    int strategy,
+    const std::vector<std::tuple<std::size_t, std::int64_t, std::int64_t, bool>>& counted,
+    const std::vector<std::pair<std::int64_t, std::int64_t>>& corners) {
   if (strategy < 0 || strategy > static_cast<int>(Strategy::kBalanced)) {
     throw Exception(invalid("strategy", std::to_string(strategy), "0 to 3"));
   }
