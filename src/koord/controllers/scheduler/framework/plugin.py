@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from koord.controllers.cluster.nodes import Aspect
 
@@ -39,6 +40,8 @@ class Plugin:
     """
 
     name: ClassVar[str] = ""
+    args_type: ClassVar[type[Struct] | None] = None
+    """Of an outside plugin: the type of its arguments in a configuration, None if it takes none."""
     depends: ClassVar[Aspect] = Aspect.ALL
     """Which changes of a row make the plugin's Filter and Score answers for it stale."""
 
