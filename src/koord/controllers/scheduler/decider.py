@@ -114,14 +114,25 @@ class Decider:
             return self._nowhere(cycle, verdict)
         claimed = self.nominations.on_rows(cycle.pod)
         own = self.nominations.row_of(cycle.pod)
-        if own is not None and (verdict.feasible if mask is None else mask)[own]:
-            if self._fits_beside(cycle, own, claimed):
-                return Decision(cycle, own)
+        if own is not None and self._takes(cycle, verdict, mask, own, claimed):
+            return Decision(cycle, own)
         if self.plugins.pre_score:
             feasible = np.flatnonzero(verdict.feasible if mask is None else mask)
             for plugin in self.plugins.pre_score:
                 plugin.pre_score(cycle, feasible)
         return self._best(cycle, verdict, mask, claimed)
+
+    def _takes(
+        self,
+        cycle: Cycle,
+        verdict: Verdict,
+        mask: NDArray[np.bool_] | None,
+        row: int,
+        claimed: Mapping[int, Sequence[PodInfo]],
+    ) -> bool:
+        """Whether a row is feasible, the pods that are nominated to it included."""
+        fits = bool((verdict.feasible if mask is None else mask)[row])
+        return fits and self._fits_beside(cycle, row, claimed)
 
     def _best(
         self,
