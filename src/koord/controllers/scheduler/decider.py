@@ -63,6 +63,10 @@ class Nominations:
         """The row that the pod itself is nominated to."""
         return None
 
+    def drop_lower(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Takes back the nominations of a row to pods below a priority; gives those pods."""
+        return ()
+
 
 class Decider:
     """Places pods of one profile.
@@ -95,6 +99,7 @@ class Decider:
 
     def attempt(self, cycle: Cycle) -> Decision:
         """:meth:`decide` with a cycle of the caller's."""
+        cycle.decider = self
         for plugin in self.plugins.pre_filter:
             refused = plugin.pre_filter(cycle)
             if refused is not None:
