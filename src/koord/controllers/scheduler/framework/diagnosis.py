@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.rejection import Rejection
 
@@ -42,8 +46,13 @@ class Diagnosis:
             return self.early.error
         return any(rejection.error for rejection in self.by_row.values())
 
+    def resolvable(self) -> NDArray[np.intp]:
+        """The rows where removing pods might help."""
+        rows = [row for row, why in self.by_row.items() if not why.unresolvable and not why.error]
+        return np.array(rows, np.intp)
+
     def message(self, post_filter: str = "") -> str:
-        """``0/N nodes are available: 3 Insufficient cpu, ...``, then what PostFilter plugins say."""
+        """``0/N nodes are available: 3 Insufficient cpu.``, then what PostFilter plugins say."""
         if self.early is not None:
             head = f"0/{self.nodes} nodes are available"
             text = f"{head}: {self.early.text}." if self.early.text else f"{head}."
@@ -55,11 +64,14 @@ class Diagnosis:
 def counted(rejections: Collection[Rejection]) -> Counter[str]:
     """How many of the rejections have each reason."""
     # Most are one object many times.
-    by_id = {id(rejection): rejection for rejection in rejections}
+    by_id = Counter(map(id, rejections))
     counts: Counter[str] = Counter()
-    for key, count in Counter(map(id, rejections)).items():
-        for reason in by_id[key].reasons:
+    for rejection in rejections:
+        count = by_id.pop(id(rejection), 0)
+        for reason in rejection.reasons if count else ():
             counts[reason] += count
+        if not by_id:
+            break
     return counts
 
 

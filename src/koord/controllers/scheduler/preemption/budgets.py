@@ -50,7 +50,8 @@ class Budgets:
         Budgets are used up in the order of the pods. A pod that a budget counts as disrupted
         already uses up none. A selector that is absent, empty or malformed selects nothing.
         """
-        violating, others = [], []
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
         left: dict[str, int] = {}
         for pod in pods:
             over = False

@@ -19,6 +19,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.victims import (
     Candidate,
     VictimPolicy,
+    cost_of,
     importance,
 )
 
@@ -223,9 +224,7 @@ class DryRun:
             self._table.requested[:, index] = saved
         return {row: self._outcome(row, gone[row], splits[row]) for row in rows}
 
-    def _shift(
-        self, rows: NDArray[np.intp], pods: Sequence[Iterable[PodInfo]], sign: int
-    ) -> None:
+    def _shift(self, rows: NDArray[np.intp], pods: Sequence[Iterable[PodInfo]], sign: int) -> None:
         """Adds what pods request to their rows' columns, or takes it off."""
         counts: dict[Any, dict[int, int]] = {}
         for place, those in enumerate(pods):
@@ -265,7 +264,8 @@ class DryRun:
         over = {pod.uid for pod in split.violating}
         violations = sum(pod.uid in over for pod in gone)
         gone.sort(key=importance)
-        return Candidate(row, tuple(gone), violations, split.budgets)
+        cost = cost_of(gone, violations)
+        return Candidate(cost, row, tuple(gone), violations, split.budgets)
 
     def _fits(self, row: int) -> Rejection | None:
         """Whether the pod fits now, beside pods that are promised the row and without them."""

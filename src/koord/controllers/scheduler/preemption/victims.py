@@ -7,6 +7,7 @@ Kubernetes: pkg/scheduler/framework/preemption (scheduler spec, section 1.6).
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,28 +52,30 @@ class Candidate(NamedTuple):
     """A node that would have room.
 
     Attributes:
+        cost: see :func:`cost_of`; the least is taken.
         row: the node.
         victims: who would have to go, most important first; at least one.
         violations: how many of them beyond what their disruption budgets allow.
         budgets: keys of the budgets that were looked at.
     """
 
+    cost: tuple[int, int, int, int, float]
     row: int
     victims: tuple[PodInfo, ...]
     violations: int
     budgets: frozenset[str] = frozenset()
 
-    @property
-    def cost(self) -> tuple[int, int, int, int, float]:
-        """The candidate with the least cost is taken.
 
-        In this order: fewest violated budgets, lowest priority of the highest victim, lowest sum
-        of priorities, fewest victims, latest start among the victims of highest priority.
-        """
-        highest = self.victims[0].priority
-        earliest = min(started(v) for v in self.victims if v.priority == highest)
-        total = sum(v.priority + _SHIFT for v in self.victims)
-        return self.violations, highest, total, len(self.victims), -earliest
+def cost_of(victims: Sequence[PodInfo], violations: int) -> tuple[int, int, int, int, float]:
+    """What it costs to let these pods go, most important first.
+
+    In this order: fewest violated budgets, lowest priority of the highest victim, lowest sum of
+    priorities, fewest victims, latest start among the victims of highest priority.
+    """
+    highest = victims[0].priority
+    earliest = min(started(v) for v in victims if v.priority == highest)
+    total = sum(v.priority + _SHIFT for v in victims)
+    return violations, highest, total, len(victims), -earliest
 
 
 def importance(pod: PodInfo) -> tuple[int, float, str]:
@@ -101,6 +104,9 @@ def was_preempted(pod: PodInfo) -> bool:
     return False
 
 
+_cost = itemgetter(0)
+
+
 def cheapest(candidates: Sequence[Candidate]) -> Candidate:
     """The candidate of least cost, the first of equals."""
-    return min(candidates, key=lambda candidate: candidate.cost)
+    return min(candidates, key=_cost)
