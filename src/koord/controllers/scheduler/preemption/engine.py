@@ -15,6 +15,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.controllers.scheduler.framework.diagnosis import availability, counted
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.budgets import Budgets
 from koord.controllers.scheduler.preemption.dryrun import DryRun
 from koord.controllers.scheduler.preemption.effects import Effects
@@ -52,7 +53,7 @@ class Found(NamedTuple):
 
     candidate: Candidate | None
     candidates: tuple[Candidate, ...]
-    refused: Mapping[int, Outcome]
+    refused: Mapping[int, Rejection]
 
 
 class Preemption:
@@ -144,7 +145,7 @@ class Preemption:
     def message(self, found: Found) -> str:
         """Why no room can be made."""
         table = self._handle.table
-        counts = counted([why for why in found.refused.values() if not isinstance(why, Candidate)])
+        counts = counted(found.refused.values())
         rest = len(table) - len(found.refused)
         if rest > 0:
             counts[NOT_HELPFUL] += rest
@@ -179,23 +180,24 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         return ordered
 
     def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
         most = self._most(len(rows))
-        refused: dict[int, Outcome] = {}
+        refused: dict[int, Rejection] = {}
+        once: dict[int, Outcome] = {}
         clean: list[Candidate] = []
         over: list[Candidate] = []
         for start in range(0, len(rows), max(most, 1)):
             chunk = rows[start : start + max(most, 1)]
-            self._fill(run, chunk, kept, refused)
+            self._fill(run, chunk, kept, once)
             for row in chunk:
-                outcome = refused.get(row) or kept[row]
-                if not isinstance(outcome, Candidate):
+                outcome = kept.get(row) or once[row]
+                if type(outcome) is Rejection:
                     refused[row] = outcome
                     continue
-                refused.pop(row, None)
+                assert type(outcome) is Candidate
                 (over if outcome.violations else clean).append(outcome)
                 if clean and len(clean) + len(over) >= most:
                     break
