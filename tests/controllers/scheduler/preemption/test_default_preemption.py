@@ -279,11 +279,13 @@ def test_what_is_written() -> None:
     asyncio.run(run())
 
 
-def test_a_failed_preemption_wakes_the_pod(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_preemption_wakes_the_pod(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run(code: int) -> list[list[str]]:
         cluster = Cluster(node("a", cpu="2"), client=Client(x=code))
         woken: list[list[str]] = []
-        cluster.world.activate = lambda uids: woken.append(list(uids))  # type: ignore[method-assign]
+        monkeypatch.setattr(cluster.world, "activate", lambda uids: woken.append(list(uids)))
         cluster.put("a", low("x"))
         assert cluster.preempt(high()).success
         await cluster.plugin.engine.effects.settled()
