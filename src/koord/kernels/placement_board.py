@@ -7,7 +7,9 @@ keeps the answers::
 
     board = Board(len(table), [(1, NONE), (3, REVERSED)])
     board.refuse(CLOSED, slice(None), open_rows)
-    board.refuse(0, rows, RoomCheck([(0, 500), (3, 1)]).check(allocatable, requested, nonzero, rows))
+    board.refuse(
+        0, rows, RoomCheck([(0, 500), (3, 1)]).check(allocatable, requested, nonzero, rows)
+    )
     board.rate(1, rows, raw)
     row = board.best()  # -1: none is feasible
 
