@@ -67,9 +67,13 @@ class PodTallies:
 
     Args:
         counts_terminating: whether pods that are being deleted count.
+
+    Attributes:
+        moves: counts pods that came and went.
     """
 
     def __init__(self, counts_terminating: bool = True) -> None:
+        self.moves = 0
         self._counts_terminating = counts_terminating
         self._left_out: set[str] = set()
         self._rows: dict[int, dict[int, int]] = {}
@@ -84,6 +88,7 @@ class PodTallies:
         if not self._counts_terminating and pod.pod.metadata.deletion_timestamp is not None:
             self._left_out.add(pod.uid)
             return
+        self.moves += 1
         shape = pod.shape
         number = shape.id
         rows = self._rows.get(number)
@@ -105,6 +110,7 @@ class PodTallies:
         if pod.uid in self._left_out:
             self._left_out.discard(pod.uid)
             return
+        self.moves += 1
         number = pod.shape.id
         rows = self._rows[number]
         rows[row] -= 1

@@ -172,7 +172,7 @@ class InterPodAffinity(Plugin):
             self._states.put(shape, state)
         if state.seen < len(self._carriers.listed):
             self._carry(shape, terms, state)
-        state.sync()
+        state.sync(self._pods.moves)
         return state
 
     def _build(self, shape: PodShape, terms: Terms, key: tuple[Hashable, ...]) -> State:

@@ -98,6 +98,7 @@ class State:
         self.score_log = RowLog()
         self.seen = 0
         self.tallies: list[Hashable] = []
+        self._synced = -1
 
     @property
     def filters(self) -> bool:
@@ -129,8 +130,11 @@ class State:
                 self.weigh(carrier.term.key, carrier.tally, carrier.weight)
                 self.score_log.add_all()
 
-    def sync(self) -> None:
-        """Takes over which pods came and went."""
+    def sync(self, moves: int) -> None:
+        """Takes over which pods came and went, unless it has at this number of moves."""
+        if moves == self._synced:
+            return
+        self._synced = moves
         alone = self._is_alone()
         for found in (self.near, self.far, self.kept_out):
             for presence in found.values():

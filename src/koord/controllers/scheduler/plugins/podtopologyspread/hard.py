@@ -131,9 +131,13 @@ class Hard:
     def __init__(self, parts: Sequence[HardPart]) -> None:
         self.parts = parts
         self.log = RowLog()
+        self._synced = -1
 
-    def sync(self) -> None:
-        """Takes over which pods came and went."""
+    def sync(self, moves: int) -> None:
+        """Takes over which pods came and went, unless it has at this number of moves."""
+        if moves == self._synced:
+            return
+        self._synced = moves
         for part in self.parts:
             part.sync(self.log)
 

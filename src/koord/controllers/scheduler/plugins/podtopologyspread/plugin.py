@@ -191,9 +191,9 @@ class PodTopologySpread(Plugin):
             state = self._build(shape, wishes, key)
             self._states.put(shape, state)
         if state.hard is not None:
-            state.hard.sync()
+            state.hard.sync(self._pods.moves)
         if state.soft is not None:
-            state.soft.sync()
+            state.soft.sync(self._pods.moves)
         return state
 
     def _build(self, shape: PodShape, wishes: Wishes, key: tuple[Hashable, ...]) -> State:

@@ -8,12 +8,13 @@ better. Domains are those of feasible nodes. By hostname every node is a domain 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from koord.controllers.scheduler.plugins.domains import Domains, RowLog, Sum
 from koord.controllers.scheduler.plugins.podtopologyspread.constraints import HOSTNAME
+from koord.kernels.placement_board import spread_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.tallies import Tally
 
     Rows = NDArray[np.intp] | slice
-
-IGNORED = -1
-"""The score of rows that lack a label: they get 0 in the end."""
-
 
 class SoftPart:
     """One constraint.
@@ -73,10 +70,10 @@ class SoftPart:
         found = np.bincount(self.labels[: len(feasible)][feasible] + 1, minlength=1)
         return int(np.count_nonzero(found))
 
-    def add_to(self, total: NDArray[np.float64], rows: Rows, weight: float) -> None:
-        """Adds the constraint's part to rows that have its label."""
-        part = self._sum.counts[self.domains.ids[rows]] * weight + self._bias
-        total += np.where(self.labels[rows] >= 0, part, 0.0)
+    def native(self, weight: float) -> tuple[Any, ...]:
+        """The part of :func:`koord.kernels.placement_board.spread_scores`."""
+        domain = None if self.by_node else self.domains.ids
+        return self.labels, domain, self._sum.counts, weight, self._bias
 
 
 class Soft:
@@ -94,11 +91,15 @@ class Soft:
         self.parts = parts
         self.log = RowLog()
         self._rated = rated
+        self._synced = -1
         self._weighed: tuple[int, int] = (0, -1)
         self._weights: tuple[float, ...] = ()
 
-    def sync(self) -> None:
-        """Takes over which pods came and went."""
+    def sync(self, moves: int) -> None:
+        """Takes over which pods came and went, unless it has at this number of moves."""
+        if moves == self._synced:
+            return
+        self._synced = moves
         for part in self.parts:
             part.sync(self.log)
 
@@ -121,12 +122,6 @@ class Soft:
         return self._weights
 
     def scores(self, rows: Rows, weights: tuple[float, ...]) -> NDArray[np.int64]:
-        """By row, the pods in its domains, weighed; :data:`IGNORED` for rows not compared."""
-        rated = self._rated[rows]
-        total = np.zeros(len(rated), np.float64)
-        for part, weight in zip(self.parts, weights, strict=True):
-            part.add_to(total, rows, weight)
-        whole = np.floor(total)
-        # Rounded half up; adding 0.5 first would round some numbers just below a half.
-        found = (whole + (total - whole >= 0.5)).astype(np.int64)
-        return np.where(rated, found, IGNORED)
+        """By row, the pods in its domains, weighed; -1 for rows that are not compared."""
+        parts = [part.native(weight) for part, weight in zip(self.parts, weights, strict=True)]
+        return spread_scores(parts, self._rated, rows)
