@@ -42,12 +42,19 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        own_rows: rows whose answers depend on more of this pod than its shape, such as a
+            reservation that is held for a pod of this name: never kept, asked at every attempt.
+            Set in PreFilter; ascending, None for none.
+        of_shape: the question is about any pod of the shape, not about this one; so while answers
+            to be kept are worked out.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
         "members",
+        "of_shape",
+        "own_rows",
         "pod",
         "preempting",
         "reservations",
@@ -62,6 +69,8 @@ class Cycle:
         self.allowed: NDArray[np.bool_] | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.own_rows: NDArray[np.intp] | None = None
+        self.of_shape = False
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 

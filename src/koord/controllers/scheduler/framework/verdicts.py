@@ -8,6 +8,7 @@ decision costs little more than the choice of the best row, however dear a plugi
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,14 @@ class Verdict:
         self.score_stamps: list[Any] = [_SKIPPED] * scores
         self.unscored: dict[int, NDArray[np.bool_]] = {}
 
+    def copy(self) -> Verdict:
+        """One that may be changed: rejections and the list of raw scores, not these themselves."""
+        other = copy(self)
+        other.rejected = self.rejected.copy()
+        other.feasible = self.feasible.copy()
+        other.raw = list(self.raw)
+        return other
+
 
 class Evaluator:
     """Keeps verdicts by shape.
@@ -91,10 +100,45 @@ class Evaluator:
         self._kept[key] = verdict
         changes = table.changes(verdict.version) if verdict.version >= 0 else None
         stale = _Stale(table, changes)
-        self._filter(cycle, verdict, stale)
-        self._score(cycle, verdict, stale)
+        cycle.of_shape = True
+        try:
+            self._filter(cycle, verdict, stale)
+            self._score(cycle, verdict, stale)
+        finally:
+            cycle.of_shape = False
         verdict.version = table.version
-        return verdict
+        return verdict if cycle.own_rows is None else self._own(cycle, verdict, cycle.own_rows)
+
+    def _own(self, cycle: Cycle, kept: Verdict, rows: NDArray[np.intp]) -> Verdict:
+        """The shape's verdict with the pod's own answers for some rows; not kept."""
+        own = kept.copy()
+        own.rejected[rows] &= _CLOSED
+        for number in self._columnar:
+            if self.filters[number].applies(cycle):
+                refused = ~self.filters[number].filter(cycle, rows)
+                own.rejected[rows[refused]] |= np.uint64(1 << number)
+        for number in self._per_node:
+            if self.filters[number].applies(cycle):
+                for row in rows[own.rejected[rows] == 0].tolist():
+                    if self.filters[number].filter_node(cycle, row) is not None:
+                        own.rejected[row] |= np.uint64(1 << number)
+        np.equal(own.rejected, 0, out=own.feasible)
+        for number, (plugin, _) in enumerate(self.scores):
+            if plugin.applies(cycle):
+                own.raw[number] = self._own_scores(cycle, own, number, rows)
+        return own
+
+    def _own_scores(
+        self, cycle: Cycle, own: Verdict, number: int, rows: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        plugin, kept = self.scores[number][0], own.raw[number]
+        raw = np.zeros(len(own.rejected), np.int64) if kept is None else kept.copy()
+        if hasattr(plugin, "score"):
+            raw[rows] = plugin.score(cycle, rows)
+        else:
+            for row in rows[own.feasible[rows]].tolist():
+                raw[row] = plugin.score_node(cycle, row)
+        return raw
 
     def _filter(self, cycle: Cycle, verdict: Verdict, stale: _Stale) -> None:
         dirty = self._mark_closed(verdict, stale)
