@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.kernels.placement_board import Board
 
 
 class Changes:
@@ -38,22 +39,22 @@ class Cycle:
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
         allowed: bool by row, or None for all: the nodes that PreFilter left over.
+        board: what filters say of every row, from the moment that Score plugins are asked;
+            ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
-            reservation that is held for a pod of this name: never kept, asked at every attempt.
-            Set in PreFilter; ascending, None for none.
-        of_shape: the question is about any pod of the shape, not about this one; so while answers
-            to be kept are worked out.
+            reservation that is held for a pod of this name: asked at every attempt, and again for
+            the next pod of the shape. Set in PreFilter; ascending, None for none.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
+        "board",
         "members",
-        "of_shape",
         "own_rows",
         "pod",
         "preempting",
@@ -67,10 +68,10 @@ class Cycle:
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
+        self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
-        self.of_shape = False
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 

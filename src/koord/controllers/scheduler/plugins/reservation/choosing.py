@@ -40,7 +40,7 @@ class Chooser:
         wish = attempt.wish
         if wish.ignores:
             return None
-        records = attempt.records(row, of_shape=cycle.of_shape)
+        records = attempt.records(row)
         if not records:
             return reasons.unresolvable(reasons.AFFINITY) if wish.required else None
         lacking: list[str] = []
@@ -95,7 +95,7 @@ class Chooser:
     def nominate(self, cycle: Cycle, attempt: Attempt, row: int) -> Record | None:
         """The reservation the pod gets on a row, None for none."""
         wish = attempt.wish
-        records = attempt.records(row, of_shape=cycle.of_shape)
+        records = attempt.records(row)
         if not records or wish.ignores:
             return None
         if len(records) == 1 and wish.required:

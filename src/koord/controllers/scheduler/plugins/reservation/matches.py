@@ -178,12 +178,11 @@ class Attempt:
         own: by row, those for this pod alone.
     """
 
-    __slots__ = ("_own_orders", "matches", "own")
+    __slots__ = ("matches", "own")
 
     def __init__(self, matches: Matches, own: dict[int, list[Record]]) -> None:
         self.matches = matches
         self.own = own
-        self._own_orders: dict[int, int] = {}
 
     @property
     def wish(self) -> Wish:
@@ -194,55 +193,48 @@ class Attempt:
         """The rows of reservations that are for this pod alone, ascending."""
         return np.array(sorted(self.own), np.intp) if self.own else None
 
-    def rows(self, *, of_shape: bool = False) -> list[int]:
+    def rows(self) -> list[int]:
         """The rows that have one."""
         self.matches.update()
-        shared = list(self.matches.by_row)
-        return shared if of_shape else [*shared, *(self.own.keys() - self.matches.by_row.keys())]
+        shared = self.matches.by_row
+        return [*shared, *(self.own.keys() - shared.keys())] if self.own else list(shared)
 
-    def mask(self, size: int, *, of_shape: bool = False) -> NDArray[np.bool_]:
+    def mask(self, size: int) -> NDArray[np.bool_]:
         """Bool by row: whether there is one; a copy."""
         self.matches.update()
         made = np.zeros(size, np.bool_)
         shared = self.matches.mask[:size]
         made[: len(shared)] = shared
-        if self.own and not of_shape:
+        if self.own:
             made[list(self.own)] = True
         return made
 
-    def records(self, row: int, *, of_shape: bool = False) -> list[Record]:
+    def records(self, row: int) -> list[Record]:
         """Those on a row, the oldest first."""
         # A what-if may have changed who sits where since the attempt began.
         self.matches.update()
         shared = self.matches.by_row.get(row, _NONE)
-        own = self.own.get(row) if self.own and not of_shape else None
+        own = self.own.get(row) if self.own else None
         if own is None:
             return shared
         return sorted((*shared, *(each for each in own if each.matchable)), key=_age)
 
-    def note_order(self, row: int, record: Record | None, *, of_shape: bool) -> None:
+    def note_order(self, row: int, record: Record | None) -> None:
         """Keeps the order of the reservation that the pod would get on a row."""
-        orders = self.matches.orders if of_shape else self._own_orders
+        orders = self.matches.orders
         if record is not None and record.order:
             orders[row] = record.order
-        else:
+        elif orders:
             orders.pop(row, None)
 
-    def first_by_order(self, feasible: NDArray[np.intp], rank: NDArray[np.int64]) -> int | None:
-        """The place in ``feasible`` of the row whose reservation comes first by order, if any.
+    def first_by_order(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
+        """The feasible row whose reservation comes first by order; -1 if none has one.
 
         Among equals the first node by name.
         """
-        orders = {row: order for row, order in self.matches.orders.items() if row not in self.own}
-        orders.update(self._own_orders)
-        if not orders:
-            return None
-        rows = np.array(list(orders), np.intp)
-        places = np.minimum(np.searchsorted(feasible, rows), len(feasible) - 1)
-        there = np.flatnonzero(feasible[places] == rows).tolist()
-        listed = list(orders.values())
-        best = min(there, key=lambda i: (listed[i], rank[rows[i]]), default=None)
-        return int(places[best]) if best is not None else None
+        orders = self.matches.orders
+        there = (row for row in orders if feasible[row])
+        return min(there, key=lambda row: (orders[row], rank[row]), default=-1)
 
 
 _NONE: list[Record] = []

@@ -20,7 +20,6 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import PODS, Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
-from koord.controllers.scheduler.framework.verdicts import normalized
 from koord.controllers.scheduler.plugins.reservation import fit, reasons, writing
 from koord.controllers.scheduler.plugins.reservation.affinity import Wish
 from koord.controllers.scheduler.plugins.reservation.book import Book
@@ -57,8 +56,11 @@ class Reservation(Plugin):
     """See the head of this file."""
 
     name: ClassVar[str] = PLUGIN
-    depends: ClassVar[Aspect] = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
-    normalization: ClassVar[Normalization] = Normalization.CUSTOM
+    # NUMA and DEVICES for the plugins that have a say in which reservation a pod may use.
+    depends: ClassVar[Aspect] = (
+        Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.NUMA | Aspect.DEVICES
+    )
+    normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -185,11 +187,11 @@ class Reservation(Plugin):
         required = attempt.wish.required
 
         def overlay(row: int) -> NDArray[np.int64] | None:
-            records = attempt.records(row, of_shape=cycle.of_shape)
+            records = attempt.records(row)
             return self._given_back(records, len(resources)) if records else None
 
         def offers(row: int) -> list[Offer]:
-            records = attempt.records(row, of_shape=cycle.of_shape)
+            records = attempt.records(row)
             return [record.offer(required=required) for record in records]
 
         cycle.set_overlay(overlay)
@@ -213,15 +215,31 @@ class Reservation(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """Only to reserve pods, and to pods that match a reservation or insist on one."""
-        state = cycle.state.get(PLUGIN)
-        if state is None or state.placement is not None:
-            return state is not None
-        return bool(state.attempt.matches.by_row) or not cycle.of_shape
+        return PLUGIN in cycle.state
 
     def stamp(self, cycle: Cycle) -> Hashable:
-        """A reserve pod's shape does not tell its policy, nor which pods it may take over."""
-        placement = state_of(cycle).placement
-        return placement.stamp if placement is not None else ""
+        """What answers depend on beside shape and rows.
+
+        A reserve pod's shape does not tell its policy, nor which pods it may take over. And which
+        reservation is the first by order depends on which nodes are feasible.
+        """
+        state = state_of(cycle)
+        if state.placement is not None:
+            return state.placement.stamp
+        if cycle.board is None or not state.attempt.matches.orders:
+            return -1
+        feasible = cycle.board.refused == 0
+        if cycle.allowed is not None:
+            feasible[: len(cycle.allowed)] &= cycle.allowed
+        state.first = state.attempt.first_by_order(feasible, cycle.table.rank)
+        return state.first
+
+    def stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
+        """The rows that were and are the first by order."""
+        state = state_of(cycle)
+        if state.placement is not None or cycle.board is None or not isinstance(before, int):
+            return None
+        return np.array([row for row in (before, state.first) if row >= 0], np.intp)
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """By row: whether the node, with what is held there for the pod, has room."""
@@ -231,12 +249,20 @@ class Reservation(Plugin):
             state.placement.filter(rows, passes)
             return passes
         if state.attempt.wish.required:
-            mask = state.attempt.mask(cycle.table.size, of_shape=cycle.of_shape)
+            mask = state.attempt.mask(cycle.table.size)
             passes &= _padded(mask, len(cycle.table.open))[rows]
-        for place, row in _places(rows, state.attempt, of_shape=cycle.of_shape):
+        for place, row in _places(rows, state.attempt):
             if self.chooser.refusal(cycle, state.attempt, row) is not None:
                 passes[place] = False
+            self._note_order(cycle, state.attempt, row)
         return passes
+
+    def _note_order(self, cycle: Cycle, attempt: Attempt, row: int) -> None:
+        """Keeps which rows have a reservation with an order, before any is scored."""
+        if any(record.order for record in attempt.records(row)):
+            attempt.note_order(row, self.chooser.nominate(cycle, attempt, row))
+        else:
+            attempt.note_order(row, None)
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> list[Rejection]:
         """Why rows were refused."""
@@ -261,24 +287,12 @@ class Reservation(Plugin):
             return raw
         if state.attempt.wish.ignores:
             return raw
-        for place, row in _places(rows, state.attempt, of_shape=cycle.of_shape):
+        for place, row in _places(rows, state.attempt):
             record = self.chooser.nominate(cycle, state.attempt, row)
             raw[place] = self.chooser.score(cycle, record) if record is not None else 0
-            state.attempt.note_order(row, record, of_shape=cycle.of_shape)
+            if row == state.first:
+                raw[place] = _FIRST_CHOICE
         return raw
-
-    def normalize(
-        self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        """1000 for the node of the first reservation by order, then all in relation to the best."""
-        state = state_of(cycle)
-        if state.placement is not None:
-            return raw
-        first = state.attempt.first_by_order(feasible, cycle.table.rank)
-        if first is not None:
-            raw = raw.copy()
-            raw[first] = _FIRST_CHOICE
-        return normalized(Normalization.DEFAULT, raw) if raw.any() else raw
 
     # Reserve and what follows.
 
@@ -362,14 +376,12 @@ class Reservation(Plugin):
         return why.message
 
 
-def _places(rows: Rows, attempt: Attempt, *, of_shape: bool) -> list[tuple[int, int]]:
+def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:
     """The rows that have reservations for the pod, with their places among those asked about."""
     if isinstance(rows, slice):
-        return [(row - (rows.start or 0), row) for row in attempt.rows(of_shape=of_shape)]
+        return [(row - (rows.start or 0), row) for row in attempt.rows()]
     asked = rows.tolist()
-    return [
-        (place, row) for place, row in enumerate(asked) if attempt.records(row, of_shape=of_shape)
-    ]
+    return [(place, row) for place, row in enumerate(asked) if attempt.records(row)]
 
 
 def _restrict(cycle: Cycle, attempt: Attempt) -> None:

@@ -26,9 +26,10 @@ class State:
 
     Attributes:
         written: the choice may stand on the API.
+        first: the row whose reservation comes first by order, -1 for none.
     """
 
-    __slots__ = ("_attempt", "_chooser", "_nominated", "placement", "written")
+    __slots__ = ("_attempt", "_chooser", "_nominated", "first", "placement", "written")
 
     def __init__(
         self, chooser: Chooser, attempt: Attempt | None, placement: Placement | None = None
@@ -37,6 +38,7 @@ class State:
         self._attempt = attempt
         self.placement = placement
         self.written = False
+        self.first = -1
         self._nominated: dict[int, Record | None] = {}
 
     @property
@@ -47,8 +49,6 @@ class State:
 
     def nominate_record(self, cycle: Cycle, row: int) -> Record | None:
         """The reservation the pod gets on a row; stays the same for the rest of the attempt."""
-        if cycle.of_shape:  # an answer to be kept: not this pod's alone
-            return self._chooser.nominate(cycle, self.attempt, row)
         if row not in self._nominated:
             self._nominated[row] = self._chooser.nominate(cycle, self.attempt, row)
         return self._nominated[row]
