@@ -69,6 +69,10 @@ class Nominations:
         """The row that the pod itself is nominated to."""
         return None
 
+    def drop_lower(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Takes back the nominations of a row to pods below a priority; gives those pods."""
+        return ()
+
 
 class Decider:
     """Places pods of one profile.
@@ -101,6 +105,7 @@ class Decider:
 
     def attempt(self, cycle: Cycle) -> Decision:
         """:meth:`decide` with a cycle of the caller's."""
+        cycle.decider = self
         for plugin in self.plugins.pre_filter:
             refused = plugin.pre_filter(cycle)
             if refused is not None:
@@ -207,9 +212,8 @@ class Decider:
             if row not in by_row:
                 refused = self._beside(cycle, row, pods)
                 if refused is not None:
-                    by_row[row] = refused
+                    by_row.put(np.array([row], np.intp), (refused,))
         if cycle.allowed is not None:
-            by_row = {row: refused for row, refused in by_row.items() if cycle.allowed[row]}
-            excluded = np.flatnonzero(self.table.open[: self.table.size] & ~cycle.allowed)
-            by_row.update((row, EXCLUDED) for row in excluded.tolist())
+            excluded = self.table.open[: self.table.size] & ~cycle.allowed
+            by_row.fill(excluded, EXCLUDED)
         return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))

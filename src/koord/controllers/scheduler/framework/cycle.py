@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.decider import Decider
     from koord.kernels.placement_board import Board
 
 
@@ -48,12 +49,14 @@ class Cycle:
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
             reservation that is held for a pod of this name: asked at every attempt, and again for
             the next pod of the shape. Set in PreFilter; ascending, None for none.
+        decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
         "board",
+        "decider",
         "members",
         "own_rows",
         "pod",
@@ -72,6 +75,7 @@ class Cycle:
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
+        self.decider: Decider | None = None
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -79,6 +83,21 @@ class Cycle:
     def shape(self) -> PodShape:
         """What the pod shares with its equals."""
         return self.pod.shape
+
+    @property
+    def has_no_overlay(self) -> bool:
+        """Whether no row's request is less for this pod than for others."""
+        return self._overlay is None
+
+    def copy(self) -> Cycle:
+        """The same attempt; what is set in the copy does not reach this one."""
+        copy = Cycle(self.pod, self.table)
+        copy.state = dict(self.state)
+        copy.allowed, copy.members = self.allowed, self.members
+        copy.board, copy.own_rows = self.board, self.own_rows
+        copy.preempting, copy.decider = self.preempting, self.decider
+        copy._overlay, copy.reservations = self._overlay, self.reservations
+        return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
         """Leaves only these nodes; several calls intersect."""
