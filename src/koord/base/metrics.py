@@ -32,6 +32,10 @@ class Metric(Protocol):
         """Adds a sample to a histogram."""
         ...
 
+    def clear(self) -> None:
+        """Forgets all children, such as those of objects that are gone."""
+        ...
+
 
 class Registry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
@@ -106,6 +110,9 @@ class _NullMetric:
 
     def observe(self, amount: float) -> None:
         del amount
+
+    def clear(self) -> None:
+        """Nothing is kept."""
 
 
 class _NullRegistry:

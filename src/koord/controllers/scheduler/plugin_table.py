@@ -84,7 +84,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         "deviceshare:DeviceShare", "preFilter filter preScore score reserve preBind"
     ),
     "Reservation": _at(
-        "reservation:Reservation",
+        "reservation.plugin:Reservation",
         "preFilter filter postFilter preScore score reserve preBind bind",
     ),
     "Coscheduling": _at(
