@@ -69,6 +69,10 @@ class Nominations:
         """The row that the pod itself is nominated to."""
         return None
 
+    def drop_lower(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Takes back the nominations of a row to pods below a priority; gives those pods."""
+        return ()
+
 
 class Decider:
     """Places pods of one profile.
@@ -188,6 +192,7 @@ class Decider:
             return self.evaluator.check(cycle, row)
 
     def _pre_filter(self, cycle: Cycle) -> Rejection | None:
+        cycle.decider = self
         for plugin in self.plugins.pre_filter:
             refused: Rejection | None = plugin.pre_filter(cycle)
             if refused is not None:
