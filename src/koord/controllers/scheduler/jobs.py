@@ -9,7 +9,8 @@ rest is found (NonStrict).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from koord.controllers.scheduler.decider import Decision
 from koord.controllers.scheduler.framework.cycle import Cycle
@@ -17,7 +18,7 @@ from koord.controllers.scheduler.framework.diagnosis import Diagnosis
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.decider import Decider
@@ -92,9 +93,15 @@ class Queue(Protocol):
 
 
 class Jobs(Protocol):
-    """Who knows which pods are one job; the Coscheduling plugin does."""
+    """Who knows which pods are one job; the Coscheduling plugin does.
 
-    name: str
+    Attributes:
+        name: the plugin's.
+        planning: set while a pass is under way.
+    """
+
+    name: ClassVar[str]
+    planning: bool
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether a pod belongs to a job."""
@@ -181,7 +188,8 @@ class JobPlanner:
             refused = _Attempt(diagnosis=Diagnosis(nodes, job, {}))
             return Plan([], [_failed(queued, refused, nodes, _Room())])
         taken = self._gathered(job, queued)
-        attempt = _Pass(job, self._jobs.name, decider, taken)
+        attempt = _Pass(job, self._jobs.name, decider, taken, self._quota)
+        self._jobs.planning = True
         try:
             return attempt.run()
         except Exception:
@@ -191,6 +199,8 @@ class JobPlanner:
                 if each is not queued:
                     self._queue.put_back(each)
             raise
+        finally:
+            self._jobs.planning = False
 
     def _gathered(self, job: Job, queued: QueuedPod) -> list[QueuedPod]:
         """The popped pod with the others of its job that may be tried, in the job's order."""
@@ -245,21 +255,31 @@ class _Attempt(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What came of making room."""
+    """What came of making room.
+
+    Attributes:
+        message: for the pod for which it was tried.
+        nodes: by uid, promised nodes.
+        clear: promises made before are taken back.
+    """
 
     message: str = ""
-    nodes: dict[str, str] = {}  # noqa: RUF012 - never written
+    nodes: Mapping[str, str] = MappingProxyType({})
+    clear: bool = False
 
 
 class _Pass:
     """One job, tried once."""
 
-    def __init__(self, job: Job, name: str, decider: Decider, queued: list[QueuedPod]) -> None:
+    def __init__(
+        self, job: Job, name: str, decider: Decider, queued: list[QueuedPod], quota: Any
+    ) -> None:
         self._job = job
         self._name = name
         self._decider = decider
         self._nodes = len(decider.table)
         self._queued = queued
+        self._quota = quota
         self._members = tuple(each.info for each in queued)
         self._placed: dict[str, Decision] = {}
         self._attempts: dict[str, _Attempt] = {}
@@ -268,7 +288,7 @@ class _Pass:
 
     def run(self) -> Plan:
         """Places what can be placed, and settles the rest."""
-        if not self._gather():
+        if self._within_quota() and not self._gather():
             self._place_all()
         waits = self._permits() if not self._job.missing() else None
         if waits is not None and not self._job.missing():
@@ -289,6 +309,17 @@ class _Pass:
             self._take_back(pod)
 
     # Placing.
+
+    def _within_quota(self) -> bool:
+        """Whether quotas let all pods run that need each other; spares the search if not."""
+        needed = self._members[: self._job.missing()]
+        refused = self._quota.admit(needed) if self._quota is not None and needed else None
+        if refused is None:
+            return True
+        pod, why = refused
+        decision = Decision(self._cycle(pod), -1, Diagnosis(self._nodes, why, {}))
+        self._attempts[pod.uid] = _Attempt(decision.diagnosis, None, decision)
+        return False
 
     def _gather(self) -> bool:
         """Has the pods placed near each other; whether that is what the job wants.
@@ -387,15 +418,16 @@ class _Pass:
         diagnosis, decision = attempt.diagnosis, attempt.decision
         if cause is None or diagnosis is None or decision is None or diagnosis.error:
             return _Room()
-        said: list[str] = []
+        said, clear = list[str](), False
         for plugin in self._decider.plugins.post_filter:
             result = plugin.post_filter(decision.cycle, diagnosis)
+            clear = clear or result.clear
             if result.message:
                 said.append(result.message)
             if result.success:
                 nodes = getattr(result, "nodes", None) or {cause.info.uid: result.node}
                 return _Room(" ".join(said), nodes)
-        return _Room(" ".join(said))
+        return _Room(" ".join(said), clear=clear)
 
     def _plan(self, waits: dict[str, Wait], cause: QueuedPod | None, room: _Room) -> Plan:
         """Placed pods go or wait; the others are told each its own reason."""
@@ -419,8 +451,8 @@ class _Pass:
         found = []
         for each in self._queued:
             own = attempt if each is cause else told
-            nominated = _Room(room.message if each is cause else "", room.nodes)
-            found.append(_failed(each, own, self._nodes, nominated))
+            told_room = room if each is cause else room._replace(message="")
+            found.append(_failed(each, own, self._nodes, told_room))
         return found
 
     def _refusal(self, cause: QueuedPod, why: str, waiting: int) -> _Attempt:
@@ -435,6 +467,6 @@ def _failed(queued: QueuedPod, attempt: _Attempt, nodes: int, room: _Room) -> Fa
         attempt.message(nodes, room.message),
         attempt.plugins,
         attempt.error,
-        room.nodes.get(queued.info.uid),
+        room.nodes.get(queued.info.uid, "" if room.clear else None),
         attempt.decision,
     )

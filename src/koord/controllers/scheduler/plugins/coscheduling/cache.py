@@ -74,7 +74,7 @@ class GangCache:
         gang = self._gang(gang_id)
         if gang.declared is None and not decl.by_pod_group(pod):
             self._declare_by_pod(gang, pod)
-        member = gang.put(pod)
+        gang.put(pod)
         self._gang_of[uid] = gang
         if pod.spec.node_name:
             self._bound(gang, uid)
@@ -174,9 +174,7 @@ class GangCache:
     def _lacking(self, group: Group) -> tuple[list[str], list[str], list[str]]:
         known = [name for name in group.gangs if name in self.gangs]
         undeclared = [name for name in known if self.gangs[name].declared is None]
-        short = [
-            name for name in known if name not in undeclared and not self.gangs[name].complete
-        ]
+        short = [name for name in known if name not in undeclared and not self.gangs[name].complete]
         return [name for name in group.gangs if name not in self.gangs], undeclared, short
 
     # Inside.

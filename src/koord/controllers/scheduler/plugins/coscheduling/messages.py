@@ -103,3 +103,13 @@ def listed(names: Iterable[str]) -> str:
 def quoted(text: str) -> str:
     """Text in double quotes, those inside escaped."""
     return to_json(text).decode()
+
+
+def still_short(group: str, missing: int) -> str:
+    """Pods that the group needs cannot be tried now: gated, being deleted, on their way.
+
+    Args:
+        group: its id.
+        missing: how many.
+    """
+    return f"GangGroup {quoted(group)} waits for {missing} more pods that can be scheduled"

@@ -16,12 +16,13 @@ from koord.controllers.scheduler.plugins.coscheduling.declaration import (
     MUST_GATHER,
     PREFER_GATHER,
 )
+from koord.controllers.scheduler.plugins.coscheduling.network import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.protocol.gang import NetworkTopologySpec
-    from koord.controllers.scheduler.plugins.coscheduling.network import Network, Place
+    from koord.controllers.scheduler.plugins.coscheduling.network import Network
 
 _NONE: dict[str, int] = {}
 
@@ -191,7 +192,7 @@ class Solver:
 
     def _candidates(self) -> list[Place]:
         """Of the deepest layer that has any, the places that can take all pods."""
-        level, found = self.gather_places(), []
+        level, found = self.gather_places(), list[Place]()
         while level:
             level = [place for place in level if self._reach[place.number] >> self._desired & 1]
             found = level or found
