@@ -47,21 +47,22 @@ def drift(scheduler: Scheduler) -> dict[str, list[str]]:
         if node in nodes:
             if info is None or world.table.name(info.row) != node:
                 found["pod"].append(key)
-        elif not node and pod.spec.scheduler_name in scheduler.deciders:
-            if info is None and scheduler.queue.get(uid) is None and not _leaving(pod):
-                found["queue"].append(key)
+        elif not node and info is None and _waits(scheduler, pod):
+            found["queue"].append(key)
     found["pod"] += [
         info.key
         for info in counted.values()
         if info.key not in pods and info.uid not in scheduler.feed.assumed
-        and not scheduler.feed.is_ours(info)
     ]  # fmt: skip
     found["requested"] = _sums(scheduler)
     return found
 
 
-def _leaving(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
+def _waits(scheduler: Scheduler, pod: Pod) -> bool:
+    """Whether a pod ought to be in the queue and is not."""
+    meta = pod.metadata
+    served = pod.spec.scheduler_name in scheduler.deciders
+    return served and meta.deletion_timestamp is None and scheduler.queue.get(meta.uid) is None
 
 
 def _sums(scheduler: Scheduler) -> list[str]:
@@ -74,7 +75,6 @@ def _sums(scheduler: Scheduler) -> list[str]:
         for info in table.pods[row].values():
             index, amounts = info.shape.vector(table)
             total[index] += amounts
-        total += table.adjusted[:, row]
         if (total != table.requested[:, row]).any():
             wrong.append(name)
     return wrong

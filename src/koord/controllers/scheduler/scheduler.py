@@ -26,9 +26,10 @@ from koord.controllers.scheduler.queue.options import QueueProfile
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from koord.controllers.scheduler.config import Profile
+    from koord.controllers.scheduler.decider import Decision
     from koord.controllers.scheduler.queue.options import QueueOptions
     from koord.controllers.scheduler.registry import Registry
     from koord.controllers.scheduler.world import World
@@ -45,6 +46,7 @@ class Scheduler:
         registry: where plugin classes are found.
         options: times of the queue.
         metrics: counts and times.
+        observers: see :class:`koord.controllers.scheduler.loop.Loop`.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Scheduler:
         registry: Registry,
         options: QueueOptions | None = None,
         metrics: SchedulerMetrics | None = None,
+        observers: tuple[Callable[[Decision, str], None], ...] = (),
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
@@ -87,7 +90,7 @@ class Scheduler:
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
             self.metrics, world.event,
         )  # fmt: skip
-        self.loop = Loop(parts, world.client, self._planners(sets))
+        self.loop = Loop(parts, world.client, self._planners(sets), observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
         self.feed.attach(world.view(Node), world.view(Pod))
 

@@ -74,9 +74,7 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
 def _amounts(scheduler: Scheduler, row: int) -> dict[str, dict[str, int]]:
     table = scheduler.world.table
     return {
-        "allocatable": dict(
-            zip(table.resources, table.allocatable[:, row].tolist(), strict=True)
-        ),
+        "allocatable": dict(zip(table.resources, table.allocatable[:, row].tolist(), strict=True)),
         "requested": dict(zip(table.resources, table.requested[:, row].tolist(), strict=True)),
     }
 
