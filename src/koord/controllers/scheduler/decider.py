@@ -160,7 +160,9 @@ class Decider:
         verdict = self.evaluator.verdict(cycle)
         diagnosis = self._nowhere(cycle, verdict).diagnosis
         assert diagnosis is not None
-        return self._feasible(cycle, verdict), diagnosis
+        mask = self._mask(cycle, verdict)
+        rows = np.flatnonzero(verdict.feasible[: self.table.size] if mask is None else mask)
+        return rows, diagnosis
 
     def try_row(self, cycle: Cycle, row: int) -> Decision:
         """A decision for one given row; cheap where the pod is of a shape seldom seen."""

@@ -17,7 +17,7 @@ from koord.controllers.scheduler.framework.plugin import (
     PostFilterResult,
 )
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
-from koord.controllers.scheduler.framework.verdicts import normalized
+from koord.controllers.scheduler.framework.select import normalized
 from koord.controllers.scheduler.plugins.coscheduling import debug, messages
 from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
 from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
