@@ -156,8 +156,16 @@ class Job(Protocol):
 
         Args:
             cause: the one.
-            why: its own message; ``""`` if it was not tried, because others are still to come.
+            why: its own message.
             waiting: how many pods were placed.
+        """
+        ...
+
+    def shortage(self, missing: int) -> str:
+        """What all are told where each found a node, but others that are needed cannot be tried.
+
+        Args:
+            missing: how many.
         """
         ...
 
@@ -299,8 +307,10 @@ class _Pass:
         room = self._make_room(cause)
         if not self._job.strict:
             return self._plan(self._permits(), cause, room)
-        waiting = len(self._placed)
+        waiting, missing = len(self._placed), self._job.missing()
         self.give_up()
+        if cause is None:
+            return Plan([], self._all_told(self._job.shortage(missing)))
         return Plan([], self._failures(cause, room, waiting))
 
     def give_up(self) -> None:
@@ -441,24 +451,20 @@ class _Pass:
                 failed.append(_failed(each, self._attempts[uid], self._nodes, own))
         return Plan(placed, failed, self._job.strict and not self._job.free)
 
-    def _failures(self, cause: QueuedPod | None, room: _Room, waiting: int) -> list[Failed]:
+    def _failures(self, cause: QueuedPod, room: _Room, waiting: int) -> list[Failed]:
         """The cause is told why, the others that it was the cause."""
-        if cause is None:
-            cause = self._queued[0]
-            self._attempts[cause.info.uid] = self._refusal(cause, "", waiting)
         attempt = self._attempts[cause.info.uid]
-        told = self._refusal(cause, attempt.message(self._nodes), waiting)
-        found = []
-        for each in self._queued:
-            own = attempt if each is cause else told
-            told_room = room if each is cause else room._replace(message="")
-            found.append(_failed(each, own, self._nodes, told_room))
-        return found
+        why = attempt.message(self._nodes)
+        told = self._all_told(self._job.rejection(cause.info, why, waiting), room)
+        own = _failed(cause, attempt, self._nodes, room)
+        return [own if failed.queued is cause else failed for failed in told]
 
-    def _refusal(self, cause: QueuedPod, why: str, waiting: int) -> _Attempt:
-        text = self._job.rejection(cause.info, why, waiting)
+    def _all_told(self, text: str, room: _Room | None = None) -> list[Failed]:
+        """All pods get one message."""
         refused = Rejection(self._name, (text,), unresolvable=True)
-        return _Attempt(Diagnosis(self._nodes, refused, {}))
+        attempt = _Attempt(Diagnosis(self._nodes, refused, {}))
+        silent = (room or _Room())._replace(message="")
+        return [_failed(each, attempt, self._nodes, silent) for each in self._queued]
 
 
 def _failed(queued: QueuedPod, attempt: _Attempt, nodes: int, room: _Room) -> Failed:

@@ -151,8 +151,13 @@ class GangJob:
         self._plugin.let_go(self._gang)
 
     def rejection(self, cause: PodInfo, why: str, waiting: int) -> str:
-        """What the others are told."""
-        group = self._gang.group.id if self._gang.group is not None else self._gang.id
-        if why:
-            return messages.rejected(group, cause.key, why, waiting)
-        return messages.still_short(group, self.missing())
+        """What the others are told when one fits nowhere."""
+        return messages.rejected(self._group_id, cause.key, why, waiting)
+
+    def shortage(self, missing: int) -> str:
+        """What all are told where pods that are needed cannot be tried."""
+        return messages.still_short(self._group_id, missing)
+
+    @property
+    def _group_id(self) -> str:
+        return self._gang.group.id if self._gang.group is not None else self._gang.id
