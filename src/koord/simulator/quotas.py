@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,8 +10,8 @@ from dataclasses import dataclass, replace
 from koord.api.protocol import keys
 from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import Code, KoordError
-from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest, GroupSpec
-from koord.simulator.quota_manifests import MOST, QuotaObject
+from koord.controllers.cluster.quotas import QuotaObject, guide_parent
+from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest
 
 _BUILTIN = (ROOT, SYSTEM, DEFAULT)
 
@@ -109,17 +108,8 @@ class QuotaPlan:
         if not guides or GROUPS_PARENT in self._objects:
             return
         tree = self._forest.tree()
-        least: Counter[str] = Counter()
-        most: Counter[str] = Counter()
-        for spec in guides:
-            least.update(spec.min)
-            most.update(spec.max)
-        # A resource that the total does not name is limited by the children alone.
-        limits = {key: min(amount, MOST) for key, amount in most.items()}
-        limits |= {key: max(amount, 0) for key, amount in tree.total.items()}
-        owned = {key: min(amount, MOST) for key, amount in least.items()}
         with _named(GROUPS_PARENT):
-            tree.add(GROUPS_PARENT, GroupSpec(min=owned, max=limits, is_parent=True))
+            tree.add(GROUPS_PARENT, guide_parent(guides, tree.total))
 
     def _find(self, label: str, name: str) -> QuotaObject:
         found = [
