@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from koord.api.protocol import keys
 from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import Code, KoordError
-from koord.controllers.cluster.quotas import QuotaObject, guide_parent
+from koord.controllers.cluster.quotas import GuideSums, QuotaObject
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest
 
 _BUILTIN = (ROOT, SYSTEM, DEFAULT)
@@ -104,12 +104,14 @@ class QuotaPlan:
 
     def _add_guide_parent(self) -> None:
         """The parent of the guide's quotas owns what they own and may take everything."""
-        guides = [o.spec for o in self._objects.values() if o.spec.parent == GROUPS_PARENT]
-        if not guides or GROUPS_PARENT in self._objects:
-            return
-        tree = self._forest.tree()
-        with _named(GROUPS_PARENT):
-            tree.add(GROUPS_PARENT, guide_parent(guides, tree.total))
+        sums = GuideSums()
+        for item in self._objects.values():
+            if item.spec.parent == GROUPS_PARENT:
+                sums.add(item.spec)
+        if sums.count:
+            tree = self._forest.tree()
+            with _named(GROUPS_PARENT):
+                tree.add(GROUPS_PARENT, sums.parent(tree.total))
 
     def _find(self, label: str, name: str) -> QuotaObject:
         found = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -136,23 +136,50 @@ def integer_amounts(title: str, path: str, quantities: ResourceList) -> dict[str
     return with_current_names(amounts)
 
 
-def guide_parent(guides: Iterable[GroupSpec], total: Mapping[str, int]) -> GroupSpec:
-    """The parent of the guide's quotas: it owns what they own and may take everything.
+class AmountSums:
+    """Sums of amounts by resource; one that nobody names any more is absent, not 0."""
 
-    Args:
-        guides: its children.
-        total: of the default tree; a resource that it does not name is limited by the children
-            alone.
-    """
-    least: Counter[str] = Counter()
-    most: Counter[str] = Counter()
-    for spec in guides:
-        least.update(spec.min)
-        most.update(spec.max)
-    limits = {key: min(amount, MOST) for key, amount in most.items()}
-    limits |= {key: max(amount, 0) for key, amount in total.items()}
-    owned = {key: min(amount, MOST) for key, amount in least.items()}
-    return GroupSpec(min=owned, max=limits, is_parent=True)
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._named: Counter[str] = Counter()
+
+    def add(self, amounts: Mapping[str, int], sign: int = 1) -> None:
+        """Counts amounts in, or out with a sign of -1."""
+        for name, amount in amounts.items():
+            self._sums[name] += sign * amount
+            self._named[name] += sign
+            if not self._named[name]:
+                del self._sums[name], self._named[name]
+
+    def total(self) -> dict[str, int]:
+        """The sums, no larger than 64 bits hold."""
+        return {name: min(amount, MOST) for name, amount in self._sums.items()}
+
+
+class GuideSums:
+    """What the guide's quotas have together, from which their parent follows."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._least = AmountSums()
+        self._most = AmountSums()
+
+    def add(self, spec: GroupSpec, sign: int = 1) -> None:
+        """Counts one of them in, or out with a sign of -1."""
+        self.count += sign
+        self._least.add(spec.min, sign)
+        self._most.add(spec.max, sign)
+
+    def parent(self, total: Mapping[str, int]) -> GroupSpec:
+        """The parent: it owns what they own and may take everything.
+
+        Args:
+            total: of the default tree; a resource that it does not name is limited by the children
+                alone.
+        """
+        limits = self._most.total()
+        limits |= {name: max(amount, 0) for name, amount in total.items()}
+        return GroupSpec(min=self._least.total(), max=limits, is_parent=True)
 
 
 def _group_spec(group: ElasticQuota, title: str, priority: int | None) -> GroupSpec:
