@@ -11,12 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import KoordError
-from koord.controllers.cluster.quotas import GuideSums, QuotaObject, group_name, quota_object
+from koord.controllers.cluster.quotas import (
+    MOST,
+    GuideSums,
+    QuotaObject,
+    group_name,
+    quota_object,
+)
 from koord.controllers.scheduler.plugins.elasticquota.index import QuotaIndex, Reach
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest, GroupSpec, Options, QuotaTree
 
@@ -25,7 +31,8 @@ if TYPE_CHECKING:
 
 BUILTIN = (ROOT, SYSTEM, DEFAULT)
 _NOT_FOR_PODS = (ROOT, GROUPS_PARENT)
-_EVERYTHING = {"cpu": (2**63 - 1) // 5, "memory": (2**63 - 1) // 5}
+# A fifth of 64 bits each, in whole CPUs and bytes; of CPU more than the integers here can say.
+_EVERYTHING = {"cpu": MOST, "memory": MOST // 5}
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class Settings:
     """
 
     options: Options = Options()
-    default_max: Mapping[str, int] = _EVERYTHING
-    system_max: Mapping[str, int] = _EVERYTHING
+    default_max: Mapping[str, int] = field(default_factory=lambda: dict(_EVERYTHING))
+    system_max: Mapping[str, int] = field(default_factory=lambda: dict(_EVERYTHING))
     scale_min: bool = True
     several_trees: bool = False
     default_group: bool = True
