@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """koord-scheduler on a cluster: informers, leader election, the loop and what runs beside it.
 
-Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue and accounts
+Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue, accounts
 follow the cluster whether or not this process leads; only the leader decides and writes.
 """
 
@@ -17,7 +17,7 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import InformerViews
 from koord.controllers.scheduler.world import World
-from koord.kube.informer import InformerMetrics
+from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

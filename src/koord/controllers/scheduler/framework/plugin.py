@@ -218,7 +218,11 @@ class Reserve(Protocol):
 
 
 class PodListener(Protocol):
-    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved."""
+    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved.
+
+    ``labels_matter = False`` in the class says that it does not look at pods' labels or annotations
+    beyond its allocation, and need not hear when only those change.
+    """
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""

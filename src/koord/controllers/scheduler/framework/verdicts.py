@@ -165,7 +165,7 @@ class Evaluator:
             return None if before is _SKIPPED and not stale.all else self.table.rows
         if stale.all or now is None or before is None or now != before:
             return self.table.rows
-        return stale.rows(plugin.depends)
+        return stale.rows(int(plugin.depends))
 
     def _score(self, cycle: Cycle, verdict: Verdict, stale: _Stale) -> None:
         for number, (plugin, _) in enumerate(self.scores):
