@@ -32,6 +32,10 @@ class Metric(Protocol):
         """Adds a sample to a histogram."""
         ...
 
+    def remove(self, *values: str) -> None:
+        """Forgets the child with these label values; a KeyError if there is none."""
+        ...
+
 
 class Registry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
@@ -106,6 +110,9 @@ class _NullMetric:
 
     def observe(self, amount: float) -> None:
         del amount
+
+    def remove(self, *values: str) -> None:
+        del values
 
 
 class _NullRegistry:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.quota import ElasticQuota, GroupQuota
@@ -49,6 +49,7 @@ class QuotaObject:
         deducted: the default tree pays for that total.
         namespaces: whose pods use the group unless they name another.
         created: when the object was made.
+        unschedulable: what of a tree root's total is on nodes that take no pods.
     """
 
     label: str
@@ -63,6 +64,7 @@ class QuotaObject:
     deducted: bool
     namespaces: tuple[str, ...] = ()
     created: datetime | None = None
+    unschedulable: dict[str, int] = field(default_factory=dict)
 
 
 def group_name(item: Object) -> str:
@@ -85,14 +87,14 @@ def quota_object(item: Object, label: str = "") -> QuotaObject:
         got = f"{item.api_version} {item.kind}"
         expected = " or ".join(f"{group}/v1alpha1 ElasticQuota" for group in _GROUPS)
         raise KoordError(item.title, "apiVersion, kind", got, expected)
-    for field in ("name", "namespace"):
-        _check_name(item, f"metadata.{field}", getattr(item.metadata, field))
+    for part in ("name", "namespace"):
+        _check_name(item, f"metadata.{part}", getattr(item.metadata, part))
     if isinstance(item, ElasticQuota):
         priority, group = None, item
     else:
         # The group shows the lesser of both limits, so what is wrong with one is found here.
-        for field in ("hard", "max"):
-            integer_amounts(item.title, f"spec.{field}", getattr(item.spec, field))
+        for part in ("hard", "max"):
+            integer_amounts(item.title, f"spec.{part}", getattr(item.spec, part))
         priority, group = _priority(item), quotas.as_tree_group(item)
     tree = quotas.tree_id(group)
     if tree:
@@ -110,6 +112,7 @@ def quota_object(item: Object, label: str = "") -> QuotaObject:
         deducted=not quotas.ignores_default_tree(group),
         namespaces=tuple(quotas.namespaces(group)),
         created=item.metadata.creation_timestamp,
+        unschedulable=_unschedulable(group) if tree and quotas.is_tree_root(group) else {},
     )
 
 
@@ -212,6 +215,14 @@ def _weight(group: ElasticQuota) -> dict[str, int]:
 def _tree_total(root: ElasticQuota) -> dict[str, int] | None:
     total = quotas.amounts(root, keys.QUOTA_TOTAL_RESOURCE)
     return integer_amounts(root.title, field_of(keys.QUOTA_TOTAL_RESOURCE), total) or None
+
+
+def _unschedulable(root: ElasticQuota) -> dict[str, int]:
+    """For people only: what cannot be read counts as missing."""
+    try:
+        return integer_amounts("", "", quotas.amounts(root, keys.QUOTA_UNSCHEDULABLE_RESOURCE))
+    except KoordError:
+        return {}
 
 
 def _priority(quota: GroupQuota) -> int:

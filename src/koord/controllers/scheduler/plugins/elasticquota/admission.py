@@ -17,6 +17,7 @@ from koord.kernels.quota import Decision, Verdict
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.plugins.elasticquota.groups import Place, QuotaGroups
+    from koord.controllers.scheduler.plugins.elasticquota.hooks import QuotaHook
     from koord.controllers.scheduler.plugins.elasticquota.ledger import Claim, Ledger
 
 
@@ -35,11 +36,20 @@ class Refusal(NamedTuple):
 
 
 class Admission:
-    """See the head of this file. Changes nothing that can be seen afterwards."""
+    """See the head of this file. Changes nothing that can be seen afterwards.
 
-    def __init__(self, groups: QuotaGroups, ledger: Ledger) -> None:
+    Args:
+        groups: the trees.
+        ledger: whose pods.
+        hooks: are asked about pods that are within their quota.
+    """
+
+    def __init__(
+        self, groups: QuotaGroups, ledger: Ledger, hooks: Sequence[QuotaHook] = ()
+    ) -> None:
         self._groups = groups
         self._ledger = ledger
+        self.hooks = list(hooks)
         # Refused pods come again and again, and a message costs more than the check.
         self._refusals: dict[tuple[Place, int, bool], tuple[object, Refusal]] = {}
         self._version = -1
@@ -47,17 +57,23 @@ class Admission:
     def check(self, pod: PodInfo) -> Refusal | None:
         """None if the pod may use what it asks for."""
         entry = self._ledger.get(pod.uid)
-        claim = entry.claim if entry is not None else self._ledger.claim(pod.shape)
-        read = reading(pod.shape)
+        if entry is not None:
+            claim, read, asked = entry.claim, entry.reading, entry.amounts.forth
+        else:
+            claim, read = self._ledger.claim(pod.shape), reading(pod.shape)
+            asked = self._ledger.amounts(pod.shape)
         if read.problem is not None:
             return Refusal(str(read.problem), unresolvable=True)
         if claim.place is None:
             return _unclaimed(claim)
         tree = self._groups.tree(claim.place.tree_id)
-        asked = self._ledger.amounts(pod.shape)
-        if tree.fits(claim.place.group, asked, non_preemptible=read.non_preemptible):
-            return None
-        return self._refusal(claim.place, asked, read.non_preemptible)
+        if not tree.fits(claim.place.group, asked, non_preemptible=read.non_preemptible):
+            return self._refusal(claim.place, asked, read.non_preemptible)
+        for hook in self.hooks:
+            said = hook.check_pod(claim.place.group, pod)
+            if said:
+                return Refusal(f"CheckPod failed for hook plugin {hook.key}, {said}")
+        return None
 
     def check_all(self, pods: Sequence[PodInfo]) -> tuple[PodInfo, Refusal] | None:
         """The first of a job's pods that may not run once those before it do, None if all may.

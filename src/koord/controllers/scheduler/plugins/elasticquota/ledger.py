@@ -112,6 +112,7 @@ class Ledger:
         self._by_namespace: defaultdict[str, set[Claim]] = defaultdict(set)
         self._by_group: defaultdict[str, set[Claim]] = defaultdict(set)
         self._ending: dict[str, float] = {}
+        self._withdrawn: set[str] = set()
         groups.on_moved = self._moved
         groups.on_counted = self._counted
 
@@ -139,7 +140,9 @@ class Ledger:
 
     def place_pod(self, pod: PodInfo) -> None:
         """The pod counts on a node."""
-        entry = self._entries.get(pod.uid) or self._entry(pod)
+        entry = self._entries.get(pod.uid)
+        if entry is None or entry.pod.shape is not pod.shape:
+            entry = self._entry(pod)
         entry.placed, entry.withdrawn = True, False
         self._settle(entry)
 
@@ -148,6 +151,8 @@ class Ledger:
         entry = self._entries.get(pod.uid)
         if entry is not None:
             entry.placed, entry.withdrawn = False, entry.bound
+            if entry.withdrawn:
+                self._withdrawn.add(pod.uid)
             self._settle(entry)
 
     def claim(self, shape: PodShape) -> Claim:
@@ -170,8 +175,18 @@ class Ledger:
         yield from sorted(entries, key=lambda entry: entry.pod.key)
 
     def expire(self) -> None:
-        """Stops charging pods whose end has come, see :class:`Terminating`."""
+        """Stops charging pods whose end has come, see :class:`Terminating`.
+
+        And goes by the API's word again for pods that were taken off a node and not put back: the
+        node went, and they are still bound to it. Not to be called within a what-if.
+        """
         now = self._now()
+        for uid in sorted(self._withdrawn):
+            entry = self._entries.get(uid)
+            if entry is not None and entry.withdrawn:
+                entry.withdrawn = False
+                self._settle(entry)
+        self._withdrawn.clear()
         for uid in [uid for uid, end in self._ending.items() if now > end]:
             del self._ending[uid]
             entry = self._entries.get(uid)
