@@ -11,8 +11,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.base import log
+from koord.controllers.scheduler import checker
+from koord.controllers.scheduler.explain.history import History
+from koord.controllers.scheduler.explain.pods import Explainer
 from koord.controllers.scheduler.metrics import SchedulerMetrics
-from koord.controllers.scheduler.queue.options import QueueOptions
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import InformerViews
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from koord.base.clock import Clock
-    from koord.controllers.scheduler.config import Configuration
+    from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
     from koord.kube.events import EventRecorder
@@ -44,30 +46,35 @@ class App:
         gates: feature gates that differ from their default.
         elector: where several run; None leads at once.
         metrics: counts and times.
+        registry: where plugins are found.
     """
 
     def __init__(
         self,
         client: Client,
-        configuration: Configuration,
+        configuration: SchedulerConfiguration,
         clock: Clock,
         recorder: EventRecorder | None = None,
         gates: Mapping[str, bool] | None = None,
         elector: LeaderElector | None = None,
         metrics: SchedulerMetrics | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.metrics = metrics or SchedulerMetrics()
         self.views = InformerViews(client, InformerMetrics(self.metrics.registry))
         tell: Any = recorder.event if recorder is not None else None
         name = configuration.profiles[0].scheduler_name
         self.world = World(self.views, clock, client, tell, gates, name)
-        options = QueueOptions(
-            initial_backoff=configuration.pod_initial_backoff_seconds,
-            max_backoff=configuration.pod_max_backoff_seconds,
-        )
+        self.history = History(self.world.table, clock)
         self.scheduler = Scheduler(
-            self.world, configuration.profiles, Registry(), options, self.metrics
+            self.world,
+            configuration.profiles,
+            registry or Registry(),
+            configuration.queue,
+            self.metrics,
+            (self.history.observe,),
         )
+        self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector
         self._ready = asyncio.Event()
 
@@ -101,6 +108,7 @@ class App:
             for plugin in self.scheduler.plugins:
                 for name, run in plugin.controllers():
                     tasks.create_task(_kept_running(name, run), name=name)
+            tasks.create_task(checker.run(self.scheduler), name="consistency checker")
             tasks.create_task(self.scheduler.loop.run(), name="scheduling loop")
 
 
