@@ -70,7 +70,7 @@ def every_place(groups: QuotaGroups) -> Iterator[Place]:
 
 def as_quantities(amounts: Mapping[str, int]) -> ResourceList:
     """Amounts as quantities in canonical form, by name."""
-    return {name: Quantity(quantity_text(name, amounts[name])) for name in sorted(amounts)}
+    return {name: Quantity.parse(quantity_text(name, amounts[name])) for name in sorted(amounts)}
 
 
 def as_texts(amounts: Mapping[str, int]) -> dict[str, str]:

@@ -49,7 +49,7 @@ class Settings:
             (gate ``DisableDefaultQuota``).
     """
 
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     default_max: Mapping[str, int] = field(default_factory=lambda: dict(_EVERYTHING))
     system_max: Mapping[str, int] = field(default_factory=lambda: dict(_EVERYTHING))
     scale_min: bool = True
@@ -208,11 +208,15 @@ class QuotaGroups:
             applied = self._apply_all(self._index.below(group) if several else (group,))
             # A group that could not be hung up may have got its way free.
             while applied and self._refused:
-                applied = self._apply_all(sorted(self._refused))
+                waiting = sorted(self._refused)
+                applied = self._apply_all(waiting)
+                for each in waiting:
+                    self.on_moved(self._index.reach(each))
         self._settle_totals()
 
     def _apply_all(self, groups: Iterable[str]) -> bool:
-        return any([self._apply_one(group) for group in groups])
+        applied = [self._apply_one(group) for group in groups]
+        return any(applied)
 
     def _apply_one(self, group: str) -> bool:
         wanted, had = self._wanted(group), self._placed.get(group)

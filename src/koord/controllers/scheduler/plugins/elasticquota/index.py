@@ -81,6 +81,11 @@ class QuotaIndex:
         """The object that counts."""
         return self._active.get(group)
 
+    def reach(self, group: str) -> Reach:
+        """Whose pods may use a group."""
+        item = self._active.get(group)
+        return _reach(item) if item is not None else Reach()
+
     def has(self, group: str, namespace: str) -> bool:
         """Whether there is a readable object of that name in a namespace."""
         return namespace in self._objects[group]
@@ -105,9 +110,8 @@ class QuotaIndex:
         the guide's quotas in the namespace, by name.
         """
         home = self._active.get(namespace)
-        if home is not None and home.namespace == namespace:
-            yield namespace
-        elif home is None and self.error(namespace, namespace):
+        unreadable = home is None and self.error(namespace, namespace) is not None
+        if unreadable or (home is not None and home.namespace == namespace):
             yield namespace
         yield from sorted(self._listing.get(namespace, ()))
         yield from sorted(self._guides.get(namespace, ()))
@@ -172,7 +176,11 @@ class QuotaIndex:
                 names.add(item.group)
             else:
                 names.discard(item.group)
-        return _named(item.group, item.namespace) | Reach(namespaces=frozenset(item.namespaces))
+        return _reach(item)
+
+
+def _reach(item: QuotaObject) -> Reach:
+    return _named(item.group, item.namespace) | Reach(namespaces=frozenset(item.namespaces))
 
 
 def _named(group: str, namespace: str) -> Reach:

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from koord.api.kinds import quota as kinds
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.api.kinds.quota import ElasticQuota, GroupQuota
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base import log
 from koord.controllers.cluster.nodes import Aspect
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
 
+Quota = kinds.ElasticQuota | kinds.GroupQuota
+
 _LOG = log.get("scheduler")
 _CANONICAL = "elasticquotas.v1alpha1.scheduling.sigs.k8s.io"
 _GUIDE = "elasticquotas.v1alpha1.quota.koordinator.sh"
@@ -44,9 +46,7 @@ _UPKEEP_SECONDS = 1.0
 _METRICS_SECONDS = 10.0
 _HELPFUL = (
     ev.ClusterEvent(ev.ASSIGNED_POD, ev.Action.DELETE),
-    ev.ClusterEvent(
-        ev.POD, ev.Action.UPDATE_POD_LABEL | ev.Action.UPDATE_POD_SCALE_DOWN
-    ),
+    ev.ClusterEvent(ev.POD, ev.Action.UPDATE_POD_LABEL | ev.Action.UPDATE_POD_SCALE_DOWN),
     ev.ClusterEvent(
         ev.NODE,
         ev.Action.ADD | ev.Action.UPDATE_NODE_ALLOCATABLE | ev.Action.UPDATE_NODE_ANNOTATION,
@@ -73,7 +73,7 @@ class Machinery(Protocol):
         ...
 
 
-class ElasticQuotaPlugin(Plugin):
+class ElasticQuota(Plugin):
     """Admits pods within their quota; see ``docs/quota.md``.
 
     Attributes:
@@ -110,8 +110,8 @@ class ElasticQuotaPlugin(Plugin):
         self.machinery: Machinery | None = None
         self.metrics = QuotaMetrics()
         self._totals = NodeTotals()
-        self._canonical = handle.view(ElasticQuota)
-        self._guides = handle.view(GroupQuota)
+        self._canonical = handle.view(kinds.ElasticQuota)
+        self._guides = handle.view(kinds.GroupQuota)
         self._status = self._status_controller(made)
         self._suspects: dict[tuple[str, str], Any] = {}
         self._told: dict[tuple[str, str], str] = {}
@@ -205,18 +205,16 @@ class ElasticQuotaPlugin(Plugin):
         ]
         if self._status is not None:
             found.append(("quota status", self._write_statuses))
-        if self.handle.client is not None and self.args.monitor_all_quotas:
-            if self.args.enable_runtime_quota:
-                found.append(("quota revocation", self.revoke_controller().run))
+        watched = self.args.monitor_all_quotas and self.args.enable_runtime_quota
+        if self.handle.client is not None and watched:
+            found.append(("quota revocation", self.revoke_controller().run))
         return found
 
     def revoke_controller(self) -> RevokeController:
         """Evicts pods of quotas that use too much for too long."""
         delay, interval = self.args.delay_evict_time, self.args.revoke_pod_interval
         monitor = OveruseMonitor(self.groups, self.ledger, delay.nanoseconds / 1e9)
-        return RevokeController(
-            monitor, self._evict, interval.nanoseconds / 1e9, self.handle.clock
-        )
+        return RevokeController(monitor, self._evict, interval.nanoseconds / 1e9, self.handle.clock)
 
     async def _evict(self, pod: PodInfo) -> None:
         client, meta = self.handle.client, pod.pod.metadata
@@ -280,7 +278,7 @@ class ElasticQuotaPlugin(Plugin):
         )
         self.handle.view(Pod).on_change(self._pod, self._pod_updated, self._pod_gone)
 
-    def quota_put(self, item: ElasticQuota | GroupQuota) -> None:
+    def quota_put(self, item: Quota) -> None:
         """There is such a quota object."""
         error = self.groups.put(item)
         if error is not None:
@@ -289,7 +287,7 @@ class ElasticQuotaPlugin(Plugin):
         if self._status is not None:
             self._status.changes += 1
 
-    def quota_removed(self, item: ElasticQuota | GroupQuota) -> None:
+    def quota_removed(self, item: Quota) -> None:
         """There no longer is."""
         self.groups.remove(item)
         self._suspects.pop((group_name(item), item.metadata.namespace), None)
@@ -331,22 +329,22 @@ class ElasticQuotaPlugin(Plugin):
 class _QuotaFollower:
     """Handlers of one kind of quota, which wake pods under that kind's name."""
 
-    def __init__(self, plugin: ElasticQuotaPlugin, resource: str) -> None:
+    def __init__(self, plugin: ElasticQuota, resource: str) -> None:
         self._plugin = plugin
         self._resource = resource
 
-    def put(self, item: ElasticQuota | GroupQuota) -> None:
+    def put(self, item: Quota) -> None:
         self._plugin.quota_put(item)
         self._wake(ev.Action.ADD, None, item)
 
-    def updated(self, old: ElasticQuota | GroupQuota, item: ElasticQuota | GroupQuota) -> None:
+    def updated(self, old: Quota, item: Quota) -> None:
         before = self._plugin.groups.version
         self._plugin.quota_put(item)
         # Most updates are the statuses that this process wrote.
         if self._plugin.groups.version != before:
             self._wake(ev.Action.UPDATE_OTHER, old, item)
 
-    def removed(self, item: ElasticQuota | GroupQuota, unknown: bool) -> None:
+    def removed(self, item: Quota, unknown: bool) -> None:
         self._plugin.quota_removed(item)
         self._wake(ev.Action.DELETE, item, None)
 

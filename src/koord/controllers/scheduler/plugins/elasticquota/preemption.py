@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from koord.controllers.scheduler.plugins.elasticquota.budgets import violating
 from koord.controllers.scheduler.plugins.elasticquota.groups import Place
 from koord.controllers.scheduler.plugins.elasticquota.reading import reading
-from koord.controllers.scheduler.plugins.elasticquota.revoke import importance
+from koord.controllers.scheduler.plugins.elasticquota.revoke import exceeds, importance
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM
 
 if TYPE_CHECKING:
@@ -195,20 +195,15 @@ class QuotaPreemption:
         if own is None or own.tree_id != place.tree_id or place.group in (SYSTEM, DEFAULT):
             return False
         tree = self._groups.tree(place.tree_id)
-        used, runtime = tree.used(place.group), tree.runtime(place.group)
         wanted = self._ledger.amounts(pod.shape).keys() & self._ledger.amounts(victim.shape).keys()
-        return any(used[name] > runtime[name] for name in wanted if name in used and name in runtime)
+        used = {name: n for name, n in tree.used(place.group).items() if name in wanted}
+        return exceeds(used, tree.runtime(place.group))
 
     def _over_share(self, own: Place) -> list[Place]:
         tree = self._groups.tree(own.tree_id)
-        found = []
-        for name in tree:
-            if name in (ROOT, SYSTEM, DEFAULT, own.group):
-                continue
-            runtime = tree.runtime(name)
-            if any(n > runtime[key] for key, n in tree.used(name).items() if key in runtime):
-                found.append(Place(own.tree_id, name))
-        return found
+        others = [name for name in tree if name not in (ROOT, SYSTEM, DEFAULT, own.group)]
+        over = [name for name in others if exceeds(tree.used(name), tree.runtime(name))]
+        return [Place(own.tree_id, name) for name in over]
 
     def _cost(self, plan: Plan) -> tuple[int, int, int, int, float, str]:
         highest = max(victim.priority for victim in plan.victims)

@@ -89,9 +89,7 @@ def quota(
     return found
 
 
-def why(
-    groups: QuotaGroups, ledger: Ledger, admission: Admission, pod: PodInfo
-) -> dict[str, Any]:
+def why(groups: QuotaGroups, ledger: Ledger, admission: Admission, pod: PodInfo) -> dict[str, Any]:
     """Whose quota a pod uses, and where it is over it: by resource how much, held against what.
 
     Returns:
@@ -123,7 +121,7 @@ def why(
         if name in most:
             found["max"] = most[name]
         texts = {key: quantity_text(name, amount) for key, amount in found.items()}
-        over = {"quota": group, "resource": name, **texts}
+        over: dict[str, Any] = {"quota": group, "resource": name, **texts}
         if decision.verdict is not Verdict.OVER_MIN:
             over["sharing"] = _sharing(groups, claim.place, group, name)
         answer["over"].append(over)

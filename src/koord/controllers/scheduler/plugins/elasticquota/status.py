@@ -81,7 +81,7 @@ def guide_patch(
 
 def same(before: ResourceList, texts: Mapping[str, str]) -> bool:
     """Whether two lists are equal once zeros are left out."""
-    now = {name: Quantity(text) for name, text in texts.items()}
+    now = {name: Quantity.parse(text) for name, text in texts.items()}
     return _present(before) == _present(now)
 
 

@@ -187,11 +187,7 @@ def builtin_objects(namespace: str, limits: Mapping[str, ResourceList]) -> list[
     return found + [_object(name, namespace, limits[name], {}) for name in (SYSTEM, DEFAULT)]
 
 
-def _object(
-    name: str, namespace: str, limit: ResourceList, labels: dict[str, str]
-) -> ElasticQuota:
+def _object(name: str, namespace: str, limit: ResourceList, labels: dict[str, str]) -> ElasticQuota:
     meta = ObjectMeta(name=name, namespace=namespace, labels=labels)
     spec = ElasticQuotaSpec(max=dict(limit))
     return ElasticQuota(api_version=_API, kind="ElasticQuota", metadata=meta, spec=spec)
-
-
