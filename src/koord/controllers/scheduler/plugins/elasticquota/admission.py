@@ -55,22 +55,45 @@ class Admission:
         self._version = -1
 
     def check(self, pod: PodInfo) -> Refusal | None:
-        """None if the pod may use what it asks for."""
+        """None if the pod may use what it asks for.
+
+        What a pod asks for that the API does not have (one of a what-if, a Reservation's) counts
+        for the answer as if it had it, since a quota's runtime follows from its requests.
+        """
         entry = self._ledger.get(pod.uid)
-        if entry is not None:
-            claim, read, asked = entry.claim, entry.reading, entry.amounts.forth
-        else:
-            claim, read = self._ledger.claim(pod.shape), reading(pod.shape)
-            asked = self._ledger.amounts(pod.shape)
+        if entry is None or not entry.requested:
+            return self._check_unknown(pod)
+        if entry.reading.problem is not None:
+            return Refusal(str(entry.reading.problem), unresolvable=True)
+        place = entry.claim.place
+        if place is None:
+            return _unclaimed(entry.claim)
+        asked, strict = entry.amounts.forth, entry.reading.non_preemptible
+        known = self._refusals.get((place, id(asked), strict))
+        if known is not None and self._version == self._groups.version:
+            return known[1]
+        tree = self._groups.tree(place.tree_id)
+        if not tree.fits(place.group, asked, non_preemptible=strict):
+            return self._refusal(place, asked, strict)
+        return self._ask_hooks(place, pod)
+
+    def _check_unknown(self, pod: PodInfo) -> Refusal | None:
+        read, claim = reading(pod.shape), self._ledger.claim(pod.shape)
         if read.problem is not None:
             return Refusal(str(read.problem), unresolvable=True)
         if claim.place is None:
             return _unclaimed(claim)
-        tree = self._groups.tree(claim.place.tree_id)
-        if not tree.fits(claim.place.group, asked, non_preemptible=read.non_preemptible):
-            return self._refusal(claim.place, asked, read.non_preemptible)
+        asked, strict = self._ledger.amounts(pod.shape), read.non_preemptible
+        tree, group = self._groups.tree(claim.place.tree_id), claim.place.group
+        tree.add_request(group, asked, non_preemptible=strict)
+        decision = tree.admit(group, asked, non_preemptible=strict)
+        back = {name: -amount for name, amount in asked.items()}
+        tree.add_request(group, back, non_preemptible=strict)
+        return self._ask_hooks(claim.place, pod) if decision else _refused(decision)
+
+    def _ask_hooks(self, place: Place, pod: PodInfo) -> Refusal | None:
         for hook in self.hooks:
-            said = hook.check_pod(claim.place.group, pod)
+            said = hook.check_pod(place.group, pod)
             if said:
                 return Refusal(f"CheckPod failed for hook plugin {hook.key}, {said}")
         return None
@@ -108,16 +131,15 @@ class Admission:
         if self._version != self._groups.version:
             self._version = self._groups.version
             self._refusals.clear()
-        # Amounts are one object for all pods of a shape; kept here, so that its id stays its own.
-        key = place, id(asked), strict
-        known = self._refusals.get(key)
-        if known is not None:
-            return known[1]
         tree = self._groups.tree(place.tree_id)
-        decision = tree.admit(place.group, asked, non_preemptible=strict)
-        refusal = Refusal(decision.reason, decision.verdict is Verdict.DETACHED, decision)
-        self._refusals[key] = asked, refusal
+        refusal = _refused(tree.admit(place.group, asked, non_preemptible=strict))
+        # Amounts are one object for all pods of a shape; kept here, so that its id stays its own.
+        self._refusals[place, id(asked), strict] = asked, refusal
         return refusal
+
+
+def _refused(decision: Decision) -> Refusal:
+    return Refusal(decision.reason, decision.verdict is Verdict.DETACHED, decision)
 
 
 def _unclaimed(claim: Claim) -> Refusal | None:
