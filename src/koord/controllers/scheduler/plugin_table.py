@@ -88,7 +88,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         "preFilter filter postFilter preScore score reserve preBind bind",
     ),
     "Coscheduling": _at(
-        "coscheduling:Coscheduling",
+        "coscheduling.plugin:Coscheduling",
         "preEnqueue preFilter postFilter preScore score reserve permit preBind postBind",
     ),
     "ElasticQuota": _at("elasticquota:ElasticQuota", "preFilter postFilter reserve"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.decider import Decider
     from koord.kernels.placement_board import Board
 
 
@@ -45,12 +46,14 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
         "board",
+        "decider",
         "members",
         "pod",
         "preempting",
@@ -67,6 +70,7 @@ class Cycle:
         self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.decider: Decider | None = None
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -74,6 +78,20 @@ class Cycle:
     def shape(self) -> PodShape:
         """What the pod shares with its equals."""
         return self.pod.shape
+
+    @property
+    def has_no_overlay(self) -> bool:
+        """Whether no row's request is less for this pod than for others."""
+        return self._overlay is None
+
+    def copy(self) -> Cycle:
+        """The same attempt; what is set in the copy does not reach this one."""
+        copy = Cycle(self.pod, self.table)
+        copy.state = dict(self.state)
+        copy.allowed, copy.members = self.allowed, self.members
+        copy.preempting, copy.decider = self.preempting, self.decider
+        copy._overlay, copy.reservations = self._overlay, self.reservations
+        return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
         """Leaves only these nodes; several calls intersect."""
