@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from koord.api.kinds.node import Node
@@ -14,7 +13,7 @@ from koord.base.clock import VirtualClock
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
 from koord.controllers.scheduler.config.profiles import Profile
-from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.plugins.elasticquota import ElasticQuota
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import LocalViews
@@ -35,30 +34,13 @@ class Registry:
         return ElasticQuota(args, handle) if name == "ElasticQuota" else WokenRoom()
 
 
-class Carried:
-    """Preemption's machinery, that remembers what it was told to do."""
-
-    def __init__(self, filters: Any) -> None:
-        self.filters = filters
-        self.row: int | None = None
-        self.done: list[tuple[str, int, list[str]]] = []
-
-    def nominated_row(self, cycle: Any) -> int | None:
-        return self.row
-
-    def carry_out(self, cycle: Any, row: int, victims: Sequence[PodInfo]) -> PostFilterResult:
-        names = [victim.pod.metadata.name for victim in victims]
-        self.done.append((cycle.pod.pod.metadata.name, row, names))
-        return PostFilterResult(node=cycle.table.name(row), message="made room", success=True)
-
-
 class Cluster:
     """Objects go in by ``put``, come out by ``remove``; ``run`` decides whoever is active."""
 
-    def __init__(self, client: Any = None, gates: dict[str, bool] | None = None, **args: Any):
+    def __init__(self, client: Any = None, gates: str = "", **args: Any) -> None:
         self.views, self.told = LocalViews(), Told()
         self.clock = VirtualClock(1_700_000_000.0)
-        self.world = World(self.views, self.clock, client, self.told, gates)
+        self.world = World(self.views, self.clock, client, self.told, feature_gates(gates))
         profile = Profile(
             "koord-scheduler",
             {"preFilter": ("ElasticQuota",), "filter": ("Room",), "score": ("Room",),
@@ -69,7 +51,6 @@ class Cluster:
         self.scheduler = Scheduler(self.world, [profile], registry)
         self.quota: ElasticQuota = next(p for p in self.scheduler.plugins if p.name != "Room")
         self.decider = self.scheduler.deciders["koord-scheduler"]
-        self.machinery = Carried(self.decider.evaluator)
 
     def put(self, *objects: Any) -> None:
         for item in objects:

@@ -12,11 +12,9 @@ import pytest
 from koord.api.codec import convert
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.plugins.elasticquota.budgets import violating
-from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.plugins.elasticquota.harness import Cluster
 from tests.controllers.scheduler.plugins.elasticquota.objects import pod, quota
+from tests.controllers.scheduler.pods import node
 
 
 def in_a_loop(test: Callable[..., None]) -> Callable[[], None]:
@@ -43,10 +41,10 @@ def running(name: str, priority: int, cpu: str, on: str = "n", **more: Any) -> P
 
 def plan(cluster: Cluster, wanted: PodInfo) -> tuple[str, list[str]] | None:
     """The node and the victims of the best plan; nothing may be left of the dry runs."""
-    cycle = Cycle(wanted, cluster.world.table)
+    decision = cluster.decider.decide(wanted)
+    assert decision.diagnosis is not None
     before = [cluster.placed(), cluster.quota.groups.tree("").used("a")]
-    preemption = cluster.quota.preemption
-    found = preemption.plan(cycle, cluster.decider.evaluator, preemption.rows(wanted))
+    found = cluster.quota.preemption.find(decision.cycle, decision.diagnosis).candidate
     assert before == [cluster.placed(), cluster.quota.groups.tree("").used("a")]
     if found is None:
         return None
@@ -129,19 +127,6 @@ def test_pods_that_a_budget_protects_are_spared_first() -> None:
     assert plan(cluster, ranked("p", 5, "2")) == ("m", ["third"])
 
 
-def test_which_pods_a_budget_protects() -> None:
-    web = [ranked(f"w{i}", 1, "1", labels={"app": "web"}) for i in range(3)]
-    match = {"matchLabels": {"app": "web"}}
-    assert violating(web, [budget("b", 2, match)]) == {"w2"}
-    assert violating(web, [budget("b", 2, match), budget("c", 0, match)]) == {"w0", "w1", "w2"}
-    nothing = {"matchExpressions": [{"key": "app", "operator": "Odd"}]}
-    for selector in ({}, nothing):
-        assert violating(web, [budget("b", 0, selector)]) == set()
-    assert violating([pod("p", cpu="1")], [budget("b", 0, match)]) == set()
-    there = ranked("w", 1, "1", labels={"app": "web"}, namespace="elsewhere")
-    assert violating([there], [budget("b", 0, match)]) == set()
-
-
 @in_a_loop
 def test_the_node_is_chosen_as_kubernetes_does() -> None:
     cluster = Cluster()
@@ -155,23 +140,6 @@ def test_the_node_is_chosen_as_kubernetes_does() -> None:
     cluster.put(running("y3", 2, "4", on="x", start=late))
     cluster.remove(running("x1", 3, "4", on="x"))
     assert plan(cluster, ranked("p", 5, "4")) == ("x", ["y3"])
-
-
-@in_a_loop
-def test_who_may_ask() -> None:
-    cluster = with_quota("4")
-    preemption = cluster.quota.preemption
-    row = cluster.world.table.row("n")
-    leaving = running("leaving", 1, "4")
-    cluster.put(leaving)
-    assert not preemption.eligible(ranked("p", 5, "1", preemptionPolicy="Never"))
-    assert preemption.eligible(ranked("p", 5, "1"), row)
-    there = cluster.world.accounts.get("leaving")
-    assert there is not None
-    there.pod.metadata.deletion_timestamp = there.pod.status.start_time
-    assert not preemption.eligible(ranked("p", 5, "1"), row)
-    assert preemption.eligible(ranked("p", 5, "1"))
-    assert preemption.eligible(ranked("p", 1, "1"), row)
 
 
 def crowded(**args: Any) -> Cluster:
@@ -215,8 +183,7 @@ def test_reclaim_ends_where_the_others_share_begins() -> None:
 
 @in_a_loop
 def test_reclaim_stays_in_its_tree() -> None:
-    gates = {"MultiQuotaTree": True}
-    cluster = crowded(enable_reclaim=True, gates=gates)
+    cluster = crowded(enable_reclaim=True, gates="MultiQuotaTree=true")
     cluster.put(quota("c", labels={"tree-id": "t", "is-root": "true"}, max={"cpu": "9"},
                       notes={"total-resource": {"cpu": "9"}}))  # fmt: skip
     assert cluster.quota.admission.check(ranked("p", 0, "4", group="c")) is None
@@ -227,16 +194,11 @@ def test_reclaim_stays_in_its_tree() -> None:
 def test_post_filter_says_what_it_did() -> None:
     cluster = with_quota("4")
     cluster.put(running("lesser", 1, "3"), ranked("p", 5, "2"))
+    cluster.put(ranked("never", 5, "2", preemptionPolicy="Never"), ranked("mean", 0, "2"))
     assert cluster.run() == ["lesser"]
+    assert cluster.said("lesser") == "Preempted by pod p on node n"
     assert cluster.said("p").endswith("exceedDimensions: [cpu].")
-    cluster.quota.machinery = cluster.machinery
-    cluster.remove(ranked("p", 5, "2"))
-    cluster.put(ranked("q", 5, "2"), ranked("never", 5, "2", preemptionPolicy="Never"))
-    cluster.put(ranked("mean", 0, "2"))
-    assert cluster.run() == ["lesser"]
-    assert cluster.machinery.done == [("q", 0, ["lesser"])]
-    assert cluster.said("q").endswith("exceedDimensions: [cpu]. made room")
-    assert cluster.said("never").endswith("preemption: not eligible")
+    assert cluster.said("never").endswith("preemption: not eligible due to preemptionPolicy=Never.")
     assert cluster.said("mean").endswith(
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
@@ -249,9 +211,9 @@ def test_what_no_victim_can_change_is_not_tried(reason: str) -> None:
         cluster = Cluster()
         broken = {"min": {"cpu": "-1"}} if reason != "ancestor" else {"parent": "nobody"}
         cluster.put(node("n"), quota("a", **broken), ranked("p", 5, "1"))
-        cluster.quota.machinery = cluster.machinery
-        cluster.run()
+        cluster.put(running("lesser", 1, "1"))
+        assert cluster.run() == ["lesser"]
         assert reason in cluster.said("p")
-        assert "preemption" not in cluster.said("p")
+        assert "Preemption is not helpful for scheduling" in cluster.said("p")
 
     run()

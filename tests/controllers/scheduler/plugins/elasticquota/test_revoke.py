@@ -18,9 +18,9 @@ from koord.controllers.scheduler.plugins.elasticquota.revoke import (
     importance,
     revoked,
 )
-from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.plugins.elasticquota.harness import Cluster
 from tests.controllers.scheduler.plugins.elasticquota.objects import cluster, pod, quota
+from tests.controllers.scheduler.pods import node
 
 
 def names(pods: list[PodInfo]) -> list[str]:

@@ -22,7 +22,6 @@ from koord.controllers.scheduler.plugins.elasticquota.status import canonical_pa
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.crds import install
-from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.plugins.elasticquota.harness import Cluster
 from tests.controllers.scheduler.plugins.elasticquota.objects import (
     PREFIX,
@@ -31,6 +30,7 @@ from tests.controllers.scheduler.plugins.elasticquota.objects import (
     pod,
     quota,
 )
+from tests.controllers.scheduler.pods import node
 
 
 def state() -> tuple[Any, Any]:
@@ -57,7 +57,7 @@ def test_a_fresh_quota_gets_all_figures_that_are_not_zero() -> None:
 
 
 def test_only_what_changed_is_written_and_zeros_are_no_change() -> None:
-    groups, kept = state()
+    groups, _ = state()
     now = figures(groups.tree(""), "a")
     notes = {
         "runtime": {"cpu": "4000m", "memory": "1024Mi", "gpu": "0"}, "request": {"cpu": "1"},
@@ -77,7 +77,7 @@ def test_only_what_changed_is_written_and_zeros_are_no_change() -> None:
 
 def test_an_annotation_that_cannot_be_read_keeps_the_quota_from_being_written() -> None:
     groups, _ = state()
-    with pytest.raises(KoordError, match="scheduling.koordinator.sh/request"):
+    with pytest.raises(KoordError, match=r"scheduling\.koordinator\.sh/request"):
         canonical_patch(quota("a", notes={"request": "{"}), figures(groups.tree(""), "a"))
 
 
@@ -190,7 +190,7 @@ class Conf:
 def test_hooks_have_a_say() -> None:
     (hook,) = made([Conf()], {"strict": Strict})
     assert (hook.key, hook.args) == ("door", "x")
-    groups, kept, admission = cluster({"cpu": 4000})
+    groups, _, admission = cluster({"cpu": 4000})
     groups.put(quota("a", max={"cpu": "4"}))
     admission.hooks.append(hook)
     refusal = admission.check(pod("p", "a", cpu="1"))
@@ -202,7 +202,7 @@ def test_hooks_have_a_say() -> None:
 def test_series_follow_groups() -> None:
     into = registry()
     metrics = QuotaMetrics(into)
-    groups, kept = state()
+    groups, _ = state()
     metrics.update(groups)
     line = (
         'scheduler_elastic_quota_status{field="used",is_parent="false",name="a",'

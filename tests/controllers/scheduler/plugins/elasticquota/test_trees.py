@@ -13,8 +13,8 @@ from koord.controllers.scheduler.plugins.elasticquota.groups import Settings
 from koord.controllers.scheduler.plugins.elasticquota.ledger import Terminating
 from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
 from koord.kernels.quota import DEFAULT, SYSTEM, Figure, Options
-from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.plugins.elasticquota.objects import cluster, guide, pod, quota
+from tests.controllers.scheduler.pods import node
 
 TREES = Settings(several_trees=True)
 

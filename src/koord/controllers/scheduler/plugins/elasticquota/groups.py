@@ -77,6 +77,7 @@ class QuotaGroups:
 
     Attributes:
         version: counts changes of anything that an answer of the trees depends on.
+        revision: counts changes of quota objects.
         on_moved: told, before a group goes and after one came, whose pods may now use another.
         on_counted: told of resources that count from now on.
     """
@@ -84,6 +85,7 @@ class QuotaGroups:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.version = 0
+        self.revision = 0
         self.on_moved: Callable[[Reach], None] = lambda reach: None
         self.on_counted: Callable[[set[str]], None] = lambda names: None
         self._forest = Forest(options=self.settings.options)
@@ -200,6 +202,7 @@ class QuotaGroups:
     def _apply(self, group: str) -> None:
         """Brings a group, and what hangs on it by name, in line with the objects."""
         self.version += 1
+        self.revision += 1
         if group in BUILTIN:
             self._apply_builtin(group)
         else:

@@ -10,7 +10,7 @@ order in which they are told does not matter.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -47,9 +47,10 @@ class Claim:
         place: where they are charged, None for nowhere.
         problem: why they can be charged nowhere, None if nobody manages them.
         pods: by uid.
+        lesser: how many of those that may be preempted are in use, by priority.
     """
 
-    __slots__ = ("label", "namespace", "place", "pods", "problem")
+    __slots__ = ("label", "lesser", "namespace", "place", "pods", "problem")
 
     def __init__(self, label: str, namespace: str) -> None:
         self.label = label
@@ -57,6 +58,7 @@ class Claim:
         self.place: Place | None = None
         self.problem: KoordError | None = None
         self.pods: dict[str, Entry] = {}
+        self.lesser: Counter[int] = Counter()
 
 
 class Entry:
@@ -174,6 +176,14 @@ class Ledger:
         entries = [e for claim in self._by_group.get(group, ()) for e in claim.pods.values()]
         yield from sorted(entries, key=lambda entry: entry.pod.key)
 
+    def holds_lesser(self, group: str, priority: int) -> bool:
+        """Whether a pod of lower priority, that may be preempted, uses a group's quota."""
+        return any(
+            count > 0 and rank < priority
+            for claim in self._by_group.get(group, ())
+            for rank, count in claim.lesser.items()
+        )
+
     def expire(self) -> None:
         """Stops charging pods whose end has come, see :class:`Terminating`.
 
@@ -232,7 +242,7 @@ class Ledger:
         place = entry.claim.place
         if place is not None and (requested != entry.requested or used != entry.used):
             self._charge(entry, self._groups.tree(place.tree_id), place.group, requested, used)
-        entry.requested, entry.used = requested, used
+        self._note(entry, requested, used)
         if not (entry.listed or entry.placed):
             del self._entries[entry.pod.uid]
             self._ending.pop(entry.pod.uid, None)
@@ -250,13 +260,19 @@ class Ledger:
             delta = amounts.forth if used else amounts.back
             tree.add_used(group, delta, non_preemptible=strict)
 
+    def _note(self, entry: Entry, requested: bool, used: bool) -> None:
+        """Remembers what the pod is charged for."""
+        if used != entry.used and not entry.reading.non_preemptible:
+            entry.claim.lesser[entry.pod.priority] += 1 if used else -1
+        entry.requested, entry.used = requested, used
+
     def _clear(self, entry: Entry) -> None:
         """Takes the pod's charges back, without a change of the facts."""
         place = entry.claim.place
         if place is not None and (entry.requested or entry.used):
             tree = self._groups.tree(place.tree_id)
             self._charge(entry, tree, place.group, requested=False, used=False)
-        entry.requested = entry.used = False
+        self._note(entry, requested=False, used=False)
 
     def _leave_claim(self, entry: Entry) -> None:
         claim = entry.claim
@@ -315,7 +331,6 @@ class Ledger:
             requested, used = entry.requested, entry.used
             self._clear(entry)
             entry.amounts = self._amounts(entry.reading)
-            entry.requested = entry.used = False
             if requested or used:
                 self._settle(entry)
 

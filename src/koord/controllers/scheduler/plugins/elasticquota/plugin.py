@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds import quota as kinds
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base import log
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.cluster.quotas import group_name, integer_amounts
@@ -21,11 +20,12 @@ from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
 from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
 from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger, Terminating
 from koord.controllers.scheduler.plugins.elasticquota.metrics import QuotaMetrics
-from koord.controllers.scheduler.plugins.elasticquota.preemption import Filters, QuotaPreemption
+from koord.controllers.scheduler.plugins.elasticquota.preemption import QuotaPolicy
 from koord.controllers.scheduler.plugins.elasticquota.reading import NAME
 from koord.controllers.scheduler.plugins.elasticquota.revoke import OveruseMonitor, RevokeController
 from koord.controllers.scheduler.plugins.elasticquota.statuscontroller import StatusController
 from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
+from koord.controllers.scheduler.preemption.engine import Preemption
 from koord.controllers.scheduler.queue import events as ev
 from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
@@ -56,30 +56,12 @@ _HELPFUL = (
 )
 
 
-class Machinery(Protocol):
-    """What the plugin needs of whoever carries preemption out."""
-
-    @property
-    def filters(self) -> Filters:
-        """All filters of the profile."""
-        ...
-
-    def nominated_row(self, cycle: Cycle) -> int | None:
-        """The row a pod was promised and may still go to."""
-        ...
-
-    def carry_out(self, cycle: Cycle, row: int, victims: Sequence[PodInfo]) -> PostFilterResult:
-        """Deletes the victims, tells of it, and nominates the pod to the row."""
-        ...
-
-
 class ElasticQuota(Plugin):
     """Admits pods within their quota; see ``docs/quota.md``.
 
     Attributes:
         groups, ledger, admission: trees, accounts and the check, for planners and explanations.
-        preemption: who may be taken for whom.
-        machinery: carries preemption out; without it PostFilter does nothing.
+        preemption: makes room within a quota.
         metrics: the series.
     """
 
@@ -97,17 +79,14 @@ class ElasticQuota(Plugin):
         )
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
         self.admission = Admission(self.groups, self.ledger, made)
-        budgets = handle.view(PodDisruptionBudget)
-        self.preemption = QuotaPreemption(
+        policy = QuotaPolicy(
             self.groups,
             self.ledger,
-            self.admission,
             handle.accounts,
             spare_default=args.disable_default_quota_preemption,
             reclaim=args.enable_reclaim,
-            budgets=lambda: [budget for _, budget in sorted(budgets.items())],
         )
-        self.machinery: Machinery | None = None
+        self.preemption = Preemption(NAME, handle, policy)
         self.metrics = QuotaMetrics()
         self._totals = NodeTotals()
         self._canonical = handle.view(kinds.ElasticQuota)
@@ -140,24 +119,9 @@ class ElasticQuota(Plugin):
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Takes less important pods of the same quota, if that makes room within it."""
         early = diagnosis.early
-        ours = early is None or (early.plugin == NAME and not early.unresolvable)
-        if self.machinery is None or not ours:
+        if early is not None and early.plugin != NAME:
             return PostFilterResult()
-        pod = cycle.pod
-        if not self.preemption.eligible(pod, self.machinery.nominated_row(cycle)):
-            return PostFilterResult(message="preemption: not eligible")
-        rows = self.preemption.rows(pod)
-        if early is None:
-            refused = diagnosis.by_row
-            rows = [row for row in rows if row in refused and not refused[row].unresolvable]
-        if cycle.allowed is not None:
-            rows = [row for row in rows if cycle.allowed[row]]
-        cycle.preempting = True
-        plan = self.preemption.plan(cycle, self.machinery.filters, rows)
-        cycle.preempting = False
-        if plan is None:
-            return PostFilterResult(message=_not_helped(diagnosis.nodes, len(rows)))
-        return self.machinery.carry_out(cycle, plan.row, plan.victims)
+        return self.preemption.post_filter(cycle, diagnosis)
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Nothing to choose: :meth:`pod_added` counts the pod."""
@@ -382,13 +346,3 @@ def _terminating(handle: Handle) -> Terminating:
     if handle.gate("ElasticQuotaIgnoreTerminatingPod"):
         return Terminating.AFTER_GRACE
     return Terminating.AT_END
-
-
-def _not_helped(nodes: int, tried: int) -> str:
-    """Kubernetes' words for a preemption that found nothing (spec: scheduler, section 1.6)."""
-    counts = {
-        "No preemption victims found for incoming pod": nodes - tried,
-        "Preemption is not helpful for scheduling": tried,
-    }
-    reasons = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
-    return f"preemption: 0/{nodes} nodes are available: {', '.join(reasons)}."
