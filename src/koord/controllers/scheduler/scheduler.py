@@ -79,6 +79,7 @@ class Scheduler:
         self.deciders = self._deciders(nominations)
         self.feed = Feed(
             world.table,
+            world.orphans,
             world.shapes,
             world.accounts,
             self.queue,
