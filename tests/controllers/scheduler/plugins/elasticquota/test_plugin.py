@@ -214,7 +214,8 @@ async def test_the_debug_answer() -> None:
         "default/w": {"isAssigned": False, "resource": {"cpu": "4"}},
     }
     assert cluster.quota.debug(["quotas", "team", "q"])["priority"] == 7
-    with pytest.raises(KeyError, match="there are quotas and quotas/NAME"):
+    assert cluster.quota.debug(["pods", "default", "w"])["over"][0]["by"] == "1500m"
+    with pytest.raises(KeyError, match="there are quotas, quotas/NAME and pods"):
         cluster.quota.debug(["quotas", "nobody"])
 
 

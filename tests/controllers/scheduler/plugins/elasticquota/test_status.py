@@ -16,7 +16,7 @@ from koord.base import faults
 from koord.base.errors import KoordError
 from koord.base.metrics import registry
 from koord.controllers.scheduler.plugins.elasticquota.figures import figures
-from koord.controllers.scheduler.plugins.elasticquota.hooks import QuotaHook, made
+from koord.controllers.scheduler.plugins.elasticquota.hooks import QuotaHook, attach, made
 from koord.controllers.scheduler.plugins.elasticquota.metrics import QuotaMetrics
 from koord.controllers.scheduler.plugins.elasticquota.status import canonical_patch, guide_patch
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
@@ -174,7 +174,17 @@ def test_a_write_that_fails_is_tried_again() -> None:
 
 
 class Strict(QuotaHook):
-    """Lets only pods with a label in, and writes no statuses."""
+    """Lets only pods with a label in, writes no statuses, remembers what it is told."""
+
+    def __init__(self, key: str, args: str) -> None:
+        super().__init__(key, args)
+        self.told: list[tuple[Any, ...]] = []
+
+    def quota_changed(self, group: str, old: Any, new: Any) -> None:
+        self.told.append((group, old and dict(old.max), new and dict(new.max)))
+
+    def pod_changed(self, group: str, pod: Any, used: bool) -> None:
+        self.told.append((group, pod.uid, used))
 
     def check_pod(self, group: str, pod: Any) -> str:
         return "" if "badge" in pod.shape.labels else f"no badge for {group}"
@@ -190,13 +200,23 @@ class Conf:
 def test_hooks_have_a_say() -> None:
     (hook,) = made([Conf()], {"strict": Strict})
     assert (hook.key, hook.args) == ("door", "x")
-    groups, _, admission = cluster({"cpu": 4000})
+    groups, kept, admission = cluster({"cpu": 4000})
+    attach([hook], groups, kept)
     groups.put(quota("a", max={"cpu": "4"}))
     admission.hooks.append(hook)
     refusal = admission.check(pod("p", "a", cpu="1"))
     assert refusal is not None
     assert refusal.reason == "CheckPod failed for hook plugin door, no badge for a"
-    assert admission.check(pod("q", "a", cpu="1", labels={"badge": "1"})) is None
+    badged = pod("q", "a", cpu="1", labels={"badge": "1"})
+    assert admission.check(badged) is None
+    kept.place_pod(badged)
+    kept.withdraw(badged)
+    groups.put(quota("a", max={"cpu": "2"}))
+    groups.put(quota("a", max={"cpu": "2"}))
+    groups.remove(quota("a"))
+    four, two = {"cpu": 4000}, {"cpu": 2000}
+    changes = [("a", None, four), ("a", "q", True), ("a", "q", False), ("a", four, two)]
+    assert hook.told == [*changes, ("a", two, None)]
 
 
 def test_series_follow_groups() -> None:

@@ -57,6 +57,9 @@ class Settings:
     default_group: bool = True
 
 
+SpecListener = Callable[[str, GroupSpec | None, GroupSpec | None], None]
+
+
 class Place(NamedTuple):
     """Where a group is."""
 
@@ -80,6 +83,7 @@ class QuotaGroups:
         revision: counts changes of quota objects.
         on_moved: told, before a group goes and after one came, whose pods may now use another.
         on_counted: told of resources that count from now on.
+        on_spec: told of a group's old and new spec, None where there was or is none.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -88,6 +92,7 @@ class QuotaGroups:
         self.revision = 0
         self.on_moved: Callable[[Reach], None] = lambda reach: None
         self.on_counted: Callable[[set[str]], None] = lambda names: None
+        self.on_spec: SpecListener = lambda group, old, new: None
         self._forest = Forest(options=self.settings.options)
         self._trees: dict[str, QuotaTree] = {"": self._forest.tree("")}
         self._total: Mapping[str, int] = {}
@@ -263,11 +268,13 @@ class QuotaGroups:
             self._register(had, -1)
             if had[0] != tree_id:
                 self._leave(group, had[0])
+        self.on_spec(group, had[1] if had is not None else None, spec)
 
     def _take_down(self, group: str) -> None:
         had = self._placed.pop(group)
         self._leave(group, had[0])
         self._register(had, -1)
+        self.on_spec(group, had[1], None)
 
     def _leave(self, group: str, tree_id: str) -> None:
         """Removes a group from a tree, once its pods have moved to where they now belong."""

@@ -8,7 +8,7 @@ group ``koord.scheduler.quota_hooks``. Methods a hook does not need are left as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +16,8 @@ from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups
+    from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger
     from koord.kernels.quota import GroupSpec
 
 ENTRY_POINTS = "koord.scheduler.quota_hooks"
@@ -89,3 +91,19 @@ def made(confs: Iterable[HookConf], factories: Mapping[str, Factory]) -> list[Qu
         expected = f"keys and factories that are installed ({known})"
         raise KoordError("ElasticQuotaArgs", "hookPlugins", "; ".join(wrong), expected)
     return [factories[conf.factory_key](conf.key, conf.factory_args) for conf in confs]
+
+
+def attach(made: Sequence[QuotaHook], groups: QuotaGroups, ledger: Ledger) -> None:
+    """Has hooks told of what happens from now on."""
+    if not made:
+        return
+
+    def spec_changed(group: str, old: GroupSpec | None, new: GroupSpec | None) -> None:
+        for hook in made:
+            hook.quota_changed(group, old, new)
+
+    def use_changed(group: str, pod: PodInfo, used: bool) -> None:
+        for hook in made:
+            hook.pod_changed(group, pod, used)
+
+    groups.on_spec, ledger.on_use = spec_changed, use_changed

@@ -115,6 +115,8 @@ class Ledger:
         self._by_group: defaultdict[str, set[Claim]] = defaultdict(set)
         self._ending: dict[str, float] = {}
         self._withdrawn: set[str] = set()
+        # Told of pods whose use begins or ends to count: group, pod, whether it counts.
+        self.on_use: Callable[[str, PodInfo, bool], None] | None = None
         groups.on_moved = self._moved
         groups.on_counted = self._counted
 
@@ -170,6 +172,10 @@ class Ledger:
     def get(self, uid: str) -> Entry | None:
         """What is known of a pod."""
         return self._entries.get(uid)
+
+    def find(self, key: str) -> Entry | None:
+        """A pod by ``namespace/name``, found by looking through all."""
+        return next((e for e in self._entries.values() if e.pod.key == key), None)
 
     def pods(self, group: str) -> Iterator[Entry]:
         """The pods charged to a group itself, by namespace and name."""
@@ -262,8 +268,12 @@ class Ledger:
 
     def _note(self, entry: Entry, requested: bool, used: bool) -> None:
         """Remembers what the pod is charged for."""
-        if used != entry.used and not entry.reading.non_preemptible:
-            entry.claim.lesser[entry.pod.priority] += 1 if used else -1
+        if used != entry.used:
+            claim = entry.claim
+            if not entry.reading.non_preemptible:
+                claim.lesser[entry.pod.priority] += 1 if used else -1
+            if self.on_use is not None and claim.place is not None:
+                self.on_use(claim.place.group, entry.pod, used)
         entry.requested, entry.used = requested, used
 
     def _clear(self, entry: Entry) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from koord.base.metrics import registry
 from koord.controllers.scheduler.plugins.elasticquota.figures import every_place, figures
@@ -39,6 +39,14 @@ class QuotaMetrics:
             "scheduler_elastic_quota_status", "Figures of elastic quotas.", _LABELS
         )
         self._told: dict[tuple[str, ...], int] = {}
+
+    @classmethod
+    def of(cls, metrics: Registry) -> Self:
+        """The series in a registry; where they are already another plugin's, nowhere."""
+        try:
+            return cls(metrics)
+        except ValueError:
+            return cls()
 
     def update(self, groups: QuotaGroups) -> None:
         """Brings all series up to date; those of groups that went go, too."""

@@ -79,6 +79,7 @@ class ElasticQuota(Plugin):
         )
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
         self.admission = Admission(self.groups, self.ledger, made)
+        hooks.attach(made, self.groups, self.ledger)
         policy = QuotaPolicy(
             self.groups,
             self.ledger,
@@ -87,7 +88,7 @@ class ElasticQuota(Plugin):
             reclaim=args.enable_reclaim,
         )
         self.preemption = Preemption(NAME, handle, policy)
-        self.metrics = QuotaMetrics()
+        self.metrics = QuotaMetrics.of(handle.registry)
         self._totals = NodeTotals()
         self._canonical = handle.view(kinds.ElasticQuota)
         self._guides = handle.view(kinds.GroupQuota)
@@ -146,14 +147,19 @@ class ElasticQuota(Plugin):
         return [ev.HintedEvent(event, self._admits, per_shape=True) for event in _HELPFUL]
 
     def debug(self, path: Sequence[str]) -> object:
-        """``quotas``: all groups; ``quotas/NAME``: one, with its pods."""
+        """``quotas``: all groups; ``quotas/NAME``: one, with its pods; ``pods/...``: why not."""
         if path and path[0] == "quotas":
             if len(path) == 1:
                 return report.quotas(self.groups, self.ledger)
             place = self.groups.place("/".join(path[1:]))
             if place is not None:
                 return report.quota(self.groups, self.ledger, place, pods=True)
-        raise KeyError(f"{'/'.join(path)}: no such path; there are quotas and quotas/NAME")
+        if len(path) == 3 and path[0] == "pods":
+            entry = self.ledger.find("/".join(path[1:]))
+            if entry is not None:
+                return self.why(entry.pod)
+        known = "quotas, quotas/NAME and pods/NAMESPACE/NAME"
+        raise KeyError(f"{'/'.join(path)}: no such path; there are {known}")
 
     def why(self, pod: PodInfo) -> dict[str, Any]:
         """For explanations: whose quota a pod uses, and where it is over it."""
