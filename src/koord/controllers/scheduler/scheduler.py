@@ -60,6 +60,7 @@ class Scheduler:
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
+        world.registry = self.metrics.registry
         self._made: dict[tuple[str, bytes], Any] = {}
         sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
         self.profiles = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from koord.api.kinds.node import Node
+from koord.base.metrics import registry
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.scheduler.accounts import Accounts
@@ -61,6 +62,7 @@ class World:
         self.clock = clock
         self.client = client
         self.scheduler_name = scheduler_name
+        self.registry = registry()
         # Pods whose node is not known, by node and uid: they count once it comes (back).
         self.orphans: dict[str, dict[str, PodInfo]] = {}
         self._views = views
