@@ -6,31 +6,33 @@ on a node), devices another. Each gives hints by resource; they are merged under
 every provider is asked whether it can allocate under what came out. The rule is that of the
 kubelet's topology manager.
 
-A provider registers in its plugin's ``__init__``::
+A provider joins at every attempt, in PreFilter, if the pod wants anything of it::
 
-    self._topology = manager_of(handle)
-    self._topology.register(self)
+    def pre_filter(self, cycle):
+        Alignment.of(cycle).join(self)
 
 and asks in Score and Reserve for the zones it has to keep to::
 
-    decided = self._topology.decide(cycle, row)
+    decided = Alignment.of(cycle).decide(row)
     if isinstance(decided, Rejection): ...
     affinity = decided.zones  # ids; None: anywhere
+
+Hints are merged in the order in which providers joined, the profile's. Nothing here changes
+anything, and what is kept is thrown away with the attempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
 
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import numa
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.handle import Handle
     from koord.kernels.numa import Exclusive, TopologyPolicy, Zones, ZoneStatus
 
 STATE = "TopologyManager"
@@ -50,7 +52,7 @@ class Question:
     policy: TopologyPolicy
     zones: Zones
     exclusive: Exclusive
-    statuses: Mapping[int, ZoneStatus]
+    statuses: Mapping[int, ZoneStatus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +71,14 @@ class HintProvider(Protocol):
 
     name: str
 
-    def aligns(self, cycle: Cycle) -> bool:
-        """Whether pods of this shape want anything of the provider. Cheap; asked often."""
-        ...
-
     def hints(self, cycle: Cycle, row: int, zones: Zones) -> numa.Provider:
-        """Hints by resource, or why there can be none. Nothing is changed."""
+        """Hints by resource, or why there can be none."""
         ...
 
-    def allocate(self, cycle: Cycle, row: int, affinity: tuple[int, ...] | None) -> Rejection | None:
-        """Whether the provider could allocate under an affinity. A trial: nothing is changed."""
+    def allocate(
+        self, cycle: Cycle, row: int, affinity: tuple[int, ...] | None
+    ) -> Rejection | None:
+        """Whether the provider could allocate under an affinity: a trial, nothing is changed."""
         ...
 
 
@@ -90,53 +90,64 @@ class PolicySource(Protocol):
         ...
 
 
-class TopologyManager:
-    """Brings the providers of one scheduler profile together."""
+class Alignment:
+    """Brings the providers of one attempt together."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_cycle", "_kept", "_providers", "_source", "_version")
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
         self._providers: list[HintProvider] = []
         self._source: PolicySource | None = None
+        self._kept: dict[int, Affinity | Rejection] = {}
+        self._version = -1
 
-    def register(self, provider: HintProvider) -> None:
-        """Adds a provider; hints are merged in the order of registration."""
-        self._providers.append(provider)
+    @classmethod
+    def of(cls, cycle: Cycle) -> Alignment:
+        """The one of an attempt."""
+        found: Alignment | None = cycle.state.get(STATE)
+        if found is None:
+            found = cycle.state[STATE] = cls(cycle)
+        return found
 
-    def set_source(self, source: PolicySource) -> None:
-        """Sets who is asked for policies; without one nothing is ever aligned."""
+    def join(self, provider: HintProvider) -> None:
+        """Adds a provider; one that has joined already stays where it is."""
+        if provider not in self._providers:
+            self._providers.append(provider)
+            self._kept.clear()
+
+    def lead(self, source: PolicySource) -> None:
+        """Sets who is asked for policies; without one nothing is aligned."""
         self._source = source
 
-    def sole(self, cycle: Cycle, provider: HintProvider) -> bool:
-        """Whether no other provider has a say for the pod."""
-        return not any(
-            other.aligns(cycle) for other in self._providers if other is not provider
-        )
+    @property
+    def alone(self) -> bool:
+        """Whether there is one provider at the most, so that its own answer is everybody's."""
+        return len(self._providers) <= 1
 
-    def decide(self, cycle: Cycle, row: int) -> Affinity | Rejection:
+    def decide(self, row: int) -> Affinity | Rejection:
         """The zones that the pod's resources must come from on a node, or why none will do.
 
-        Kept for the attempt, as long as nothing changes: Filter, Score and all plugins' Reserve
-        see the same.
+        Kept as long as nothing changes: Filter, Score and all plugins' Reserve see the same.
         """
-        kept: dict[int, tuple[int, Affinity | Rejection]] = cycle.state.setdefault(STATE, {})
-        version = cycle.table.version
-        known = kept.get(row)
-        if known is not None and known[0] == version:
-            return known[1]
-        decided = self._decide(cycle, row)
-        kept[row] = (version, decided)
+        version = self._cycle.table.version
+        if version != self._version:
+            self._kept.clear()
+            self._version = version
+        decided = self._kept.get(row)
+        if decided is None:
+            decided = self._kept[row] = self._decide(row)
         return decided
 
-    def _decide(self, cycle: Cycle, row: int) -> Affinity | Rejection:
-        question = self._source.question(cycle, row) if self._source is not None else None
+    def _decide(self, row: int) -> Affinity | Rejection:
+        question = self._source.question(self._cycle, row) if self._source is not None else None
         if question is None:
             return FREE
-        if isinstance(question, Rejection):
-            return question
-        return self.admit(cycle, row, question)
+        return question if isinstance(question, Rejection) else self.admit(row, question)
 
-    def admit(self, cycle: Cycle, row: int, question: Question) -> Affinity | Rejection:
+    def admit(self, row: int, question: Question) -> Affinity | Rejection:
         """Merges hints under a policy and tries the result; nothing is kept."""
-        providers = [provider for provider in self._providers if provider.aligns(cycle)]
+        cycle, providers = self._cycle, self._providers
         said = [provider.hints(cycle, row, question.zones) for provider in providers]
         for provider, hints in zip(providers, said, strict=True):
             if hints.failure:
@@ -149,8 +160,7 @@ class TopologyManager:
             statuses=question.statuses,
         )
         if not decision.admitted:
-            name = providers[0].name if providers else STATE
-            return Rejection(name, tuple(decision.reasons))
+            return Rejection(providers[0].name if providers else STATE, tuple(decision.reasons))
         mask = decision.hint.affinity
         affinity = None if mask is None else question.zones.ids_of(mask)
         for provider in providers:
@@ -158,14 +168,3 @@ class TopologyManager:
             if refused is not None:
                 return refused
         return Affinity(affinity)
-
-
-_MANAGERS: WeakKeyDictionary[Handle, TopologyManager] = WeakKeyDictionary()
-
-
-def manager_of(handle: Handle) -> TopologyManager:
-    """The manager that all plugins with this handle share."""
-    manager = _MANAGERS.get(handle)
-    if manager is None:
-        manager = _MANAGERS[handle] = TopologyManager()
-    return manager
