@@ -7,7 +7,7 @@ for pods that use no reservation and are not aligned to zones; for others they a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ _CODE = {refusal: code for code, refusal in enumerate(REFUSALS)}
 DEPENDS_ON_USE = np.array([refusal is None or not refusal.unresolvable for refusal in REFUSALS])
 
 _POLICIES = {policy: code for code, policy in enumerate(TopologyPolicy)}
-_BINDS = {BindPolicy.FULL_PCPUS: 1, BindPolicy.SPREAD_BY_PCPUS: 2}
+_BINDS: dict[str, int] = {BindPolicy.FULL_PCPUS: 1, BindPolicy.SPREAD_BY_PCPUS: 2}
 
 
 class Columns:
@@ -69,7 +69,7 @@ class Columns:
 
     def _grow(self, size: int) -> None:
         def column(name: str, kind: type, value: object) -> None:
-            grown = np.full(size, value, kind)
+            grown: NDArray[Any] = np.full(size, value, kind)
             if self.size:
                 grown[: self.size] = getattr(self, name)[: self.size]
             setattr(self, name, grown)
@@ -131,9 +131,7 @@ class Columns:
             column[row] = sum(count for _, count in counts)
         self.bound[row] = len(cpus.allocated()) if node.pods else 0
 
-    def codes(
-        self, request: Request, rows: NDArray[np.intp], table: NodeTable
-    ) -> NDArray[np.int8]:
+    def codes(self, request: Request, rows: NDArray[np.intp], table: NodeTable) -> NDArray[np.int8]:
         """By row, the first refusal of :data:`REFUSALS` that holds; 0 for none."""
         code = np.zeros(len(rows), np.int8)
         own = _POLICIES[request.numa_policy]
@@ -143,7 +141,9 @@ class Columns:
         binds = self.binds[rows]
         milli, cpus = request.cpu_milli, request.cpus
         bound = np.full(len(rows), True) if request.bound else (binds != 0) & (milli > 0)
-        required = np.full(len(rows), _BINDS.get(request.required, 0)) if request.required else binds
+        required = (
+            np.full(len(rows), _BINDS.get(request.required, 0)) if request.required else binds
+        )
         room = np.choose(required, (self.free[rows], self.whole[rows], self.cores[rows]))
         code[bound & (room < cpus)] = _CODE[reasons.NOT_ENOUGH_CPUS]
         aligned = (policy != 0) | (own != 0)
@@ -186,7 +186,8 @@ class Columns:
         aligned = (self.policy[rows] != 0) | (request.numa_policy is not TopologyPolicy.NONE)
         # Unequal cores: whether whole cores add up to the request only a pick can tell.
         required = request.required == BindPolicy.FULL_PCPUS or self.binds[rows] == 1
-        return ~aligned & (self.uniform[rows] | ~np.asarray(required))
+        exact: NDArray[np.bool_] = ~aligned & (self.uniform[rows] | ~np.asarray(required))
+        return exact
 
 
 def amplified_use(
@@ -202,4 +203,3 @@ def amplified_use(
     plain = bound * MILLI
     more = np.ceil(plain * np.where(np.isnan(ratio), 1.0, ratio)).astype(np.int64) - plain
     return np.where((plain > 0) & (requested >= plain), requested + more, requested)
-

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.plugins.numa.allocate import Trial
     from koord.controllers.scheduler.plugins.numa.allocation import Allocation
-    from koord.controllers.scheduler.plugins.numa.state import NodeState
-    from koord.kernels.cpuset import CPUSet
     from koord.kernels.numa import Scorer
 
 FULL_SCORE = 100
@@ -75,18 +73,9 @@ def allocation_score(
     else:
         used, allocatable = dict(totals[0]), dict(totals[1])
     if found.cpus:
-        bound = _bound(trial.node, trial.offer.preferred - found.cpus)
-        used[CPU] = amplify(bound * MILLI, machine.zone_ratio)
+        bound = trial.node.bound(trial.offer.preferred - found.cpus)
+        used[CPU] = amplify(len(bound) * MILLI, machine.zone_ratio)
     return scorer.score(used, allocatable, scored(trial.request, machine, trial.binding))
-
-
-def _bound(node: NodeState, given_back: CPUSet) -> int:
-    if node.cpus is None:
-        return 0
-    held = node.cpus.allocated()
-    if not given_back:
-        return len(held)
-    return len(held) - sum(node.cpus.ref_count(cpu) == 1 for cpu in held & given_back)
 
 
 def _used(total: Mapping[str, int], left: Mapping[str, int]) -> dict[str, int]:

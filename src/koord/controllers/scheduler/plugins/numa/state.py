@@ -60,14 +60,23 @@ class NodeState:
         self._key = None
         return True
 
-    def bound_by_zone(self, given_back: CPUSet) -> dict[int, int]:
-        """How many CPUs pods hold in each zone of the machine, some given back before counting."""
-        layout, cpus = self.machine.layout, self.cpus
-        if layout is None or cpus is None or not self.pods:
-            return {}
+    def bound(self, given_back: CPUSet) -> CPUSet:
+        """The CPUs that pods hold once some are given back, each of them by one pod."""
+        cpus = self.cpus
+        if cpus is None or not self.pods:
+            return CPUSet()
         held = cpus.allocated()
+        if not given_back:
+            return held
         # A CPU that several pods hold stays in use when one of them gives it back.
-        held -= CPUSet.from_ids(cpu for cpu in held & given_back if cpus.ref_count(cpu) == 1)
+        return held - CPUSet.from_ids(cpu for cpu in held & given_back if cpus.ref_count(cpu) == 1)
+
+    def bound_by_zone(self, given_back: CPUSet) -> dict[int, int]:
+        """How many CPUs of each zone of the machine :meth:`bound` has."""
+        layout = self.machine.layout
+        held = self.bound(given_back)
+        if layout is None or not held:
+            return {}
         return {
             zone: len(held & layout.zone_cpus[zone])
             for zone in self.machine.amounts
