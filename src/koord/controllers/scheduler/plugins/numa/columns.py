@@ -14,6 +14,7 @@ import numpy as np
 from koord.controllers.cluster.nodes import CPU
 from koord.controllers.scheduler.plugins.numa import reasons
 from koord.controllers.scheduler.plugins.numa.amounts import MILLI
+from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.controllers.scheduler.plugins.numa.request import NODE_POLICIES
 from koord.kernels.numa import TopologyPolicy
 from koord.kernels.topology import BindPolicy
@@ -40,6 +41,7 @@ REFUSALS = (
     reasons.NOT_ENOUGH_CPUS,
 )
 _CODE = {refusal: code for code, refusal in enumerate(REFUSALS)}
+NOT_ENOUGH = _CODE[reasons.NOT_ENOUGH_CPUS]
 #: By code, whether what reservations hold may make a difference.
 DEPENDS_ON_USE = np.array([refusal is None or not refusal.unresolvable for refusal in REFUSALS])
 
@@ -188,6 +190,12 @@ class Columns:
         required = request.required == BindPolicy.FULL_PCPUS or self.binds[rows] == 1
         exact: NDArray[np.bool_] = ~aligned & (self.uniform[rows] | ~np.asarray(required))
         return exact
+
+
+def amplified(requested: int, bound: int, ratio: float) -> int:
+    """:func:`amplified_use` of one row."""
+    plain = bound * MILLI
+    return requested - plain + amplify(plain, ratio) if requested >= plain > 0 else requested
 
 
 def amplified_use(

@@ -14,7 +14,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.numa import decide, designated, reasons
 from koord.controllers.scheduler.plugins.numa.allocate import Trial
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
-from koord.controllers.scheduler.plugins.numa.amounts import MILLI
+from koord.controllers.scheduler.plugins.numa.columns import amplified
 from koord.controllers.scheduler.plugins.numa.decide import Terms
 from koord.controllers.scheduler.plugins.numa.holdings import Holdings
 from koord.controllers.scheduler.plugins.numa.machine import amplify
@@ -27,7 +27,7 @@ from koord.controllers.scheduler.topology.alignment import (
     Alignment,
     Question,
 )
-from koord.kernels.numa import Provider, TopologyPolicy
+from koord.kernels.numa import Exclusive, Provider, TopologyPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -116,10 +116,13 @@ class Judge:
             return None
         state = self._ledger.state(row)
         impossible = self._impossible[request, state.machine]
-        if impossible is not None or state.machine.zones is None:
+        total = state.machine.total
+        if impossible is not None or total is None:
             return impossible or reasons.MISSING_ZONES
-        zones = state.machine.zones
-        return Question(terms.policy, zones, terms.exclusive, state.statuses())
+        zones = total.frame.zones
+        # Nobody else's rule looks at what kind of pods a zone has.
+        heeded = terms.exclusive is Exclusive.REQUIRED
+        return Question(terms.policy, zones, terms.exclusive, state.statuses() if heeded else {})
 
     def hints(self, cycle: Cycle, request: Request, row: int) -> Provider:
         """Which sets of zones can serve the pod."""
@@ -136,8 +139,7 @@ class Judge:
         terms = self.terms(request, row)
         if isinstance(terms, Refusal):
             return terms
-        ways = self._holdings.ways(cycle, row)
-        return decide.allocate(self._ledger.state(row), request, terms.binding, ways, affinity)
+        return self._found(request, row, terms, self._holdings.ways(cycle, row), affinity)
 
     def choose(self, cycle: Cycle, request: Request, row: int) -> Allocation | Refusal | Rejection:
         """What the pod gets on a row that Filter let pass; empty if it wants nothing of us."""
@@ -278,8 +280,6 @@ class Judge:
         requested = int(table.requested[CPU, row])
         if overlay is not None:
             requested -= int(overlay[CPU])
-        bound = len(state.bound(ways.base.preferred)) * MILLI
-        if requested >= bound > 0:
-            requested += amplify(bound, ratio) - bound
+        bound = len(state.bound(ways.base.preferred))
         asked = amplify(milli, ratio) if terms.binding.bound else milli
-        return asked > int(table.allocatable[CPU, row]) - requested
+        return asked > int(table.allocatable[CPU, row]) - amplified(requested, bound, ratio)

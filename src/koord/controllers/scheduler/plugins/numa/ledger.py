@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _LABELS = (keys.CPU_BIND_POLICY, keys.NUMA_ALLOCATE_STRATEGY, keys.NUMA_TOPOLOGY_POLICY)
 _NOTHING = Machine()
+_NODE = int(Aspect.NODE)  # what is compared for every placed pod should be a plain number
 
 
 class _Row:
@@ -86,7 +87,7 @@ class Ledger:
                 self._look_at(row)
             return
         for row, aspects in changes.items():
-            if aspects & Aspect.NODE:
+            if aspects & _NODE:
                 self._look_at(row)
 
     def state(self, row: int) -> NodeState:

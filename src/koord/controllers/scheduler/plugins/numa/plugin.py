@@ -22,7 +22,7 @@ from koord.controllers.scheduler.plugins.numa.holdings import NAME
 from koord.controllers.scheduler.plugins.numa.judge import Judge
 from koord.controllers.scheduler.plugins.numa.ledger import Ledger, log
 from koord.controllers.scheduler.plugins.numa.machine import Machines
-from koord.controllers.scheduler.plugins.numa.rating import Rating
+from koord.controllers.scheduler.plugins.numa.rating import FEW, Rating
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
 from koord.controllers.scheduler.plugins.numa.request import Request, completed_spec, request_of
 from koord.controllers.scheduler.queue.events import Action
@@ -109,6 +109,9 @@ class NodeNUMAResource(Plugin):
             return self._filter_designated(cycle, request, index)
         if not request.bound and not request.numa_policy and not self.ledger.special:
             return np.ones(len(index), np.bool_)
+        if len(index) <= FEW:
+            found = [self.judge.refusal(cycle, request, row) is None for row in index.tolist()]
+            return np.array(found, np.bool_)
         codes, unsure = self._codes(cycle, request, index)
         passes: NDArray[np.bool_] = codes == 0
         for place in np.flatnonzero(unsure).tolist():
@@ -120,6 +123,8 @@ class NodeNUMAResource(Plugin):
         request = self._need(cycle)
         self.ledger.sync()
         codes, unsure = self._codes(cycle, request, rows)
+        # Where zones count they say better what is missing than a sum over all of them.
+        unsure |= (codes == columns.NOT_ENOUGH) & ~self.ledger.columns.decides(request, rows)
         unsure |= designated.of(cycle) is not None
         found = [self._rejection(columns.REFUSALS[code]) for code in codes.tolist()]
         for place in np.flatnonzero(unsure).tolist():
@@ -131,7 +136,8 @@ class NodeNUMAResource(Plugin):
         """0 to 100; higher where the configured strategy would rather have the pod."""
         request = self._need(cycle)
         self.ledger.sync()
-        return self._rating.scores(cycle, request, self.ledger.count(), self._index(rows))
+        columns = self.ledger.count() if self.ledger.special else self.ledger.columns
+        return self._rating.scores(cycle, request, columns, self._index(rows))
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Chooses CPUs and zone amounts."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api.protocol.resources import CPU as CPU_NAME
-from koord.controllers.scheduler.plugins.numa.columns import amplified_use
-from koord.controllers.scheduler.plugins.numa.scoring import columns_score
+from koord.controllers.scheduler.plugins.numa.columns import amplified, amplified_use
+from koord.controllers.scheduler.plugins.numa.machine import amplify
+from koord.controllers.scheduler.plugins.numa.reasons import Refusal
+from koord.controllers.scheduler.plugins.numa.scoring import ALWAYS, columns_score, score
 from koord.kernels.numa import TopologyPolicy
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.numa.request import Request
     from koord.kernels.numa import Scorer
 
-# What counts also for pods that do not ask for it.
-_ALWAYS = ("cpu", "memory", "ephemeral-storage")
+FEW = 8
+"""Up to how many rows are rated one by one."""
 
 
 class Rating:
@@ -44,19 +46,48 @@ class Rating:
         self, cycle: Cycle, request: Request, columns: Columns, rows: NDArray[np.intp]
     ) -> NDArray[np.int64]:
         """0 to 100 by row."""
+        if len(rows) <= FEW:
+            found = [self._score(cycle, request, columns, row) for row in rows.tolist()]
+            return np.array(found, np.int64)
         scores = self._of_nodes(cycle, request, columns, rows)
         aligned = (columns.policy[rows] != 0) | (request.numa_policy is not TopologyPolicy.NONE)
         for place in np.flatnonzero(aligned).tolist():
             scores[place] = self._judge.score(cycle, request, int(rows[place]))
         return scores
 
+    def _score(self, cycle: Cycle, request: Request, columns: Columns, row: int) -> int:
+        """The same for one row: after a placement that is all that is asked about."""
+        if request.numa_policy is not TopologyPolicy.NONE or columns.policy[row]:
+            return self._judge.score(cycle, request, row)
+        terms = self._judge.terms(request, row)
+        if isinstance(terms, Refusal):
+            return 0
+        bound, ratio = terms.binding.bound, float(columns.ratio[row])
+        if ratio != ratio or (bound and not columns.threads[row]):
+            return 0
+        table, overlay = self._table, cycle.overlay(row)
+        total = weight = 0
+        for name, factor in self._scorer.weights.items():
+            asked = request.amounts.get(name, 0)
+            index = table.resource(name)
+            capacity = int(table.allocatable[index, row])
+            if not capacity or (not asked and name not in ALWAYS):
+                continue
+            used = int(table.requested[index, row])
+            if overlay is not None and index < len(overlay):
+                used -= int(overlay[index])
+            if name == CPU_NAME and ratio > 1 and asked:
+                used = amplified(used, int(columns.bound[row]), ratio)
+                asked = amplify(asked, ratio) if bound else asked
+            total += score(self._scorer.strategy, used + asked, capacity) * factor
+            weight += factor
+        return total // weight if weight else 0
+
     def _of_nodes(
         self, cycle: Cycle, request: Request, columns: Columns, rows: NDArray[np.intp]
     ) -> NDArray[np.int64]:
         table = self._table
-        names = [
-            name for name in self._scorer.weights if name in _ALWAYS or name in request.amounts
-        ]
+        names = [name for name in self._scorer.weights if name in ALWAYS or name in request.amounts]
         at = {name: table.resource(name) for name in names}
         allocatable = {name: table.allocatable[index, rows] for name, index in at.items()}
         requested = {name: table.requested[index, rows] for name, index in at.items()}

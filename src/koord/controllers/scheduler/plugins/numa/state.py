@@ -7,11 +7,13 @@ from collections.abc import Hashable, Mapping
 
 from koord.controllers.scheduler.plugins.numa import amounts
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
-from koord.controllers.scheduler.plugins.numa.amounts import Table
+from koord.controllers.scheduler.plugins.numa.amounts import Table, Tables
 from koord.controllers.scheduler.plugins.numa.machine import Machine
 from koord.kernels.cpuset import CPUSet
-from koord.kernels.numa import ZoneStatus
+from koord.kernels.numa import ZoneStatus, ZoneTable
 from koord.kernels.topology import CPUState
+
+_NO_CPUS = CPUSet()
 
 
 class NodeState:
@@ -21,7 +23,7 @@ class NodeState:
     of its CPUs and zones; what the machine does not have counts nowhere.
     """
 
-    __slots__ = ("_key", "cpus", "machine", "pods", "used")
+    __slots__ = ("_key", "_left", "cpus", "machine", "pods", "used")
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -29,6 +31,7 @@ class NodeState:
         self.cpus: CPUState | None = None
         self.used: Table = {}
         self._key: Hashable = None
+        self._left: ZoneTable | None = None
         self.move_to(machine)
 
     def move_to(self, machine: Machine) -> None:
@@ -36,7 +39,7 @@ class NodeState:
         self.machine = machine
         self.cpus = CPUState(machine.topology) if machine.topology else None
         self.used = {}
-        self._key = None
+        self._changed()
         for uid, allocation in self.pods.items():
             self._hold(uid, allocation)
 
@@ -46,7 +49,7 @@ class NodeState:
             return False
         self.pods[uid] = allocation
         self._hold(uid, allocation)
-        self._key = None
+        self._changed()
         return True
 
     def release(self, uid: str) -> bool:
@@ -57,8 +60,35 @@ class NodeState:
         if self.cpus is not None:
             self.cpus.release(uid)
         amounts.subtract(self.used, self._known(allocation))
-        self._key = None
+        self._changed()
         return True
+
+    def left(
+        self, given_back: CPUSet = _NO_CPUS, reusable: Tables | None = None
+    ) -> ZoneTable | None:
+        """What zones have left; None without zones.
+
+        Args:
+            given_back: CPUs that count as free where CPUs in use are amplified.
+            reusable: amounts in use that count as free.
+        """
+        plain = not given_back and not reusable
+        if plain and self._left is not None:
+            return self._left
+        machine, total = self.machine, self.machine.total
+        if total is None:
+            return None
+        back = None
+        if reusable:
+            there = {zone: reusable[zone] for zone in machine.amounts if zone in reusable}
+            back = total.frame.table(there)
+        bound = self.bound_by_zone(given_back) if machine.zone_ratio > 1 else None
+        left = total.available(
+            total.frame.table(self.used), back, bound_cpus=bound, cpu_ratio=machine.zone_ratio
+        )
+        if plain:
+            self._left = left
+        return left
 
     def bound(self, given_back: CPUSet) -> CPUSet:
         """The CPUs that pods hold once some are given back, each of them by one pod."""
@@ -97,6 +127,9 @@ class NodeState:
             held = self.cpus.fingerprint() if self.cpus is not None else b""
             self._key = (held, amounts.key_of(self.used))
         return self._key
+
+    def _changed(self) -> None:
+        self._key = self._left = None
 
     def _hold(self, uid: str, allocation: Allocation) -> None:
         if self.cpus is not None and allocation.cpus:
