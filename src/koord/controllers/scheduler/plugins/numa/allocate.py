@@ -44,20 +44,11 @@ class Trial:
 
     def bindable(self) -> dict[int | None, int]:
         """How many CPUs each zone could give under the bind policy."""
-        cpus, machine, offer = self.node.cpus, self.node.machine, self.offer
-        if cpus is None:
-            return {}
-        counts: dict[int | None, int] = {}
-        for zone, count in cpus.count_available(
-            bind=self.binding.policy,
-            required=self.binding.required,
-            max_ref_count=machine.max_ref_count,
-            reserved=machine.reserved,
-            preferred=offer.preferred,
-            within=offer.within,
-        ):
-            counts[zone] = counts.get(zone, 0) + count
-        return counts
+        policy = self.binding.policy if self.binding.required else ""
+        offer = self.offer
+        if not offer.preferred and offer.within is None:
+            return self.node.bindable(policy)
+        return self.node.count(policy, offer.preferred, offer.within)
 
     def left(self) -> ZoneTable | None:
         """What zones have left for the pod, not capped by the CPUs that can be bound."""

@@ -115,23 +115,10 @@ class Columns:
 
     def count(self, row: int, node: NodeState) -> None:
         """Takes over what pods have left of a row."""
-        cpus, machine = node.cpus, node.machine
-        if cpus is None:
-            self.free[row] = self.whole[row] = self.cores[row] = self.bound[row] = 0
-            return
-        for column, bind in (
-            (self.free, BindPolicy.DEFAULT),
-            (self.whole, BindPolicy.FULL_PCPUS),
-            (self.cores, BindPolicy.SPREAD_BY_PCPUS),
-        ):
-            counts = cpus.count_available(
-                bind=bind,
-                required=bind is not BindPolicy.DEFAULT,
-                max_ref_count=machine.max_ref_count,
-                reserved=machine.reserved,
-            )
-            column[row] = sum(count for _, count in counts)
-        self.bound[row] = len(cpus.allocated()) if node.pods else 0
+        self.free[row] = sum(node.bindable().values())
+        self.whole[row] = sum(node.bindable(BindPolicy.FULL_PCPUS).values())
+        self.cores[row] = sum(node.bindable(BindPolicy.SPREAD_BY_PCPUS).values())
+        self.bound[row] = len(node.cpus.allocated()) if node.cpus and node.pods else 0
 
     def codes(self, request: Request, rows: NDArray[np.intp], table: NodeTable) -> NDArray[np.int8]:
         """By row, the first refusal of :data:`REFUSALS` that holds; 0 for none."""

@@ -11,7 +11,7 @@ from koord.controllers.scheduler.plugins.numa.amounts import Table, Tables
 from koord.controllers.scheduler.plugins.numa.machine import Machine
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.numa import ZoneStatus, ZoneTable
-from koord.kernels.topology import CPUState
+from koord.kernels.topology import BindPolicy, CPUState
 
 _NO_CPUS = CPUSet()
 
@@ -23,7 +23,7 @@ class NodeState:
     of its CPUs and zones; what the machine does not have counts nowhere.
     """
 
-    __slots__ = ("_key", "_left", "cpus", "machine", "pods", "used")
+    __slots__ = ("_counts", "_key", "_left", "cpus", "machine", "pods", "used")
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -32,6 +32,7 @@ class NodeState:
         self.used: Table = {}
         self._key: Hashable = None
         self._left: ZoneTable | None = None
+        self._counts: dict[str, dict[int | None, int]] = {}
         self.move_to(machine)
 
     def move_to(self, machine: Machine) -> None:
@@ -62,6 +63,35 @@ class NodeState:
         amounts.subtract(self.used, self._known(allocation))
         self._changed()
         return True
+
+    def bindable(self, policy: str = "") -> dict[int | None, int]:
+        """How many CPUs each zone can give, kept until something changes; not to be changed.
+
+        Args:
+            policy: a bind policy that must be kept to; empty for none.
+        """
+        counts = self._counts.get(policy)
+        if counts is None:
+            counts = self._counts[policy] = self.count(policy)
+        return counts
+
+    def count(
+        self, policy: str, preferred: CPUSet = _NO_CPUS, within: CPUSet | None = None
+    ) -> dict[int | None, int]:
+        """The same with CPUs given back, or out of some CPUs only."""
+        counts: dict[int | None, int] = {}
+        if self.cpus is None:
+            return counts
+        for zone, number in self.cpus.count_available(
+            bind=policy or BindPolicy.DEFAULT,
+            required=bool(policy),
+            max_ref_count=self.machine.max_ref_count,
+            reserved=self.machine.reserved or None,
+            preferred=preferred or None,
+            within=within,
+        ):
+            counts[zone] = counts.get(zone, 0) + number
+        return counts
 
     def left(
         self, given_back: CPUSet = _NO_CPUS, reusable: Tables | None = None
@@ -130,6 +160,7 @@ class NodeState:
 
     def _changed(self) -> None:
         self._key = self._left = None
+        self._counts.clear()
 
     def _hold(self, uid: str, allocation: Allocation) -> None:
         if self.cpus is not None and allocation.cpus:
