@@ -45,6 +45,9 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        own_rows: rows whose answers depend on more of this pod than its shape, such as a
+            reservation that is held for a pod of this name: asked at every attempt, and again for
+            the next pod of the shape. Set in PreFilter; ascending, None for none.
     """
 
     __slots__ = (
@@ -52,6 +55,7 @@ class Cycle:
         "allowed",
         "board",
         "members",
+        "own_rows",
         "pod",
         "preempting",
         "reservations",
@@ -67,6 +71,7 @@ class Cycle:
         self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.own_rows: NDArray[np.intp] | None = None
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
