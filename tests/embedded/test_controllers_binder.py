@@ -14,8 +14,8 @@ from koord.api import codec
 from koord.api.kinds.constraints import Taint, Toleration
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.requests import requested
 from koord.controlplane.controllers import constraints
-from koord.controlplane.controllers.requests import requested
 from koord.controlplane.controllers.room import Room
 
 READY = [{"type": "Ready", "status": "True"}]

@@ -104,7 +104,10 @@ class TopologySpreadConstraint(WireStruct):
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
     min_domains: int | None = None
+    node_affinity_policy: str = ""
+    node_taints_policy: str = ""
 
 
 class SchedulingGate(WireStruct):

@@ -47,6 +47,13 @@ class NodeSystemInfo(WireStruct):
     architecture: str = ""
 
 
+class ContainerImage(WireStruct):
+    """An image that a node has pulled, under all its names."""
+
+    names: list[str] = []
+    size_bytes: int = 0
+
+
 class NodeStatus(WireStruct):
     """What a node has and how it is."""
 
@@ -55,6 +62,7 @@ class NodeStatus(WireStruct):
     conditions: list[NodeCondition] = []
     addresses: list[NodeAddress] = []
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
+    images: list[ContainerImage] = []
 
 
 class Node(Object):

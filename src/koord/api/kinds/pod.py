@@ -32,11 +32,21 @@ class EnvVar(WireStruct):
     value: str = ""
 
 
+class ContainerPort(WireStruct):
+    """A port of a container; those with a host port are taken on the node."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = ""
+    protocol: str = ""
+
+
 class Container(WireStruct):
     """A container of a pod, init containers included."""
 
     name: str = ""
     image: str = ""
+    ports: list[ContainerPort] = []
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     env: list[EnvVar] = []
     restart_policy: str = ""

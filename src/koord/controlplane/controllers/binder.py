@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from koord.api.requests import requested
 from koord.controlplane.controllers import pods
 from koord.controlplane.controllers.objects import NODE, POD, key_of, timestamp
 from koord.controlplane.controllers.plans import Note, patch
-from koord.controlplane.controllers.requests import requested
 from koord.controlplane.controllers.room import Room
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from koord.api import codec
+from koord.api.requests import PODS, Amounts, offered
 from koord.controlplane.controllers import constraints
-from koord.controlplane.controllers.requests import PODS, Amounts, offered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane.controllers.requests import PODS, Amounts, offered, requested
+from koord.api.requests import PODS, Amounts, offered, requested
 
 if TYPE_CHECKING:
     from koord.api.kinds.node import Node

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
 
 Amounts = dict[str, int]
-CPU, PODS = "cpu", "pods"
+CPU, MEMORY, PODS = "cpu", "memory", "pods"
 
 
 def amount(resource: str, quantity: Quantity, rounding: Rounding = Rounding.UP) -> int:
@@ -28,25 +28,42 @@ def requested(pod: Pod) -> Amounts:
     Containers run together, init containers one after the other, each beside the sidecars started
     before it. Amounts for the whole pod take the place of the containers', overhead comes on top.
     """
+    total = _effective(pod, {})
+    total[PODS] = 1
+    return {resource: value for resource, value in total.items() if value}
+
+
+def nonzero(pod: Pod, cpu_milli: int, memory_bytes: int) -> tuple[int, int]:
+    """CPU milli and memory bytes of a pod as scores count them.
+
+    Args:
+        pod: whose requests.
+        cpu_milli: what a container counts as that has no CPU request; an explicit 0 stays 0.
+        memory_bytes: the same for memory.
+    """
+    total = _effective(pod, {CPU: cpu_milli, MEMORY: memory_bytes})
+    return total.get(CPU, 0), total.get(MEMORY, 0)
+
+
+def _effective(pod: Pod, least: Amounts) -> Amounts:
     total: Amounts = {}
     most: Amounts = {}
     sidecars: Amounts = {}
     for container in pod.spec.init_containers:
-        asked = _amounts(container.resources.requests)
+        asked = {**least, **_amounts(container.resources.requests)}
         if container.restart_policy == "Always":
             _add(sidecars, asked)
             _raise(most, sidecars)
         else:
             _raise(most, _sum((sidecars, asked)))
     for container in pod.spec.containers:
-        _add(total, _amounts(container.resources.requests))
+        _add(total, {**least, **_amounts(container.resources.requests)})
     _add(total, sidecars)
     _raise(total, most)
     if pod.spec.resources:
         total.update(_amounts(pod.spec.resources.requests))
     _add(total, _amounts(pod.spec.overhead))
-    total[PODS] = 1
-    return {resource: value for resource, value in total.items() if value}
+    return total
 
 
 def offered(node: Node) -> Amounts:

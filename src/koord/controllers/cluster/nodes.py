@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node table: every node of the cluster as a row, every resource as a column.
+
+The columns are NumPy arrays that are changed in place; nothing is copied per pod. Every change is
+journalled as (row, what kind of change), so that whoever keeps an answer per row learns which of
+them are stale::
+
+    table = NodeTable()
+    row = table.put(node)
+    seen = table.version
+    table.add(row, pod)
+    table.changes(seen)  # {row: Aspect.PODS}
+
+Unlike :class:`koord.kernels.placement.NodeTable`, which replays traces of fixed shape, this one
+follows a live cluster: nodes come, change and go, resources appear, rows are used again.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.api import requests
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.node import Node
+    from koord.controllers.cluster.pods import PodInfo
+
+CPU, MEMORY, STORAGE, PODS = 0, 1, 2, 3
+_FIRST = ("cpu", "memory", "ephemeral-storage", requests.PODS)
+_GROWTH = 64
+_JOURNAL = 1 << 16
+
+
+class Aspect(IntFlag):
+    """What changed on a row, and what an answer for a row depends on."""
+
+    NODE = 1
+    PODS = 2
+    LOAD = 4
+    NUMA = 8
+    DEVICES = 16
+    RESERVATIONS = 32
+    VOLUMES = 64
+    ALL = 127
+
+
+class NodeTable:
+    """Nodes as rows; see the head of this file.
+
+    Attributes:
+        allocatable: int64 ``[resource, row]``; CPU in milli, all else in units.
+        requested: the same for what pods on the row ask for, as a pod sees it that uses no
+            reservation.
+        nonzero: int64 ``[2, row]``, CPU milli and memory bytes as scores count them: containers
+            without a request count as 100 milli and 200 MiB.
+        open: bool by row; rows of nodes that went are False until used again.
+        rank: by row, the place of the node's name in their order: who goes first among equals.
+        nodes: by row, the typed object; None where the row is not open.
+        pods: by row, the pods that count there, by uid.
+        version: counts changes. ``layout`` counts those after which the columns are other arrays:
+            they have grown, or a resource was added.
+    """
+
+    def __init__(self) -> None:
+        self.resources = list(_FIRST)
+        self._resource_index = {name: index for index, name in enumerate(_FIRST)}
+        self.allocatable = np.zeros((len(_FIRST), 0), np.int64)
+        self.requested = np.zeros((len(_FIRST), 0), np.int64)
+        self.nonzero = np.zeros((2, 0), np.int64)
+        self.open = np.zeros(0, np.bool_)
+        self._rank: NDArray[np.int64] | None = None
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        self._row_of: dict[str, int] = {}
+        self._free_rows: list[int] = []
+        self.layout = 0
+        self._journal: list[int] = []
+        self._journal_start = 0
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are, closed ones included: the length of every column in use."""
+        return len(self.nodes)
+
+    @property
+    def rows(self) -> NDArray[np.intp] | slice:
+        """All open rows, as an index of columns: a slice where none is closed."""
+        if not self._free_rows:
+            return slice(0, len(self.nodes))
+        return np.flatnonzero(self.open)
+
+    @property
+    def version(self) -> int:
+        """How many changes there were."""
+        return self._journal_start + len(self._journal)
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """By row, the place of the node's name in the order of names."""
+        if self._rank is None or len(self._rank) != self.size:
+            self._rank = np.full(self.size, self.size, np.int64)
+            for place, name in enumerate(sorted(self._row_of)):
+                self._rank[self._row_of[name]] = place
+        return self._rank
+
+    def row(self, name: str) -> int | None:
+        """The row of a node, None if there is no such node."""
+        return self._row_of.get(name)
+
+    def name(self, row: int) -> str:
+        """The name of an open row's node."""
+        node = self.nodes[row]
+        return node.metadata.name if node is not None else ""
+
+    def names(self) -> list[str]:
+        """The names of all nodes, in order."""
+        return sorted(self._row_of)
+
+    def resource(self, name: str) -> int:
+        """The column of a resource; one that is not known yet gets a column."""
+        index = self._resource_index.get(name)
+        if index is None:
+            index = self._resource_index[name] = len(self.resources)
+            self.resources.append(name)
+            self.allocatable = _with_row(self.allocatable)
+            self.requested = _with_row(self.requested)
+            self.layout += 1
+        return index
+
+    def put(self, node: Node) -> int:
+        """Adds a node, or takes over its new state, and returns its row."""
+        name = node.metadata.name
+        row = self._row_of.get(name)
+        if row is None:
+            row = self._open(name)
+        self.nodes[row] = node
+        offered = {self.resource(k): amount for k, amount in requests.offered(node).items()}
+        self.allocatable[:, row] = 0
+        for index, amount in offered.items():
+            self.allocatable[index, row] = amount
+        self.touch(row, Aspect.NODE)
+        return row
+
+    def remove(self, name: str) -> None:
+        """Closes the row of a node; whatever pods still count there go with it."""
+        row = self._row_of.pop(name)
+        self.nodes[row] = None
+        self.open[row] = False
+        self.pods[row] = {}
+        self.allocatable[:, row] = self.requested[:, row] = 0
+        self.nonzero[:, row] = 0
+        self._free_rows.append(row)
+        self._rank = None
+        self.touch(row, Aspect.ALL)
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """Counts a pod on a row. It must not count anywhere yet."""
+        self._count(row, pod, 1)
+        self.pods[row][pod.uid] = pod
+        self.touch(row, Aspect.PODS)
+
+    def drop(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse of :meth:`add`."""
+        self._count(row, pod, -1)
+        del self.pods[row][pod.uid]
+        self.touch(row, Aspect.PODS)
+
+    def adjust(self, row: int, index: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
+        """Adds to what is requested on a row, for plugins that count what no pod says."""
+        self.requested[index, row] += amounts
+        self.touch(row, Aspect.PODS)
+
+    def touch(self, row: int, aspect: Aspect | int) -> None:
+        """Makes answers stale that depend on an aspect of a row."""
+        self._journal.append(row << 8 | aspect)
+        if len(self._journal) > _JOURNAL:
+            half = _JOURNAL // 2
+            del self._journal[:half]
+            self._journal_start += half
+
+    def changes(self, since: int) -> dict[int, int] | None:
+        """The rows that changed after a version, each with all its aspects.
+
+        Returns:
+            None if so much has changed that every row must be looked at anew.
+        """
+        start = since - self._journal_start
+        if start < 0 or len(self._journal) - start > max(64, self.size // 2):
+            return None
+        changed: dict[int, int] = {}
+        for entry in self._journal[start:]:
+            row = entry >> 8
+            changed[row] = changed.get(row, 0) | (entry & 255)
+        return changed
+
+    def _count(self, row: int, pod: PodInfo, sign: int) -> None:
+        shape = pod.shape
+        index, amounts = shape.vector(self)
+        if sign > 0:
+            self.requested[index, row] += amounts
+        else:
+            self.requested[index, row] -= amounts
+        self.nonzero[0, row] += sign * shape.nonzero[0]
+        self.nonzero[1, row] += sign * shape.nonzero[1]
+
+    def _open(self, name: str) -> int:
+        if self._free_rows:
+            row = self._free_rows.pop()
+        else:
+            row = len(self.nodes)
+            self.nodes.append(None)
+            self.pods.append({})
+            if row >= len(self.open):
+                self._grow(max(_GROWTH, 2 * row))
+        self._row_of[name] = row
+        self.open[row] = True
+        self._rank = None
+        self.touch(row, Aspect.ALL)
+        return row
+
+    def _grow(self, rows: int) -> None:
+        self.allocatable = _with_columns(self.allocatable, rows)
+        self.requested = _with_columns(self.requested, rows)
+        self.nonzero = _with_columns(self.nonzero, rows)
+        closed = np.zeros(rows - len(self.open), np.bool_)
+        self.open = np.concatenate([self.open, closed])
+        self.layout += 1
+
+
+def _with_row(columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.vstack([columns, np.zeros((1, columns.shape[1]), np.int64)])
+
+
+def _with_columns(columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    grown = np.zeros((columns.shape[0], count), np.int64)
+    grown[:, : columns.shape[1]] = columns
+    return grown

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""koord-scheduler: chooses nodes for pods, see docs/scheduler.md."""

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pods count on which node: in the node table and in every plugin that keeps account.
+
+The one way to move a pod, for assumed and bound pods as for what-ifs, so that no account can drift
+from the others.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo
+
+
+class Accounts:
+    """Moves pods.
+
+    Args:
+        table: the nodes.
+        listeners: PodListener plugins, told in this order and, of removals, in the opposite one.
+    """
+
+    def __init__(self, table: NodeTable, listeners: Sequence[Any] = ()) -> None:
+        self.table = table
+        self._listeners = list(listeners)
+        self._pods: dict[str, PodInfo] = {}
+        self._log: list[tuple[PodInfo, int, bool]] | None = None
+
+    def get(self, uid: str) -> PodInfo | None:
+        """A pod that counts somewhere."""
+        return self._pods.get(uid)
+
+    def pods(self) -> dict[str, PodInfo]:
+        """All pods that count somewhere, by uid; not to be changed."""
+        return self._pods
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """Counts a pod on a row."""
+        pod.row = row
+        self.table.add(row, pod)
+        self._pods[pod.uid] = pod
+        for listener in self._listeners:
+            listener.pod_added(row, pod)
+        if self._log is not None:
+            self._log.append((pod, row, True))
+
+    def drop(self, pod: PodInfo) -> None:
+        """Takes a pod off its row."""
+        row = pod.row
+        for listener in reversed(self._listeners):
+            listener.pod_removed(row, pod)
+        self.table.drop(row, pod)
+        del self._pods[pod.uid]
+        pod.row = -1
+        if self._log is not None:
+            self._log.append((pod, row, False))
+
+    @contextmanager
+    def what_if(self) -> Iterator[None]:
+        """Takes back whatever is added and dropped inside, at its end; may be nested."""
+        outer, self._log = self._log, []
+        try:
+            yield
+        finally:
+            log, self._log = self._log, None
+            for pod, row, added in reversed(log):
+                if added:
+                    self.drop(pod)
+                else:
+                    self.add(row, pod)
+            self._log = outer

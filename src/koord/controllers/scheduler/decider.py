@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides where a pod goes: filters, scores, the best node; and holds it there.
+
+Synchronous and free of I/O: the scheduling loop, explain, simulations and preemption's dry runs
+all call this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from koord.controllers.scheduler.framework import select
+from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.framework.verdicts import Evaluator, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.accounts import Accounts
+
+
+class Plugins(NamedTuple):
+    """The plugins of one profile by extension point, in order; scores with their weights."""
+
+    pre_enqueue: Sequence[Any] = ()
+    pre_filter: Sequence[Any] = ()
+    filter: Sequence[Any] = ()
+    post_filter: Sequence[Any] = ()
+    pre_score: Sequence[Any] = ()
+    score: Sequence[tuple[Any, int]] = ()
+    reserve: Sequence[Any] = ()
+    permit: Sequence[Any] = ()
+    pre_bind: Sequence[Any] = ()
+    bind: Sequence[Any] = ()
+    post_bind: Sequence[Any] = ()
+
+
+class Decision(NamedTuple):
+    """What came of an attempt: a row, or why there is none."""
+
+    cycle: Cycle
+    row: int
+    diagnosis: Diagnosis | None = None
+
+
+class Nominations:
+    """Pods that preemption made room for: other pods must leave them that room.
+
+    The queue's nominator has these methods; this one knows of none.
+    """
+
+    def on_rows(self, pod: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
+        """By row, pods nominated there whose priority is not below the pod's, without itself."""
+        return {}
+
+    def row_of(self, pod: PodInfo) -> int | None:
+        """The row that the pod itself is nominated to."""
+        return None
+
+
+class Decider:
+    """Places pods of one profile.
+
+    Args:
+        table: the nodes.
+        accounts: who counts where.
+        plugins: of the profile.
+        nominations: see :class:`Nominations`.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        accounts: Accounts,
+        plugins: Plugins,
+        nominations: Nominations | None = None,
+    ) -> None:
+        self.table = table
+        self.accounts = accounts
+        self.plugins = plugins
+        self.nominations = nominations or Nominations()
+        self.evaluator = Evaluator(table, plugins.filter, plugins.score)
+
+    def decide(self, pod: PodInfo, members: tuple[PodInfo, ...] = ()) -> Decision:
+        """The best node for a pod, nothing changed."""
+        cycle = Cycle(pod, self.table)
+        cycle.members = members
+        return self.attempt(cycle)
+
+    def attempt(self, cycle: Cycle) -> Decision:
+        """:meth:`decide` with a cycle of the caller's."""
+        for plugin in self.plugins.pre_filter:
+            refused = plugin.pre_filter(cycle)
+            if refused is not None:
+                return self._failed(cycle, refused)
+        if cycle.allowed is not None and not cycle.allowed.any():
+            none = Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
+            return self._failed(cycle, none)
+        verdict = self.evaluator.verdict(cycle)
+        feasible = self._feasible(cycle, verdict)
+        if not len(feasible):
+            return self._nowhere(cycle, verdict)
+        own = self.nominations.row_of(cycle.pod)
+        if own is not None and own in feasible:
+            return Decision(cycle, own)
+        for plugin in self.plugins.pre_score:
+            plugin.pre_score(cycle, feasible)
+        return Decision(cycle, select.best(cycle, verdict, self.plugins.score, feasible))
+
+    def assume(self, decision: Decision) -> Rejection | None:
+        """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
+        cycle, row = decision.cycle, decision.row
+        for plugin in self.plugins.reserve:
+            refused = plugin.reserve(cycle, row)
+            if refused is not None:
+                self._unreserve(cycle, row)
+                rejection: Rejection = refused
+                return rejection
+        self.accounts.add(row, cycle.pod)
+        return None
+
+    def retract(self, decision: Decision) -> None:
+        """Takes back :meth:`assume`."""
+        self.accounts.drop(decision.cycle.pod)
+        self._unreserve(decision.cycle, decision.row)
+
+    def _unreserve(self, cycle: Cycle, row: int) -> None:
+        for plugin in reversed(self.plugins.reserve):
+            plugin.unreserve(cycle, row)
+
+    def _feasible(self, cycle: Cycle, verdict: Verdict) -> np.ndarray[Any, np.dtype[np.intp]]:
+        mask = verdict.feasible[: self.table.size]
+        if cycle.allowed is not None:
+            mask = mask & cycle.allowed
+        claimed = self.nominations.on_rows(cycle.pod)
+        if claimed:
+            mask = mask.copy()
+            for row, pods in claimed.items():
+                if mask[row]:
+                    mask[row] = self._fits_beside(cycle, row, pods)
+        return np.flatnonzero(mask)
+
+    def _fits_beside(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
+        """Whether the pod passes with the pods that are nominated to the row there too."""
+        with self.accounts.what_if():
+            for pod in pods:
+                if pod.row < 0:
+                    self.accounts.add(row, pod)
+            return self.evaluator.check(cycle, row) is None
+
+    def _failed(self, cycle: Cycle, early: Rejection) -> Decision:
+        return Decision(cycle, -1, Diagnosis(len(self.table), early, {}))
+
+    def _nowhere(self, cycle: Cycle, verdict: Verdict) -> Decision:
+        by_row = self.evaluator.refusals(cycle, verdict)
+        return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))

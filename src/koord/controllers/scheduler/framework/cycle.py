@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt to place one pod: what plugins share during it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+
+
+class Changes:
+    """What PreBind plugins want written on the pod (or Reservation): one patch for all."""
+
+    __slots__ = ("annotations", "labels")
+
+    def __init__(self) -> None:
+        self.annotations: dict[str, str | None] = {}
+        self.labels: dict[str, str | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.annotations or self.labels)
+
+
+class Cycle:
+    """What is known during one attempt.
+
+    Attributes:
+        pod: the pod.
+        table: the node table.
+        state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
+            with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
+        allowed: bool by row, or None for all: the nodes that PreFilter left over.
+        preempting: a PostFilter's dry run is asking.
+        reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
+        members: pods of the same job that are planned in the same pass, this one included; empty
+            outside of a job.
+    """
+
+    __slots__ = (
+        "_overlay",
+        "allowed",
+        "members",
+        "pod",
+        "preempting",
+        "reservations",
+        "state",
+        "table",
+    )
+
+    def __init__(self, pod: PodInfo, table: NodeTable) -> None:
+        self.pod = pod
+        self.table = table
+        self.state: dict[str, Any] = {}
+        self.allowed: NDArray[np.bool_] | None = None
+        self.preempting = False
+        self.members: tuple[PodInfo, ...] = ()
+        self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
+        self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
+
+    @property
+    def shape(self) -> PodShape:
+        """What the pod shares with its equals."""
+        return self.pod.shape
+
+    def restrict(self, rows: NDArray[np.intp]) -> None:
+        """Leaves only these nodes; several calls intersect."""
+        mask = np.zeros(self.table.size, np.bool_)
+        mask[rows] = True
+        self.allowed = mask if self.allowed is None else self.allowed & mask
+
+    def set_overlay(self, overlay: Callable[[int], NDArray[np.int64] | None]) -> None:
+        """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter."""
+        self._overlay = overlay
+
+    def overlay(self, row: int) -> NDArray[np.int64] | None:
+        """By resource column, what a row's request is less for this pod, or None.
+
+        That is what reservations hold there for pods like this one.
+        """
+        return self._overlay(row) if self._overlay is not None else None
+
+
+def _no_reservations(row: int) -> Sequence[Any]:
+    return ()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plugin is given: the node table, views of objects, the clock, ways to wake pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koord.base.clock import Clock
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo, Shapes
+    from koord.kube.client import Client
+
+O = TypeVar("O")  # noqa: E741
+
+
+class View(Protocol[O]):  # type: ignore[misc]
+    """All objects of one kind: an informer's cache, or one that is fed by hand."""
+
+    def get(self, key: str) -> O | None:
+        """The object of a key, ``namespace/name`` or ``name``."""
+        ...
+
+    def items(self) -> Iterable[tuple[str, O]]:
+        """Keys and objects."""
+        ...
+
+    def on_change(
+        self,
+        added: Callable[[O], None] | None = None,
+        updated: Callable[[O, O], None] | None = None,
+        deleted: Callable[[O, bool], None] | None = None,
+    ) -> None:
+        """Tells of what is there, and of changes from then on."""
+        ...
+
+
+class Handle(Protocol):
+    """The world of a plugin.
+
+    Attributes:
+        table: the node table.
+        shapes: interns pod shapes.
+        clock: the time.
+        client: writes, for PreBind and controllers; None where there is no cluster.
+        scheduler_name: of the profile.
+    """
+
+    table: NodeTable
+    shapes: Shapes
+    clock: Clock
+    client: Client | None
+    scheduler_name: str
+
+    def view(self, kind: type[O]) -> View[O]:
+        """All objects of a kind. To be asked for in ``Plugin.__init__``."""
+        ...
+
+    def gate(self, name: str) -> bool:
+        """Whether a feature gate is on."""
+        ...
+
+    def event(self, about: Any, kind: str, reason: str, message: str) -> None:
+        """Writes an event, ``Normal`` or ``Warning``."""
+        ...
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """A pod that counts on a node."""
+        ...
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Lets pods that wait for a change, or for their backoff, be tried at once."""
+        ...
+
+    def wake(self, resource: str, action: int, old: object, new: object) -> None:
+        """Tells the queue of a cluster event that it cannot see itself."""
+        ...

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension points: a plugin is a class that inherits those it takes part in.
+
+Filter and Score are columnar: they answer for many rows of the node table at once, and are asked
+again only for rows that changed in an aspect they depend on. All points but PreBind and Bind are
+plain functions that must not wait.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from koord.controllers.cluster.nodes import Aspect
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.rejection import Rejection, Wait
+    from koord.controllers.scheduler.queue.events import EventHint
+
+    Rows = NDArray[np.intp] | slice
+
+
+class Plugin:
+    """What every plugin is.
+
+    Args:
+        args: its configuration, typed; None where it takes none.
+        handle: the way to everything outside of the plugin.
+    """
+
+    name: ClassVar[str] = ""
+    depends: ClassVar[Aspect] = Aspect.ALL
+    """Which changes of a row make the plugin's Filter and Score answers for it stale."""
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    def applies(self, cycle: Cycle) -> bool:
+        """Whether Filter and Score have anything to say about pods of this shape (Skip if not).
+
+        Asked at every attempt; must be cheap.
+        """
+        return True
+
+    def stamp(self, cycle: Cycle) -> Hashable:
+        """What the answers depend on beside shape and rows.
+
+        While it stays the same, answers are kept for rows that did not change. None stands for
+        "never keep".
+        """
+        return 0
+
+    def events(self) -> Sequence[EventHint]:
+        """Which cluster events may make a pod schedulable that the plugin refused."""
+        return ()
+
+
+class PreEnqueue(Protocol):
+    """May hold a pod back from the queue."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
+        """None lets the pod into the active queue; a rejection gates it."""
+        ...
+
+
+class QueueSort(Protocol):
+    """Orders the queue; one per scheduler."""
+
+    def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[Any, ...]:
+        """Smaller goes first."""
+        ...
+
+
+class PreFilter(Protocol):
+    """Looks at the pod before any node."""
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """A rejection ends the attempt. May narrow the nodes by :meth:`Cycle.restrict`."""
+        ...
+
+
+class Filter(Protocol):
+    """Says which nodes a pod may go to."""
+
+    def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``: True where the pod may go."""
+        ...
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
+        """Why the rows were refused, one rejection a row. Only asked for pods that fit nowhere."""
+        ...
+
+
+class PerNodeFilter(Protocol):
+    """A Filter that can reason about one node at a time only: asked last, on survivors."""
+
+    def filter_node(self, cycle: Cycle, row: int) -> Rejection | None:
+        """None where the pod may go."""
+        ...
+
+
+class PostFilter(Protocol):
+    """Tries to make room for a pod that fits nowhere."""
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Called in the profile's order until one succeeds."""
+        ...
+
+
+class PostFilterResult:
+    """What came of it.
+
+    Args:
+        node: nominated: the pod will fit there soon; empty if not.
+        message: joins the pod's condition and event.
+        success: whether room was, or is being, made; later plugins are not asked.
+    """
+
+    __slots__ = ("message", "node", "success")
+
+    def __init__(self, node: str = "", message: str = "", success: bool = False) -> None:
+        self.node = node
+        self.message = message
+        self.success = success
+
+
+class Normalization(Enum):
+    """How raw scores become 0..100 among feasible rows (Kubernetes' NormalizeScore).
+
+    NONE: they are already. DEFAULT: ``100 s / max`` (0 everywhere if max is 0). REVERSED: ``100 -``
+    that (100 everywhere if max is 0). MIN_MAX: ``100 (s - min) / (max - min)``, 0 if all are
+    equal. CUSTOM: by :meth:`Score.normalize`.
+    """
+
+    NONE = 0
+    DEFAULT = 1
+    REVERSED = 2
+    MIN_MAX = 3
+    CUSTOM = 4
+
+
+class PreScore(Protocol):
+    """Looks at the feasible nodes before any is scored."""
+
+    def pre_score(self, cycle: Cycle, feasible: NDArray[np.intp]) -> None:
+        """Rows that passed all filters, ascending."""
+        ...
+
+
+class Score(Protocol):
+    """Says how good a node is."""
+
+    normalization: ClassVar[Normalization]
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """By row of ``rows``: the raw score. Asked for refused rows too; those do not count."""
+        ...
+
+
+class CustomNormalize(Protocol):
+    """For :attr:`Normalization.CUSTOM`."""
+
+    def normalize(
+        self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """0..100 by feasible row.
+
+        Args:
+            raw: scores of the feasible rows.
+            feasible: those rows, ascending.
+        """
+        ...
+
+
+class PerNodeScore(Protocol):
+    """A Score that can reason about one node at a time only."""
+
+    normalization: ClassVar[Normalization]
+
+    def score_node(self, cycle: Cycle, row: int) -> int:
+        """The raw score of a feasible row."""
+        ...
+
+
+class Reserve(Protocol):
+    """Chooses on the node what the pod gets there."""
+
+    def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
+        """Records what it chose in ``cycle.pod.allocations``; a PodListener then counts it."""
+        ...
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:
+        """Takes the choice back; called in reverse order, also where reserve was not reached."""
+        ...
+
+
+class PodListener(Protocol):
+    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved."""
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """A pod counts on a row from now on."""
+        ...
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse of :meth:`pod_added`."""
+        ...
+
+    def restore(self, pod: PodInfo) -> None:
+        """Reads ``pod.allocations`` from the annotations of a pod that the API says is bound."""
+        ...
+
+
+class Permit(Protocol):
+    """Allows, refuses or delays binding."""
+
+    def permit(self, cycle: Cycle, row: int) -> Rejection | Wait | None:
+        """None allows."""
+        ...
+
+
+class PreBind(Protocol):
+    """What must be written before the pod is bound."""
+
+    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+        """Adds to the one patch of the pod, or does its own writes; raises to undo it all."""
+        ...
+
+
+class Bind(Protocol):
+    """Binds the pod; the first plugin that does not return False has done it."""
+
+    async def bind(self, cycle: Cycle, node_name: str) -> bool:
+        """False if this plugin does not bind this pod."""
+        ...
+
+
+class PostBind(Protocol):
+    """Is told that a pod is bound."""
+
+    def post_bind(self, cycle: Cycle, row: int) -> None:
+        """Must not fail."""
+        ...
