@@ -61,6 +61,11 @@ class Program:
             )
 
     @property
+    def pid(self) -> int:
+        """Its process id; 0 while it does not run."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def running(self) -> bool:
         """Whether it has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
@@ -225,6 +230,11 @@ class RealControlPlane:
     def logs(self) -> str:
         """The last lines of every program's log."""
         return "\n".join(program.last_lines() for program in self.programs.values())
+
+    def run(self, name: str, *arguments: str) -> Program:
+        """Starts one of the programs with arguments of the caller's; ended with the others."""
+        self._add(name, *arguments)
+        return self.programs[name]
 
     def _add(self, name: str, *arguments: str) -> None:
         program = Program(name, list(arguments), self.folder)

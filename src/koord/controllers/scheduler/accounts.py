@@ -31,6 +31,12 @@ class Accounts:
         self._pods: dict[str, PodInfo] = {}
         self._log: list[tuple[PodInfo, int, bool]] | None = None
 
+    def listen(self, listener: Any) -> None:
+        """Adds a listener; it is told of the pods that count already."""
+        for pod in self._pods.values():
+            listener.pod_added(pod.row, pod)
+        self._listeners.append(listener)
+
     def get(self, uid: str) -> PodInfo | None:
         """A pod that counts somewhere."""
         return self._pods.get(uid)

@@ -49,6 +49,10 @@ class Decision(NamedTuple):
     diagnosis: Diagnosis | None = None
 
 
+# What nodes are told that a PreFilter's choice leaves out.
+EXCLUDED = Rejection("", ("node(s) didn't satisfy plugin(s) [PreFilter]",), unresolvable=True)
+
+
 class Nominations:
     """Pods that preemption made room for: other pods must leave them that room.
 
@@ -106,12 +110,18 @@ class Decider:
         feasible = self._feasible(cycle, verdict)
         if not len(feasible):
             return self._nowhere(cycle, verdict)
+        claimed = self.nominations.on_rows(cycle.pod)
         own = self.nominations.row_of(cycle.pod)
-        if own is not None and own in feasible:
+        if own is not None and own in feasible and self._fits_beside(cycle, own, claimed):
             return Decision(cycle, own)
         for plugin in self.plugins.pre_score:
             plugin.pre_score(cycle, feasible)
-        return Decision(cycle, select.best(cycle, verdict, self.plugins.score, feasible))
+        while len(feasible):
+            row = select.best(cycle, verdict, self.plugins.score, feasible)
+            if self._fits_beside(cycle, row, claimed):
+                return Decision(cycle, row)
+            feasible = feasible[feasible != row]
+        return self._nowhere(cycle, verdict, claimed)
 
     def assume(self, decision: Decision) -> Rejection | None:
         """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
@@ -138,25 +148,38 @@ class Decider:
         mask = verdict.feasible[: self.table.size]
         if cycle.allowed is not None:
             mask = mask & cycle.allowed
-        claimed = self.nominations.on_rows(cycle.pod)
-        if claimed:
-            mask = mask.copy()
-            for row, pods in claimed.items():
-                if mask[row]:
-                    mask[row] = self._fits_beside(cycle, row, pods)
         return np.flatnonzero(mask)
 
-    def _fits_beside(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
-        """Whether the pod passes with the pods that are nominated to the row there too."""
+    def _fits_beside(
+        self, cycle: Cycle, row: int, claimed: Mapping[int, Sequence[PodInfo]]
+    ) -> bool:
+        """Whether a feasible row stays so with the pods that are nominated to it there too."""
+        return row not in claimed or self._beside(cycle, row, claimed[row]) is None
+
+    def _beside(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> Rejection | None:
         with self.accounts.what_if():
             for pod in pods:
                 if pod.row < 0:
                     self.accounts.add(row, pod)
-            return self.evaluator.check(cycle, row) is None
+            return self.evaluator.check(cycle, row)
 
     def _failed(self, cycle: Cycle, early: Rejection) -> Decision:
         return Decision(cycle, -1, Diagnosis(len(self.table), early, {}))
 
-    def _nowhere(self, cycle: Cycle, verdict: Verdict) -> Decision:
+    def _nowhere(
+        self,
+        cycle: Cycle,
+        verdict: Verdict,
+        claimed: Mapping[int, Sequence[PodInfo]] | None = None,
+    ) -> Decision:
         by_row = self.evaluator.refusals(cycle, verdict)
+        for row, pods in (claimed or {}).items():
+            if row not in by_row:
+                refused = self._beside(cycle, row, pods)
+                if refused is not None:
+                    by_row[row] = refused
+        if cycle.allowed is not None:
+            by_row = {row: refused for row, refused in by_row.items() if cycle.allowed[row]}
+            excluded = np.flatnonzero(self.table.open[: self.table.size] & ~cycle.allowed)
+            by_row.update((row, EXCLUDED) for row in excluded.tolist())
         return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))

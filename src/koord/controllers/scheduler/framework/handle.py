@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.base.clock import Clock
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, Shapes
+    from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.scheduler.framework.rejection import Rejection
     from koord.kube.client import Client
 
 O = TypeVar("O")  # noqa: E741
@@ -43,6 +45,7 @@ class Handle(Protocol):
     Attributes:
         table: the node table.
         shapes: interns pod shapes.
+        accounts: who counts where; for what-ifs.
         clock: the time.
         client: writes, for PreBind and controllers; None where there is no cluster.
         scheduler_name: of the profile.
@@ -50,6 +53,7 @@ class Handle(Protocol):
 
     table: NodeTable
     shapes: Shapes
+    accounts: Accounts
     clock: Clock
     client: Client | None
     scheduler_name: str
@@ -76,4 +80,16 @@ class Handle(Protocol):
 
     def wake(self, resource: str, action: int, old: object, new: object) -> None:
         """Tells the queue of a cluster event that it cannot see itself."""
+        ...
+
+    def waiting(self) -> Sequence[PodInfo]:
+        """Pods that a Permit plugin makes wait."""
+        ...
+
+    def allow(self, uid: str) -> bool:
+        """Lets a pod that waits on Permit go on; False if it does not wait."""
+        ...
+
+    def reject(self, uid: str, why: Rejection) -> bool:
+        """Gives up a pod that waits on Permit; False if it does not wait."""
         ...

@@ -16,7 +16,7 @@ import numpy as np
 from koord.controllers.cluster.nodes import Aspect
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.rejection import Rejection, Wait
-    from koord.controllers.scheduler.queue.events import EventHint
+    from koord.controllers.scheduler.queue.events import HintedEvent
 
     Rows = NDArray[np.intp] | slice
 
@@ -61,9 +61,21 @@ class Plugin:
         """
         return 0
 
-    def events(self) -> Sequence[EventHint]:
+    def events(self) -> Sequence[HintedEvent]:
         """Which cluster events may make a pod schedulable that the plugin refused."""
         return ()
+
+    def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
+        """What runs beside the loop while this process leads: a name and a coroutine function."""
+        return ()
+
+    def debug(self, path: Sequence[str]) -> object:
+        """The JSON answer of ``/apis/v1/plugins/NAME/PATH``.
+
+        Raises:
+            KeyError: there is no such path; the text is for people.
+        """
+        raise KeyError(f"{self.name} has nothing at {'/'.join(path)!r}")
 
 
 class PreEnqueue(Protocol):

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: a fresh API server, its nodes, a scheduler in a process of its own, pods and a stopwatch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from benchmarks.peer.scenarios import Document, Scenario, node
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.registry import KINDS
+from koord.kube.client import Client
+from koord.kube.errors import TransportError
+from koord.kube.messages import Request
+
+POD = next(kind for kind in KINDS if kind.name == "Pod")
+CREATORS = 32
+_TICKS = os.sysconf("SC_CLK_TCK")
+# Without a newly bound pod for so long a run is given up.
+STALLED_SECONDS = 60.0
+
+
+class Run(NamedTuple):
+    """What one run gave.
+
+    Attributes:
+        bound: how many pods got a node, of how many.
+        per_second: of the wall clock, from the first create to the last binding.
+        p50_seconds: from a pod's create to its binding as a watch sees it.
+        p99_seconds: the same.
+        cpu_seconds: of the scheduler's process, during the measurement.
+        decision_seconds: the part of it that deciding took; NaN where the scheduler does not say.
+    """
+
+    bound: int
+    wanted: int
+    per_second: float
+    p50_seconds: float
+    p99_seconds: float
+    cpu_seconds: float
+    decision_seconds: float = float("nan")
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    resource_version: str = msgspec.field(default="", name="resourceVersion")
+
+
+class _Spec(msgspec.Struct):
+    node_name: str = msgspec.field(default="", name="nodeName")
+
+
+class _Seen(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec
+
+
+class Watcher:
+    """Notes when a watch shows each pod bound."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.bound: dict[str, float] = {}
+        self.changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Watcher:
+        listed = await self._client.list(Pod, lenient=True)
+        self._task = asyncio.create_task(self._watch(listed.resource_version))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _watch(self, version: str) -> None:
+        while True:
+            with suppress(TransportError):
+                watch = self._client.watch(_Seen, kind=POD, resource_version=version)
+                async with watch as batches:
+                    async for batch in batches:
+                        now = time.perf_counter()
+                        for event in batch:
+                            seen = event.object
+                            if seen is not None and seen.spec.node_name:
+                                meta = seen.metadata
+                                self.bound.setdefault(f"{meta.namespace}/{meta.name}", now)
+                            version = event.resource_version
+                        self.changed.set()
+
+    async def wait_for(self, keys: Iterable[str]) -> None:
+        """Waits until these are bound; gives up when nothing more happens."""
+        left = set(keys)
+        while True:
+            left.difference_update(self.bound)
+            if not left:
+                return
+            self.changed.clear()
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self.changed.wait()
+            except TimeoutError:
+                return
+
+
+async def create(client: Client, path: str, documents: list[Document]) -> dict[str, float]:
+    """Creates objects as fast as the server takes them; when each was sent, by key."""
+    sent: dict[str, float] = {}
+    waiting = iter(documents)
+
+    async def work() -> None:
+        for document in waiting:
+            meta = document["metadata"]
+            where = path.format(namespace=meta.get("namespace", ""))
+            body = msgspec.json.encode(document)
+            sent[f"{meta.get('namespace', '')}/{meta['name']}"] = time.perf_counter()
+            await client.request(Request("POST", where, body=body))
+
+    await asyncio.gather(*(work() for _ in range(CREATORS)))
+    return sent
+
+
+NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/{namespace}/pods"
+
+
+async def fill(client: Client, nodes: int) -> None:
+    """Makes the nodes."""
+    await create(client, NODES, [node(number) for number in range(nodes)])
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    """The value below which a share of them lies."""
+    if not sorted_values:
+        return float("nan")
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+
+
+async def measure(client: Client, scenario: Scenario, pods: int, process: Any) -> Run:
+    """Runs a scenario against a scheduler that is up.
+
+    Args:
+        client: of an API server with nodes.
+        scenario: what to schedule.
+        pods: how many measured pods.
+        process: its process id, and how to ask it for its decision seconds.
+    """
+    async with Watcher(client) as watcher:
+        if scenario.before is not None:
+            count = int(pods * scenario.before_share)
+            documents = [scenario.before(f"before-{number:06}") for number in range(count)]
+            sent = await create(client, PODS, documents)
+            if scenario.before_bound:
+                await watcher.wait_for(sent)
+            else:
+                await asyncio.sleep(3.0)
+        used, decided = cpu_seconds(process.pid), await process.decision_seconds()
+        documents = [scenario.pod(f"measured-{number:06}") for number in range(pods)]
+        began = time.perf_counter()
+        sent = await create(client, PODS, documents)
+        await watcher.wait_for(sent)
+        used = cpu_seconds(process.pid) - used
+        decided = await process.decision_seconds() - decided
+        bound = {key: watcher.bound[key] for key in sent if key in watcher.bound}
+    waits = sorted(moment - sent[key] for key, moment in bound.items())
+    wall = max(bound.values(), default=began) - began
+    return Run(
+        len(bound), pods, len(bound) / wall if wall else 0.0,
+        percentile(waits, 0.5), percentile(waits, 0.99), used, decided,
+    )  # fmt: skip

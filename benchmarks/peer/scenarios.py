@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is scheduled: after kube-scheduler's own performance scenarios of these names.
+
+Nodes are objects without a kubelet: 32 CPUs, 256 GiB, 110 pods, ten zones. Pods end at once when
+deleted (grace period 0), as no kubelet would confirm it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Document = dict[str, Any]
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+ZONES = 10
+
+
+class Scenario(NamedTuple):
+    """Pods to be measured, after others that are there before.
+
+    Attributes:
+        doc: one line.
+        pod: the measured pods.
+        before: pods that are bound, or known to be unschedulable, before the measurement.
+        before_share: how many of those for each measured pod.
+        before_bound: whether they are waited for.
+    """
+
+    doc: str
+    pod: Callable[[str], Document]
+    before: Callable[[str], Document] | None = None
+    before_share: float = 0.0
+    before_bound: bool = True
+
+
+def node(number: int) -> Document:
+    """A node with its status."""
+    name = f"node-{number:05}"
+    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOST: name, ZONE: f"zone-{number % ZONES}"}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+
+
+def _pod(name: str, **spec: Any) -> Document:
+    requests = spec.pop("requests", {"cpu": "100m", "memory": "500Mi"})
+    labels = spec.pop("labels", {"app": "measured"})
+    container = {"name": "pause", "image": "pause", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **spec},
+    }
+
+
+def _plain(name: str) -> Document:
+    return _pod(name)
+
+
+def _node_affinity(name: str) -> Document:
+    wanted = {"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}
+    term = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+    return _pod(name, affinity=affinity)
+
+
+def _term(key: str, labels: dict[str, str]) -> Document:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+
+
+def _pods_affinity(kind: str, required: bool, key: str, color: str) -> Callable[[str], Document]:
+    labels = {"app": "measured", "color": color}
+    term = _term(key, {"color": color})
+    if required:
+        rule: Document = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    else:
+        weighted = [{"weight": 1, "podAffinityTerm": term}]
+        rule = {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
+
+    def make(name: str) -> Document:
+        return _pod(name, labels=labels, affinity={kind: rule})
+
+    return make
+
+
+def _spread(name: str) -> Document:
+    labels = {"app": "measured", "color": "blue"}
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    return _pod(name, labels=labels, topologySpreadConstraints=[constraint])
+
+
+def _low(name: str) -> Document:
+    return _pod(name, labels={"app": "low"}, requests={"cpu": "8", "memory": "4Gi"})
+
+
+def _high(name: str) -> Document:
+    requests = {"cpu": "8", "memory": "4Gi"}
+    return _pod(name, requests=requests, priorityClassName="system-cluster-critical") | {
+        "metadata": {"name": name, "namespace": "kube-system", "labels": {"app": "measured"}}
+    }
+
+
+def _huge(name: str) -> Document:
+    return _pod(name, labels={"app": "huge"}, requests={"cpu": "1000"})
+
+
+SCENARIOS = {
+    "basic": Scenario("plain pods", _plain, _plain, 0.5),
+    "node-affinity": Scenario("required node affinity, two of ten zones", _node_affinity),
+    "preferred-affinity": Scenario(
+        "preferred pod affinity by host", _pods_affinity("podAffinity", False, HOST, "red"),
+        _plain, 0.5,
+    ),
+    "preferred-anti-affinity": Scenario(
+        "preferred pod anti-affinity by host",
+        _pods_affinity("podAntiAffinity", False, HOST, "yellow"), _plain, 0.5,
+    ),
+    "affinity": Scenario(
+        "required pod affinity by zone", _pods_affinity("podAffinity", True, ZONE, "blue"),
+        _pods_affinity("podAffinity", True, ZONE, "blue"), 0.5,
+    ),
+    "anti-affinity": Scenario(
+        "required pod anti-affinity by host",
+        _pods_affinity("podAntiAffinity", True, HOST, "green"),
+    ),
+    "topology-spread": Scenario("DoNotSchedule over ten zones", _spread, _plain, 0.5),
+    "preemption": Scenario("high priority onto full nodes", _high, _low, 4.0),
+    "unschedulable": Scenario(
+        "plain pods among pods that fit nowhere", _plain, _huge, 0.2, before_bound=False
+    ),
+}  # fmt: skip

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""koord-scheduler on a cluster: informers, leader election, the loop and what runs beside it.
+
+Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue and accounts
+follow the cluster whether or not this process leads; only the leader decides and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from koord.base import log
+from koord.controllers.scheduler.metrics import SchedulerMetrics
+from koord.controllers.scheduler.queue.options import QueueOptions
+from koord.controllers.scheduler.registry import Registry
+from koord.controllers.scheduler.scheduler import Scheduler
+from koord.controllers.scheduler.views import InformerViews
+from koord.controllers.scheduler.world import World
+from koord.kube.informer import InformerMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from koord.base.clock import Clock
+    from koord.controllers.scheduler.config import Configuration
+    from koord.kube.client import Client
+    from koord.kube.election import LeaderElector
+    from koord.kube.events import EventRecorder
+
+_LOG = log.get("scheduler")
+# A controller that failed begins anew after so long.
+_AGAIN_SECONDS = 5.0
+
+
+class App:
+    """One scheduler process, or the part of one.
+
+    Args:
+        client: the way to the API server.
+        configuration: profiles and times.
+        clock: the time.
+        recorder: writes events; run by the caller.
+        gates: feature gates that differ from their default.
+        elector: where several run; None leads at once.
+        metrics: counts and times.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        configuration: Configuration,
+        clock: Clock,
+        recorder: EventRecorder | None = None,
+        gates: Mapping[str, bool] | None = None,
+        elector: LeaderElector | None = None,
+        metrics: SchedulerMetrics | None = None,
+    ) -> None:
+        self.metrics = metrics or SchedulerMetrics()
+        self.views = InformerViews(client, InformerMetrics(self.metrics.registry))
+        tell: Any = recorder.event if recorder is not None else None
+        name = configuration.profiles[0].scheduler_name
+        self.world = World(self.views, clock, client, tell, gates, name)
+        options = QueueOptions(
+            initial_backoff=configuration.pod_initial_backoff_seconds,
+            max_backoff=configuration.pod_max_backoff_seconds,
+        )
+        self.scheduler = Scheduler(
+            self.world, configuration.profiles, Registry(), options, self.metrics
+        )
+        self._elector = elector
+        self._ready = asyncio.Event()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process decides."""
+        return self._elector is None or self._elector.leading
+
+    async def ready(self) -> None:
+        """Waits until all objects are known."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Schedules until cancelled, or until the lead is lost.
+
+        Raises:
+            LeadLostError: another process may lead; this one must begin anew.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            informers = tasks.create_task(self.views.run(), name="informers")
+            await self.views.synced()
+            self._ready.set()
+            if self._elector is None:
+                await self._work()
+            else:
+                await self._elector.lead(self._work)
+            informers.cancel()
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for plugin in self.scheduler.plugins:
+                for name, run in plugin.controllers():
+                    tasks.create_task(_kept_running(name, run), name=name)
+            tasks.create_task(self.scheduler.loop.run(), name="scheduling loop")
+
+
+async def _kept_running(name: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Begins a controller anew when it fails: the others go on."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            _LOG.exception("a controller failed", extra=log.fields(controller=name))
+        await asyncio.sleep(_AGAIN_SECONDS)

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduling loop: takes pods from the queue, has them decided, starts their bindings.
+
+Decisions are synchronous and come in slices of a few milliseconds, between which watches, bindings
+and timers get their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from koord.base import log
+from koord.controllers.scheduler import failures
+from koord.controllers.scheduler.binding import (
+    Binder,
+    BindError,
+    Binding,
+    Group,
+    is_conflict,
+    is_gone,
+    reason_of,
+)
+from koord.controllers.scheduler.decider import Decider, Decision
+from koord.controllers.scheduler.failures import Failure, FailureWriter
+from koord.controllers.scheduler.framework.rejection import Rejection, Wait
+from koord.controllers.scheduler.queue import events as ev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from koord.base.clock import Clock
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.queue.queue import SchedulingQueue
+    from koord.controllers.scheduler.queue.queued import QueuedPod
+    from koord.kube.client import Client
+
+_LOG = log.get("scheduler")
+# How long the loop decides before others get a turn, and how many decisions it makes at least.
+SLICE_SECONDS = 0.005
+# Bindings that may be under way before decisions wait for some to end.
+MOST_PENDING = 4096
+_EVENT_BYTES = 1024
+
+
+class Parts(NamedTuple):
+    """What the loop works with."""
+
+    table: NodeTable
+    accounts: Accounts
+    queue: SchedulingQueue
+    feed: Feed
+    deciders: Mapping[str, Decider]
+    clock: Clock
+    metrics: SchedulerMetrics
+    event: Callable[[Any, str, str, str], None]
+
+
+class Loop:
+    """Schedules.
+
+    Args:
+        parts: see :class:`Parts`.
+        client: writes; None where there is no cluster: then a decision is as good as bound.
+        planners: plan pods of a job together; see :meth:`koord.controllers.scheduler.jobs`.
+        observers: told of each decision; for explanations. Must not fail.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        client: Client | None,
+        planners: Mapping[str, Any] | None = None,
+        observers: tuple[Callable[[Decision, str], None], ...] = (),
+    ) -> None:
+        self.parts = parts
+        self._planners = dict(planners or {})
+        self._observers = observers
+        self.binder = Binder(client, parts.table.name, self._succeeded, self._failed)
+        self.failures = FailureWriter(client, parts.clock)
+        self._wake = asyncio.Event()
+        self.decided = 0
+
+    def woken(self) -> None:
+        """Some pod may be active."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Schedules until cancelled."""
+        queue = self.parts.queue
+        try:
+            while True:
+                queue.tick()
+                self._wake.clear()
+                if self.binder.pending < MOST_PENDING and self.schedule(SLICE_SECONDS):
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest(queue.next_due_seconds())
+        finally:
+            await self.binder.close()
+            await self.failures.close()
+
+    async def _rest(self, due_seconds: float | None) -> None:
+        if self.binder.pending >= MOST_PENDING:
+            due_seconds = 0.01
+        try:
+            await asyncio.wait_for(self._wake.wait(), due_seconds)
+        except TimeoutError:
+            pass
+
+    def schedule(self, seconds: float, most: int = 1 << 30) -> int:
+        """Decides pods for so long, or so many of them.
+
+        Returns:
+            How many pods were taken from the queue.
+        """
+        end = time.perf_counter() + seconds
+        taken = 0
+        while taken < most:
+            queued = self.parts.queue.pop()
+            if queued is None:
+                break
+            taken += 1
+            self.schedule_one(queued)
+            if time.perf_counter() >= end:
+                break
+        self.decided += taken
+        return taken
+
+    def schedule_one(self, queued: QueuedPod) -> None:
+        """One attempt of one pod, or of the whole job it belongs to; never raises."""
+        info: PodInfo = queued.info
+        if self._skip(info):
+            self.parts.queue.done(info.uid)
+            return
+        decider = self.parts.deciders[queued.profile]
+        started = self.parts.clock.monotonic_seconds()
+        try:
+            planner = self._planners.get(queued.profile)
+            if planner is not None and planner.concerns(info):
+                self._schedule_job(planner, queued, decider, started)
+            else:
+                self._schedule_pod(queued, decider, started)
+        except Exception as error:
+            _LOG.exception("a scheduling cycle failed", extra=log.fields(pod=info.key))
+            self._broke(queued, error)
+
+    def _broke(self, queued: QueuedPod, error: Exception) -> None:
+        """A plugin has a fault: the pod's account is settled, and the pod waits its backoff."""
+        info = queued.info
+        if self.parts.accounts.get(info.uid) is not None and not info.pod.spec.node_name:
+            self.parts.accounts.drop(info)
+            self.parts.feed.assumed.pop(info.uid, None)
+        refused = Rejection("", (f"{type(error).__name__}: {reason_of(error)}",), error=True)
+        self._give_up(queued, refused.text, frozenset(), error=True)
+
+    def _skip(self, info: PodInfo) -> bool:
+        """Whether a pod is being deleted, or counts already."""
+        deleted = info.pod.metadata.deletion_timestamp is not None
+        return deleted or self.parts.accounts.get(info.uid) is not None
+
+    # One pod.
+
+    def _schedule_pod(self, queued: QueuedPod, decider: Decider, started: float) -> None:
+        decision = decider.decide(queued.info)
+        if decision.row < 0:
+            self._nowhere(queued, decider, decision, started)
+            return
+        refused = decider.assume(decision)
+        if refused is not None:
+            self._refused(queued, decision, refused, started)
+            return
+        self.parts.feed.assumed[queued.info.uid] = queued.info
+        answer = self._permit(decider, decision)
+        if isinstance(answer, Rejection):
+            self._retract(decider, decision)
+            self._refused(queued, decision, answer, started)
+            return
+        self._observe(decision, "")
+        self.binder.start(Binding(decision, decider.plugins, queued, started), answer)
+
+    def _permit(self, decider: Decider, decision: Decision) -> Rejection | Wait | None:
+        wait: Wait | None = None
+        for plugin in decider.plugins.permit:
+            answer = plugin.permit(decision.cycle, decision.row)
+            if isinstance(answer, Rejection):
+                return answer
+            if answer is not None and (wait is None or answer.seconds < wait.seconds):
+                wait = answer
+        return wait
+
+    def _retract(self, decider: Decider, decision: Decision) -> None:
+        self.parts.feed.assumed.pop(decision.cycle.pod.uid, None)
+        decider.retract(decision)
+
+    def _nowhere(
+        self, queued: QueuedPod, decider: Decider, decision: Decision, started: float
+    ) -> None:
+        """No node: whoever can make room tries to, and the pod is told why."""
+        diagnosis = decision.diagnosis
+        assert diagnosis is not None
+        nominated, said = "", []
+        if not diagnosis.error:
+            for plugin in decider.plugins.post_filter:
+                result = plugin.post_filter(decision.cycle, diagnosis)
+                if result.message:
+                    said.append(result.message)
+                if result.success:
+                    nominated = result.node
+                    break
+        message = diagnosis.message(" ".join(said))
+        self._observe(decision, message)
+        if nominated:
+            self.parts.queue.nominator.nominate(queued.info, nominated)
+        result_label = "error" if diagnosis.error else "unschedulable"
+        self.parts.metrics.attempt(result_label, queued.profile, self._since(started))
+        plugins = frozenset() if diagnosis.error else frozenset(diagnosis.plugins)
+        self._give_up(queued, message, plugins, error=diagnosis.error, nominated=nominated or None)
+
+    def _refused(
+        self, queued: QueuedPod, decision: Decision, refused: Rejection, started: float
+    ) -> None:
+        """Reserve or Permit refused on the chosen node."""
+        head = f"0/{len(self.parts.table)} nodes are available: 1 "
+        message = refused.text if refused.error else f"{head}{refused.text}."
+        self._observe(decision, message)
+        label = "error" if refused.error else "unschedulable"
+        self.parts.metrics.attempt(label, queued.profile, self._since(started))
+        plugins = frozenset() if refused.error else frozenset({refused.plugin})
+        self._give_up(queued, message, plugins, error=refused.error)
+
+    def _give_up(
+        self,
+        queued: QueuedPod,
+        message: str,
+        plugins: frozenset[str],
+        *,
+        error: bool = False,
+        nominated: str | None = None,
+    ) -> None:
+        """Back into the queue, with a condition and an event that say why."""
+        pod = queued.info.pod
+        self.parts.queue.put_back(queued, plugins)
+        reason = failures.SCHEDULER_ERROR if error else failures.UNSCHEDULABLE
+        self.failures.say(Failure(pod, reason, message, nominated))
+        self.parts.event(pod, "Warning", "FailedScheduling", _cut(message))
+
+    # Jobs.
+
+    def _schedule_job(
+        self, planner: Any, queued: QueuedPod, decider: Decider, started: float
+    ) -> None:
+        """All pods of a job in one pass: reserved together, then bound side by side."""
+        plan = planner.plan(queued, decider)
+        for failed, message, plugins in plan.failed:
+            self.parts.metrics.attempt("unschedulable", failed.profile, self._since(started))
+            self._give_up(failed, message, plugins)
+        group = Group()
+        for member, decision in plan.placed:
+            self.parts.feed.assumed[member.info.uid] = member.info
+            self._observe(decision, "")
+            binding = Binding(decision, decider.plugins, member, started, group=group)
+            group.members.append(binding)
+        for binding in group.members:
+            self.binder.start(binding)
+
+    # Bindings.
+
+    def _succeeded(self, binding: Binding) -> None:
+        info, cycle = binding.queued.info, binding.decision.cycle
+        row, queued = binding.decision.row, binding.queued
+        for plugin in binding.plugins.post_bind:
+            plugin.post_bind(cycle, row)
+        self.parts.queue.done(info.uid)
+        self.failures.forget(info.uid)
+        self.parts.metrics.bound(
+            queued.profile, self._since(binding.started), self._since(queued.first_seconds)
+        )
+        node = self.parts.table.name(row)
+        message = f"Successfully assigned {info.key} to {node}"
+        self.parts.event(info.pod, "Normal", "Scheduled", message)
+
+    def _failed(self, binding: Binding, error: Exception) -> None:
+        queued, decision = binding.queued, binding.decision
+        info = queued.info
+        decider = self.parts.deciders[queued.profile]
+        confirmed = info.uid not in self.parts.feed.assumed
+        if not confirmed and self.parts.accounts.get(info.uid) is info:
+            self._retract(decider, decision)
+            # What it held is free again, as if it had been deleted.
+            if self.parts.queue.happened(ev.ASSIGNED_POD_DELETE, info, None):
+                self.woken()
+        if confirmed or is_gone(error) or is_conflict(error):
+            # Bound after all (an answer was lost), deleted, or somebody else's by now; the
+            # informer tells which, and brings back what is still to be scheduled.
+            self._settle(queued, confirmed)
+            return
+        waited = isinstance(error, BindError)
+        plugins = error.plugins if isinstance(error, BindError) else frozenset()
+        label = "unschedulable" if waited and plugins else "error"
+        self.parts.metrics.attempt(label, queued.profile, self._since(binding.started))
+        if not waited:
+            where = log.fields(pod=info.key, error=reason_of(error))
+            _LOG.warning("a binding failed", extra=where)
+        self._give_up(queued, reason_of(error), plugins, error=not plugins)
+
+    def _settle(self, queued: QueuedPod, confirmed: bool) -> None:
+        if confirmed:
+            self.parts.queue.done(queued.info.uid)
+        else:
+            self.parts.queue.put_back(queued)
+
+    def _since(self, moment: float | None) -> float:
+        return self.parts.clock.monotonic_seconds() - moment if moment is not None else 0.0
+
+    def _observe(self, decision: Decision, message: str) -> None:
+        for observer in self._observers:
+            observer(decision, message)
+
+
+def _cut(message: str) -> str:
+    """An event's message: at most 1,024 bytes (spec section 1.7)."""
+    data = message.encode()
+    if len(data) <= _EVENT_BYTES:
+        return message
+    return data[: _EVENT_BYTES - 4].decode(errors="ignore") + " ..."

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's metrics, under kube-scheduler's names where it measures the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.base.metrics import registry
+
+if TYPE_CHECKING:
+    from koord.base.metrics import Registry
+
+_ATTEMPT = tuple(0.001 * 2**i for i in range(15))
+_SLI = tuple(0.01 * 2**i for i in range(20))
+
+
+class SchedulerMetrics:
+    """Counts attempts and times them.
+
+    Args:
+        metrics: the component's registry.
+    """
+
+    def __init__(self, metrics: Registry | None = None) -> None:
+        into = self.registry = metrics or registry()
+        self._attempts = into.counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result.",
+            ("result", "profile"),
+        )
+        self._durations = into.histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From the choice of a pod to its binding or rejection.",
+            ("result", "profile"),
+            _ATTEMPT,
+        )
+        self._sli = into.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's first readiness to its binding.",
+            ("profile",),
+            _SLI,
+        )
+        self._pending = into.gauge(
+            "scheduler_pending_pods", "Pods that wait, by queue.", ("queue",)
+        )
+        self._drift = into.gauge(
+            "koord_scheduler_cache_drift",
+            "Differences found between the cache and the API, by kind.",
+            ("kind",),
+        )
+
+    def attempt(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended: ``scheduled``, ``unschedulable`` or ``error``."""
+        self._attempts.labels(result, profile).inc()
+        self._durations.labels(result, profile).observe(seconds)
+
+    def bound(self, profile: str, seconds: float, since_ready_seconds: float) -> None:
+        """A pod is bound."""
+        self.attempt("scheduled", profile, seconds)
+        self._sli.labels(profile).observe(since_ready_seconds)
+
+    def pending(self, by_queue: dict[str, int]) -> None:
+        """Sets how many pods wait; called before metrics are read."""
+        for queue, count in by_queue.items():
+            self._pending.labels(queue).set(count)
+
+    def drift(self, kind: str, count: int) -> None:
+        """Sets how many objects of a kind the cache has wrong."""
+        self._drift.labels(kind).set(count)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue's nominations, by row of the node table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controllers.scheduler.decider import Nominations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.queue.nominator import Nominator
+
+
+class QueueNominations(Nominations):
+    """See :class:`Nominations`; those of nodes that are not known count nowhere."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self.nominator: Nominator | None = None
+
+    def on_rows(self, pod: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
+        """By row, pods nominated there whose priority is not below the pod's, without itself."""
+        if not self.nominator:
+            return {}
+        found: dict[int, Sequence[PodInfo]] = {}
+        for name in self.nominator.nodes():
+            row = self._table.row(name)
+            pods = [p for p in self.nominator.on_node(name, pod.priority) if p.uid != pod.uid]
+            if row is not None and pods:
+                found[row] = pods
+        return found
+
+    def row_of(self, pod: PodInfo) -> int | None:
+        """The row that the pod itself is nominated to."""
+        name = self.nominator.node_of(pod.uid) if self.nominator else ""
+        return self._table.row(name) if name else None

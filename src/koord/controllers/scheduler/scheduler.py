@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a scheduler together: plugins of profiles, queue, feed and loop over one world.
+
+With views that are fed by hand and no client this is a scheduler without a cluster::
+
+    views = LocalViews()
+    scheduler = Scheduler(World(views, clock), profiles)
+    views.view(Node).put(node)
+    views.view(Pod).put(pod)
+    scheduler.loop.schedule(1.0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.api.kinds.node import Node
+from koord.api.kinds.pod import Pod
+from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.feed import Feed
+from koord.controllers.scheduler.loop import Loop, Parts
+from koord.controllers.scheduler.metrics import SchedulerMetrics
+from koord.controllers.scheduler.nominations import QueueNominations
+from koord.controllers.scheduler.queue.options import QueueProfile
+from koord.controllers.scheduler.queue.queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.controllers.scheduler.config import Profile
+    from koord.controllers.scheduler.queue.options import QueueOptions
+    from koord.controllers.scheduler.registry import Registry
+    from koord.controllers.scheduler.world import World
+
+
+class Scheduler:
+    """A scheduler over a world.
+
+    Plugins that two profiles configure alike are one object, so that their accounts are kept once.
+
+    Args:
+        world: the node table, views, clock and client.
+        profiles: by what plugins pods of which scheduler name are decided.
+        registry: where plugin classes are found.
+        options: times of the queue.
+        metrics: counts and times.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        profiles: Sequence[Profile],
+        registry: Registry,
+        options: QueueOptions | None = None,
+        metrics: SchedulerMetrics | None = None,
+    ) -> None:
+        self.world = world
+        self.metrics = metrics or SchedulerMetrics()
+        self._made: dict[tuple[str, bytes], Any] = {}
+        sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
+        self.profiles = {
+            p.scheduler_name: self._points(p, sets[p.scheduler_name]) for p in profiles
+        }
+        self.plugins = list(self._made.values())
+        listeners = [plugin for plugin in self.plugins if hasattr(plugin, "pod_added")]
+        for listener in listeners:
+            world.accounts.listen(listener)
+        nominations = QueueNominations(world.table)
+        self.queue = SchedulingQueue(
+            world.clock,
+            {name: _queue_profile(self.profiles[name], sets[name]) for name in self.profiles},
+            options=options,
+        )
+        nominations.nominator = self.queue.nominator
+        self.deciders = self._deciders(nominations)
+        self.feed = Feed(
+            world.table,
+            world.shapes,
+            world.accounts,
+            self.queue,
+            self.profiles,
+            [plugin for plugin in self.plugins if hasattr(plugin, "restore")],
+            self._woken,
+        )
+        parts = Parts(
+            world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
+            self.metrics, world.event,
+        )  # fmt: skip
+        self.loop = Loop(parts, world.client)
+        world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
+        self.feed.attach(world.view(Node), world.view(Pod))
+
+    def _woken(self) -> None:
+        self.loop.woken()
+
+    def _instances(self, profile: Profile, registry: Registry) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name in profile.plugin_names():
+            args = profile.args.get(name)
+            key = (name, repr(args).encode())
+            if key not in self._made:
+                self._made[key] = registry.make(name, args, self.world)
+            found[name] = self._made[key]
+        return found
+
+    def _points(self, profile: Profile, instances: Mapping[str, Any]) -> Plugins:
+        def at(point: str) -> list[Any]:
+            return [instances[name] for name in profile.at(point)]
+
+        weighted = [(instances[name], profile.weight(name)) for name in profile.at("score")]
+        return Plugins(
+            at("preEnqueue"), at("preFilter"), at("filter"), at("postFilter"), at("preScore"),
+            weighted, at("reserve"), at("permit"), at("preBind"), at("bind"), at("postBind"),
+        )  # fmt: skip
+
+    def _deciders(self, nominations: QueueNominations) -> dict[str, Decider]:
+        """One decider for profiles of the same plugins, so that they share kept answers."""
+        made: dict[str, Decider] = {}
+        for name, plugins in self.profiles.items():
+            twin = next((other for other in made if self.profiles[other] == plugins), None)
+            made[name] = (
+                made[twin]
+                if twin is not None
+                else Decider(self.world.table, self.world.accounts, plugins, nominations)
+            )
+        return made
+
+
+def _queue_profile(plugins: Plugins, instances: Mapping[str, Any]) -> QueueProfile:
+    gates = [(plugin.name, plugin.pre_enqueue) for plugin in plugins.pre_enqueue]
+    return QueueProfile(gates, {name: plugin.events() for name, plugin in instances.items()})

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world of plugins: what :class:`koord.controllers.scheduler.framework.handle.Handle` says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from koord.controllers.cluster.nodes import NodeTable
+from koord.controllers.cluster.pods import PodInfo, Shapes
+from koord.controllers.scheduler.accounts import Accounts
+from koord.controllers.scheduler.queue.events import ClusterEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from koord.base.clock import Clock
+    from koord.controllers.scheduler.binding import Binder
+    from koord.controllers.scheduler.framework.handle import View
+    from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.queue.queue import SchedulingQueue
+    from koord.kube.client import Client
+
+O = TypeVar("O")  # noqa: E741
+
+
+class Views(Protocol):
+    """Where views come from: informers, or tables fed by hand."""
+
+    def view(self, kind: type[O]) -> View[O]:
+        """All objects of a kind."""
+        ...
+
+
+class World:
+    """Shared by all plugins of all profiles.
+
+    Args:
+        views: objects by kind.
+        clock: the time.
+        client: writes; None where there is no cluster.
+        tell: writes an event: about, type, reason, message.
+        gates: feature gates that are not at their default.
+        scheduler_name: of the first profile.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        clock: Clock,
+        client: Client | None = None,
+        tell: Callable[[Any, str, str, str], None] | None = None,
+        gates: Mapping[str, bool] | None = None,
+        scheduler_name: str = "koord-scheduler",
+    ) -> None:
+        self.table = NodeTable()
+        self.shapes = Shapes()
+        self.accounts = Accounts(self.table)
+        self.clock = clock
+        self.client = client
+        self.scheduler_name = scheduler_name
+        self._views = views
+        self._tell = tell
+        self._gates = dict(gates or {})
+        # Set when the scheduler is put together; plugins ask for them later than that.
+        self.queue: SchedulingQueue | None = None
+        self.binder: Binder | None = None
+        self.woken: Callable[[], None] = lambda: None
+
+    def view(self, kind: type[O]) -> View[O]:
+        """All objects of a kind."""
+        return self._views.view(kind)
+
+    def gate(self, name: str) -> bool:
+        """Whether a feature gate is on; those that nobody set are at their default."""
+        return self._gates.get(name, DEFAULT_GATES.get(name, False))
+
+    def event(self, about: Any, kind: str, reason: str, message: str) -> None:
+        """Writes an event."""
+        if self._tell is not None:
+            self._tell(about, kind, reason, message)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """A pod that counts on a node."""
+        return self.accounts.get(uid)
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Lets waiting pods be tried at once."""
+        if self.queue is not None and self.queue.activate(uids):
+            self.woken()
+
+    def wake(self, resource: str, action: int, old: object, new: object) -> None:
+        """Tells the queue of an event."""
+        if self.queue is not None and self.queue.happened(ClusterEvent(resource, action), old, new):
+            self.woken()
+
+    def waiting(self) -> Sequence[PodInfo]:
+        """Pods that a Permit plugin makes wait."""
+        if self.binder is None:
+            return ()
+        return [binding.queued.info for binding in self.binder.waiting.values()]
+
+    def allow(self, uid: str) -> bool:
+        """Lets a pod that waits on Permit go on."""
+        return self.binder is not None and self.binder.allow(uid)
+
+    def reject(self, uid: str, why: Rejection) -> bool:
+        """Gives up a pod that waits on Permit."""
+        return self.binder is not None and self.binder.reject(uid, why)
+
+
+# Koordinator's scheduler gates that are on unless switched off (spec section 2).
+DEFAULT_GATES = {"DynamicSchedulerCheck": True, "GangPendingPodsConditionPatch": True}
