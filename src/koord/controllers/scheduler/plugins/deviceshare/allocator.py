@@ -230,4 +230,4 @@ class Allocator:
         return tuple(found)
 
     def _card_bytes(self, minor: int) -> int:
-        return self.inventory.cards[GPU][minor].card.total[RESOURCES[GPU][MEMORY]]
+        return self.inventory.cards[GPU][minor].card.total.get(RESOURCES[GPU][MEMORY], 0)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from koord.api import selectors
 from koord.api.protocol import keys, reservations, scheduling
-from koord.api.protocol import resources as res
 from koord.base.errors import KoordError, shown
 from koord.controllers.scheduler.plugins.deviceshare.names import GPU, RESOURCES, TYPES, WHOLE
 from koord.controllers.scheduler.plugins.deviceshare.quantities import amount_of
@@ -24,6 +23,7 @@ from koord.kernels.devices_assign import Demand, Scope
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from koord.api.kinds.meta import LabelSelector
     from koord.api.kinds.pod import Pod
     from koord.api.protocol.scheduling import DeviceHint, GPUPartitionSpec
 
@@ -118,7 +118,7 @@ class Ask:
         if device_type == GPU and self.gpu is not None:
             spec = self.partition
             return Demand(
-                amounts_of(GPU, self.gpu.each), count or self.gpu.count, grouped=True,
+                amounts_of(GPU, self.gpu.each), count or self.gpu.cards, grouped=True,
                 shared=self.gpu.shared, scope=_scope(self.hint(GPU)), whole_pcie=pcie,
                 honour_partition=spec is not None,
                 best_partition_only=spec is not None and spec.allocate_policy == RESTRICTED,
@@ -172,9 +172,7 @@ def _hints(pod: Pod) -> dict[str, DeviceHint]:
     return hints
 
 
-def _check_selector(
-    pod: Pod, selector: selectors.LabelSelector | None, kind: str, word: str
-) -> None:
+def _check_selector(pod: Pod, selector: LabelSelector | None, kind: str, word: str) -> None:
     if selector is None:
         return
     try:
@@ -191,9 +189,7 @@ def _joint(pod: Pod, ask: Ask) -> tuple[tuple[str, ...], bool]:
     if joint is None:
         return (), False
     kinds = dict.fromkeys(kind for kind in joint.device_types if kind in ask.requests)
-    kept = tuple(
-        kind for kind in kinds if ask.hint(kind).allocate_strategy != APPLY_FOR_ALL
-    )
+    kept = tuple(kind for kind in kinds if ask.hint(kind).allocate_strategy != APPLY_FOR_ALL)
     return kept, joint.required_scope == SAME_PCIE and len(kept) > 1
 
 
@@ -235,7 +231,7 @@ def _check_counts(ask: Ask) -> None:
         if kind not in ask.requests or ask.for_all(kind):
             continue
         if kind == GPU:
-            count = ask.gpu.count if ask.gpu else 0
+            count = ask.gpu.cards if ask.gpu else 0
         else:
             _, count = _split(kind, ask.requests[kind], ask.hint(kind))
         if count > _MOST_CARDS:
@@ -261,13 +257,3 @@ def _scope(hint: DeviceHint) -> Scope:
     if not hint.required_topology_scope:
         return Scope.ANY
     return _SCOPES.get(hint.required_topology_scope, Scope.NODE)
-
-
-def template_resources(ask: Ask, matched: tuple[str, ...]) -> Amounts | None:
-    """What of each GPU must equal a template, or None where templates do not matter (spec 5.5)."""
-    if ask.gpu is None or not ask.gpu.shared or not any(name in ask.gpu.each for name in matched):
-        return None
-    return ask.gpu.each
-
-
-DEFAULT_MATCHED_RESOURCES = (res.NPU_CORE,)

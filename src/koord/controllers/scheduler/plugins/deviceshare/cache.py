@@ -37,13 +37,13 @@ class Holder:
     Attributes:
         key: ``namespace/name``.
         holdings: what it holds.
-        reservation: uid of the reservation it sits in; "" for none.
+        ties: pairs of a reservation and a pod that sits in it, of which this pod tells.
         booked: what is charged for it; of a reserve pod, what its owners left.
     """
 
     key: str
     holdings: Holdings
-    reservation: str
+    ties: tuple[tuple[str, str], ...]
     booked: Remained
 
 
@@ -64,6 +64,11 @@ class NodeDevices:
     holders: dict[str, Holder] = field(default_factory=dict)
     owners: dict[str, list[str]] = field(default_factory=dict)
     functions: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def id_of(self, device_type: str, minor: int) -> str:
+        """The UUID of a card, "" if it is not there (any more)."""
+        cards = self.inventory.cards.get(device_type, {}) if self.inventory is not None else {}
+        return cards[minor].id if minor in cards else ""
 
 
 class DeviceCache:
@@ -126,7 +131,15 @@ class DeviceCache:
             cards = node.inventory.cards.get(kind, {})
             table.update_row(row, [listed.card for listed in cards.values()])
 
-    def add(self, row: int, uid: str, key: str, holdings: Holdings, reservation: str = "") -> None:
+    def add(
+        self,
+        row: int,
+        uid: str,
+        key: str,
+        holdings: Holdings,
+        reservation: str = "",
+        taken_over: tuple[str, ...] = (),
+    ) -> None:
         """Counts a pod's devices; a uid that counts already is left as it is.
 
         Args:
@@ -135,17 +148,19 @@ class DeviceCache:
             key: ``namespace/name``.
             holdings: what it holds.
             reservation: uid of the reservation it sits in.
+            taken_over: of a reserve pod, uids of running pods that sit in it (spec 3.8).
         """
         node = self.nodes[row]
         if uid in node.holders:
             return
-        reservation = "" if reservation == uid else reservation
-        holder = node.holders[uid] = Holder(key, holdings, reservation, {})
+        ties = [(reservation, uid)] if reservation and reservation != uid else []
+        ties += [(uid, other) for other in taken_over if other != uid]
+        holder = node.holders[uid] = Holder(key, holdings, tuple(ties), {})
         self._count_functions(node, holdings, 1)
-        if reservation:
-            node.owners.setdefault(reservation, []).append(uid)
+        for tied, owner in ties:
+            node.owners.setdefault(tied, []).append(owner)
         self._book(row, uid, holder)
-        self._rebook(row, reservation)
+        self._rebook(row, uid)
 
     def drop(self, row: int, uid: str) -> None:
         """The exact inverse of :meth:`add`; an unknown uid is left alone."""
@@ -155,12 +170,12 @@ class DeviceCache:
             return
         self._unbook(row, holder)
         self._count_functions(node, holder.holdings, -1)
-        if holder.reservation:
-            owners = node.owners[holder.reservation]
-            owners.remove(uid)
+        self._rebook(row, uid)
+        for tied, owner in holder.ties:
+            owners = node.owners[tied]
+            owners.remove(owner)
             if not owners:
-                del node.owners[holder.reservation]
-            self._rebook(row, holder.reservation)
+                del node.owners[tied]
 
     def remained(self, row: int, reservation: str) -> Remained:
         """What of a reservation's devices its owners have not taken; all its cards are named."""
@@ -191,8 +206,9 @@ class DeviceCache:
     def _left(self, node: NodeDevices, uid: str, holdings: Holdings) -> Remained:
         """What the owners of a reservation leave of it; of any other pod, all it holds."""
         left = {(held.type, held.minor): held.amounts for held in holdings}
-        for owner in node.owners.get(uid, ()):
-            for held in node.holders[owner].holdings:
+        for owner in dict.fromkeys(node.owners.get(uid, ())):
+            sitting = node.holders.get(owner)
+            for held in sitting.holdings if sitting is not None else ():
                 before = left.get((held.type, held.minor))
                 if before is not None:
                     left[held.type, held.minor] = _less(before, held)
@@ -207,11 +223,14 @@ class DeviceCache:
         for (kind, minor), amounts in holder.booked.items():
             self.tables[kind].native.discharge(row, minor, amounts)
 
-    def _rebook(self, row: int, reservation: str) -> None:
-        holder = self.nodes[row].holders.get(reservation) if reservation else None
-        if holder is not None:
-            self._unbook(row, holder)
-            self._book(row, reservation, holder)
+    def _rebook(self, row: int, owner: str) -> None:
+        """Books anew what the reservations have left that a pod sits in."""
+        node = self.nodes[row]
+        for reservation, owners in node.owners.items():
+            holder = node.holders.get(reservation)
+            if owner in owners and holder is not None:
+                self._unbook(row, holder)
+                self._book(row, reservation, holder)
 
     def _count_functions(self, node: NodeDevices, holdings: Holdings, sign: int) -> None:
         for held in holdings:

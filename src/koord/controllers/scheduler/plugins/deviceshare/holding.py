@@ -89,9 +89,7 @@ def _held(kind: str, allocated: AllocatedDevice) -> Held:
 
 def _together(one: Held, other: Held) -> Held:
     """Two entries about one card; nobody gets more than the kernel can count."""
-    amounts = tuple(
-        min(a + b, 1 << 50) for a, b in zip(one.amounts, other.amounts, strict=True)
-    )
+    amounts = tuple(min(a + b, 1 << 50) for a, b in zip(one.amounts, other.amounts, strict=True))
     return one._replace(amounts=amounts, functions=one.functions + other.functions)
 
 

@@ -10,6 +10,9 @@ from koord.kernels.devices_assign import Refusal
 
 NAME: Final = "DeviceShare"
 
+DEVICES_EVENT: Final = "devices.v1alpha1.scheduling.koordinator.sh"
+"""How cluster events name Device objects."""
+
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
 FPGA: Final = "fpga"

@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.api.protocol import annotation, keys
-from koord.api.wirestruct import WireStruct
+from koord.api.protocol.scheduling import GPUPartition
 from koord.base.errors import KoordError, shown
 from koord.controllers.scheduler.plugins.deviceshare.quantities import amount_of
 from koord.kernels.devices import mask
 from koord.kernels.devices_assign import Partition, PartitionTable
-from koord.kernels.quantity import Quantity  # noqa: TC001 (msgspec reads it)
+from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 _LINKED_MODELS = frozenset(("H100", "H800", "H20"))
 _LINKED_GPUS = 8
-
-
-class GPUPartition(WireStruct):
-    """GPUs of a machine that are linked with each other, as its Device says."""
-
-    minors: list[int] = []
-    gpu_link_type: str = ""
-    ring_bus_bandwidth: Quantity | None = None
-    allocation_score: int = 0
 
 
 class InvalidPartitionsError(ValueError):

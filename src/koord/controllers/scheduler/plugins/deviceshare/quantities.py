@@ -11,7 +11,7 @@ from koord.kernels.devices import complete_memory
 from koord.kernels.quantity import Format, Quantity, Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.meta import ResourceList
 
@@ -39,11 +39,16 @@ def amounts_from(device_type: str, resources: ResourceList) -> list[int]:
 
 def resource_list(device_type: str, amounts: Sequence[int]) -> ResourceList:
     """The opposite of :func:`amounts_from`, zeros left out; bytes with binary suffixes."""
+    return wire_list(dict(zip(RESOURCES[device_type], amounts, strict=True)))
+
+
+def wire_list(amounts: Mapping[str, int]) -> ResourceList:
+    """Amounts by resource as quantities, zeros left out; bytes with binary suffixes."""
     return {
         name: Quantity.from_value(
             amount, Format.BINARY_SI if name == res.GPU_MEMORY else Format.DECIMAL_SI
         )
-        for name, amount in zip(RESOURCES[device_type], amounts, strict=True)
+        for name, amount in amounts.items()
         if amount
     }
 

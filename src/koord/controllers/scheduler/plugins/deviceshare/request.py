@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 
 _MOST = 1 << 50
 _THIRD_PARTY = (res.NVIDIA_GPU, res.AMD_GPU, res.DCU_GPU)
-_OF_TYPE = {
+OF_TYPE = {
     GPU: (
         *_THIRD_PARTY, res.GPU, res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY, res.GPU_MEMORY_RATIO,
         res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP,
@@ -26,6 +26,7 @@ _OF_TYPE = {
     RDMA: (res.RDMA,),
     FPGA: (res.FPGA,),
 }  # fmt: skip
+"""By device type, what pods may ask for."""
 _IN_PERCENT = (res.GPU, res.RDMA, res.FPGA)
 
 
@@ -37,12 +38,12 @@ class GPUSplit(NamedTuple):
     """A GPU request by card.
 
     Attributes:
-        count: how many cards.
+        cards: how many.
         each: of every one of them.
         shared: parts of cards: less than all of the memory, or memory by bytes.
     """
 
-    count: int
+    cards: int
     each: Amounts
     shared: bool
 
@@ -62,7 +63,7 @@ def device_requests(request: Mapping[str, int]) -> dict[str, Amounts]:
     return {
         device_type: _converted(asked)
         for device_type in TYPES
-        if (asked := {name: request[name] for name in _OF_TYPE[device_type] if request.get(name)})
+        if (asked := {name: request[name] for name in OF_TYPE[device_type] if request.get(name)})
     }
 
 

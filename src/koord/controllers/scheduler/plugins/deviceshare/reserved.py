@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation where reservations hold devices: which the pod may use, and how (spec 5.7).
 
-The Reservation plugin tells of them through ``cycle.reservations(row)``, a sequence of
-:class:`ReservationOffer` in the order in which they are to be tried: the reservations on the row
-that the pod matches, or that it ignores. Their devices are those of the reserve pod, which the
-cache knows by the reservation's uid. The one that was nominated for the pod is told by
-``cycle.state["Reservation"].nominated(row)``, its uid or None; without such a state the first one
-that serves the pod is taken.
+``cycle.reservations(row)`` tells of the reservations on a row that the pod matches, or that it
+ignores, in the order in which they are to be tried. Their devices are those of the reserve pod,
+which the cache knows by the offer's uid.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from koord.controllers.scheduler.plugins.deviceshare.allocator import (
 )
 from koord.controllers.scheduler.plugins.deviceshare.holding import minors_of
 from koord.controllers.scheduler.plugins.deviceshare.names import INSUFFICIENT_GPUS, TYPES
+from koord.controllers.scheduler.plugins.deviceshare.request import OF_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,28 +33,26 @@ PREFIX = "Reservation(s) "
 
 
 class ReservationOffer(Protocol):
-    """A reservation on a row that a pod matches.
-
-    Attributes:
-        uid: the reservation's, which is its reserve pod's too. For a reservation that is being
-            pre-allocated, the uid of the pod whose devices it takes over.
-        allocate_policy: "", ``Aligned`` or ``Restricted``.
-        pre_allocation: the pod to place is the reserve pod, and takes over a running pod's devices.
-    """
+    """What is needed of the Reservation plugin's ``Offer``."""
 
     @property
     def uid(self) -> str:
-        """See above."""
+        """The reservation's and its reserve pod's; of a pod that is taken over, that pod's."""
         ...
 
     @property
-    def allocate_policy(self) -> str:
-        """See above."""
+    def policy(self) -> str:
+        """``""``, ``Aligned`` or ``Restricted``."""
+        ...
+
+    @property
+    def restricted(self) -> frozenset[str]:
+        """Resources that come from the reservation alone; all it holds if empty."""
         ...
 
     @property
     def pre_allocation(self) -> bool:
-        """See above."""
+        """The pod to place is a reserve pod that takes over a running pod's devices."""
         ...
 
 
@@ -112,7 +108,7 @@ class NodeAllocator:
             for offer in self.offers:
                 if nominated is not None and offer.uid != nominated:
                     continue
-                found = self._from(offer)
+                found = self.from_offer(offer)
                 if not isinstance(found, Refused):
                     return found
                 refusals.append(found)
@@ -130,11 +126,14 @@ class NodeAllocator:
         held = self.cache.reserved(self.row, offer.uid)
         cards = {kind: word for kind in TYPES if (word := minors_of(held, kind))}
         terms = self._terms([offer.uid], preferred=cards)
-        if offer.allocate_policy != RESTRICTED:
+        if offer.policy != RESTRICTED:
             return terms
-        capped = {} if offer.pre_allocation else self.cache.remained(self.row, offer.uid)
-        # A pod asks for cards of the reservation only where the reservation has some of the type.
-        return self._terms([offer.uid], preferred=cards, required=cards, caps=capped)
+        only = {kind: word for kind, word in cards.items() if _restricts(offer, kind)}
+        left = self.cache.remained(self.row, offer.uid)
+        capped = {card: amounts for card, amounts in left.items() if card[0] in only}
+        if offer.pre_allocation:
+            capped = {}
+        return self._terms([offer.uid], preferred=cards, required=only, caps=capped)
 
     def _terms(
         self,
@@ -159,7 +158,8 @@ class NodeAllocator:
             reserving=base.reserving,
         )
 
-    def _from(self, offer: ReservationOffer) -> Holdings | Refused:
+    def from_offer(self, offer: ReservationOffer) -> Holdings | Refused:
+        """What the pod gets with one reservation, or why it cannot use that."""
         found = self._try(self.terms(offer))
         if isinstance(found, Refused) or not offer.pre_allocation:
             return found
@@ -169,6 +169,10 @@ class NodeAllocator:
 
     def _try(self, terms: Terms) -> Holdings | Refused:
         return Allocator(self.cache, self.row, self.ask, terms, self.scoring).allocate()
+
+
+def _restricts(offer: ReservationOffer, kind: str) -> bool:
+    return not offer.restricted or not offer.restricted.isdisjoint(OF_TYPE[kind])
 
 
 def _sum(parts: Iterable[Remained]) -> Remained:
