@@ -82,6 +82,16 @@ class Sits(NamedTuple):
     pre_allocated: tuple[str, ...] = ()
 
 
+class Nominator(NamedTuple):
+    """``cycle.state["Reservation"]``, with one reservation on every row."""
+
+    offer: Offer
+
+    def nominate(self, cycle: Cycle, row: int) -> Offer:
+        """That one."""
+        return self.offer
+
+
 class Cluster:
     """A node table, the plugin and a decider; pods of device requests."""
 
@@ -133,11 +143,23 @@ class Cluster:
             cycle.reservations = lambda row: offers.get(row, ())
         return self.decider.attempt(cycle)
 
-    def place(self, info: PodInfo, *, offers: dict[int, list[Offer]] | None = None) -> str:
-        """Places a pod: ``type:minors`` of what it got, or the message that says why not."""
+    def place(
+        self, info: PodInfo, *, offers: dict[int, list[Offer]] | None = None, sits: str = ""
+    ) -> str:
+        """Places a pod: ``type:minors`` of what it got, or the message that says why not.
+
+        Args:
+            info: the pod.
+            offers: reservations that it matches, by row.
+            sits: uid of the one that it is nominated for, and sits in from then on.
+        """
         decision = self.decide(info, offers=offers)
         if decision.diagnosis is not None:
             return decision.diagnosis.message()
+        if sits:
+            given = [offer for offer in (offers or {}).get(decision.row, ()) if offer.uid == sits]
+            decision.cycle.state["Reservation"] = Nominator(given[0])
+            info.allocations["Reservation"] = Sits(sits)
         refused = self.decider.assume(decision)
         return refused.text if refused is not None else self.got(info)
 
