@@ -60,7 +60,10 @@ if TYPE_CHECKING:
 
 _LOG = log.get("scheduler.deviceshare")
 DEVICE_RESOURCES = frozenset(name for names_of in OF_TYPE.values() for name in names_of)
-_ASPECTS = Aspect.NODE | Aspect.DEVICES | Aspect.RESERVATIONS
+# Plain integers: flags of an enumeration are slow, and these are tested for every change.
+_DEVICES = int(Aspect.DEVICES)
+_ASPECTS = cast("Aspect", int(Aspect.NODE | Aspect.DEVICES | Aspect.RESERVATIONS))
+_ASPECTS_AND_PODS = cast("Aspect", int(_ASPECTS | Aspect.PODS))
 
 
 class DeviceShare(Plugin):
@@ -86,7 +89,7 @@ class DeviceShare(Plugin):
         if self.settings.fragmentation:
             self.fragmentation = FragmentationScorer(handle.table, self.tracker, self.settings)
             # What a placement costs depends on free CPU and memory too.
-            self.depends = _ASPECTS | Aspect.PODS  # type: ignore[misc]
+            self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
         self._templates = Templates({})
         self._templates_version = 0
         self._locks = NodeLocks()
@@ -167,7 +170,9 @@ class DeviceShare(Plugin):
         if self.fragmentation is not None:
             return spread(raw)
         most = int(raw.max(initial=0))
-        return raw * 100 // most if most else np.zeros_like(raw)
+        if most in (0, 100):
+            return raw
+        return (np.arange(most + 1) * 100 // most)[raw]
 
     # Reservations.
 
@@ -258,19 +263,19 @@ class DeviceShare(Plugin):
         holdings: Holdings | None = pod.allocations.get(NAME)
         if not holdings:
             return
-        self.tracker.follow()
+        self.tracker.ensure(row)
         sits = pod.allocations.get("Reservation")
         over = sits.pre_allocated if sits is not None else ()
         self.cache.add(row, pod.uid, pod.key, holdings, reservation_of(pod), over)
-        self.handle.table.touch(row, Aspect.DEVICES)
+        self.handle.table.touch(row, _DEVICES)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
         if not pod.allocations.get(NAME):
             return
-        self.tracker.follow()
+        self.tracker.ensure(row)
         self.cache.drop(row, pod.uid)
-        self.handle.table.touch(row, Aspect.DEVICES)
+        self.handle.table.touch(row, _DEVICES)
 
     async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
         """Writes what the pod got, with the cards' ids."""

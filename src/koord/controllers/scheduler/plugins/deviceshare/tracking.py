@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 
+# Plain integers: these are tested for every change, and flags of an enumeration are slow.
+_NODE = int(Aspect.NODE)
+_DEVICES = int(Aspect.DEVICES)
 _LOG = log.get("scheduler.deviceshare")
 
 
@@ -75,11 +78,17 @@ class Tracker:
             rows = range(self._table.size)
             self.changed.update(rows)
         else:
-            rows = [row for row, aspects in changes.items() if aspects & Aspect.NODE]
+            rows = [row for row, aspects in changes.items() if aspects & _NODE]
             self.changed.update(changes)
         for row in rows:
             if row >= len(self._nodes) or self._nodes[row] is not self._table.nodes[row]:
                 self._node(row)
+
+    def ensure(self, row: int) -> None:
+        """Like :meth:`follow` for one row, before pods are counted there."""
+        if row >= len(self._nodes) or self._nodes[row] is not self._table.nodes[row]:
+            self._seen = min(self._seen, self._table.version - 1)
+            self.follow()
 
     def code(self, *words: str) -> int:
         """A number for a text or several, the same for equal ones; 0 for nothing but empty ones."""
@@ -118,7 +127,7 @@ class Tracker:
         self.follow()
         if row is not None:
             self.cache.remove_device(row)
-            self._table.touch(row, Aspect.DEVICES)
+            self._table.touch(row, _DEVICES)
         self._handle.wake(DEVICES_EVENT, Action.DELETE, device, None)
 
     def _tell(self, name: str) -> None:
@@ -126,7 +135,7 @@ class Tracker:
         self.follow()
         if row is not None:
             self._take_inventory(row)
-            self._table.touch(row, Aspect.DEVICES)
+            self._table.touch(row, _DEVICES)
 
     def _node(self, row: int) -> None:
         """A row was opened, closed or used again, or the labels of its node changed."""
