@@ -11,6 +11,7 @@ void register_numa(pybind11::module_& m);
 void register_quota(pybind11::module_& m);
 void register_devices(pybind11::module_& m);
 void register_placement(pybind11::module_& m);
+void register_board(pybind11::module_& m);
 void register_histogram(pybind11::module_& m);
 void register_series(pybind11::module_& m);
 void register_cgroup(pybind11::module_& m);

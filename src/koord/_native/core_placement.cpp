@@ -215,6 +215,7 @@ void register_placement(py::module_& m) {
   add_table(m);
   add_placer(m);
   add_replay(m);
+  register_board(m);
 }
 
 }  // namespace koord::python

@@ -20,6 +20,8 @@ from koord.controllers.scheduler.framework.verdicts import Evaluator, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
@@ -107,20 +109,47 @@ class Decider:
             none = Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
             return self._failed(cycle, none)
         verdict = self.evaluator.verdict(cycle)
-        feasible = self._feasible(cycle, verdict)
-        if not len(feasible):
+        mask = self._mask(cycle, verdict)
+        if not (verdict.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, verdict)
         claimed = self.nominations.on_rows(cycle.pod)
         own = self.nominations.row_of(cycle.pod)
-        if own is not None and own in feasible and self._fits_beside(cycle, own, claimed):
+        if own is not None and self._takes(cycle, verdict, mask, own, claimed):
             return Decision(cycle, own)
-        for plugin in self.plugins.pre_score:
-            plugin.pre_score(cycle, feasible)
-        while len(feasible):
-            row = select.best(cycle, verdict, self.plugins.score, feasible)
+        if self.plugins.pre_score:
+            feasible = np.flatnonzero(verdict.feasible if mask is None else mask)
+            for plugin in self.plugins.pre_score:
+                plugin.pre_score(cycle, feasible)
+        return self._best(cycle, verdict, mask, claimed)
+
+    def _takes(
+        self,
+        cycle: Cycle,
+        verdict: Verdict,
+        mask: NDArray[np.bool_] | None,
+        row: int,
+        claimed: Mapping[int, Sequence[PodInfo]],
+    ) -> bool:
+        """Whether a row is feasible, the pods that are nominated to it included."""
+        fits = bool((verdict.feasible if mask is None else mask)[row])
+        return fits and self._fits_beside(cycle, row, claimed)
+
+    def _best(
+        self,
+        cycle: Cycle,
+        verdict: Verdict,
+        mask: NDArray[np.bool_] | None,
+        claimed: Mapping[int, Sequence[PodInfo]],
+    ) -> Decision:
+        """The best of the rows that stay feasible with the pods nominated to them."""
+        row = select.best(cycle, verdict, self.plugins.score, mask)
+        while row >= 0:
             if self._fits_beside(cycle, row, claimed):
                 return Decision(cycle, row)
-            feasible = feasible[feasible != row]
+            if mask is None:
+                mask = verdict.feasible[: self.table.size]
+            mask[row] = False
+            row = select.best(cycle, verdict, self.plugins.score, mask)
         return self._nowhere(cycle, verdict, claimed)
 
     def assume(self, decision: Decision) -> Rejection | None:
@@ -144,11 +173,12 @@ class Decider:
         for plugin in reversed(self.plugins.reserve):
             plugin.unreserve(cycle, row)
 
-    def _feasible(self, cycle: Cycle, verdict: Verdict) -> np.ndarray[Any, np.dtype[np.intp]]:
-        mask = verdict.feasible[: self.table.size]
-        if cycle.allowed is not None:
-            mask = mask & cycle.allowed
-        return np.flatnonzero(mask)
+    def _mask(self, cycle: Cycle, verdict: Verdict) -> NDArray[np.bool_] | None:
+        """By row, whether the pod may go there; None where that is what the verdict says."""
+        if cycle.allowed is None:
+            return None
+        mask: NDArray[np.bool_] = verdict.feasible[: self.table.size] & cycle.allowed
+        return mask
 
     def _fits_beside(
         self, cycle: Cycle, row: int, claimed: Mapping[int, Sequence[PodInfo]]

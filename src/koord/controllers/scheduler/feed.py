@@ -134,9 +134,9 @@ class Feed:
             return  # assumed, on its way to be bound; what is written now changes nothing there
         if pod.metadata.resource_version == old.metadata.resource_version:
             return
-        before, now = self._shapes.of(old), self._shapes.info(pod)
-        changes = ev.pod_events(old, pod, before.request, now.shape.request)
-        self._queue.update(now, pod.spec.scheduler_name, changes, old)
+        before, now = self._shapes.info(old), self._shapes.info(pod)
+        changes = ev.pod_events(old, pod, before.shape.request, now.shape.request)
+        self._queue.update(now, pod.spec.scheduler_name, changes, before)
         self._queue.nominator.update(
             now, old.status.nominated_node_name, pod.status.nominated_node_name
         )
@@ -159,34 +159,33 @@ class Feed:
             self._place(info, node)
             self._happened(ev.ASSIGNED_POD_ADD, None, info)
             return
-        before = known.pod
+        before = self._shapes.info(known.pod)
         self._renew(known, pod)
         if old is not None and old.spec.node_name:
-            requested = self._shapes.of(before).request
-            for event in ev.pod_events(before, pod, requested, known.shape.request):
+            requests = before.shape.request, known.shape.request
+            for event in ev.pod_events(before.pod, pod, *requests):
                 self._happened(event, before, known)
         else:
             self._happened(ev.ASSIGNED_POD_ADD, None, known)
 
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
-        shape = self._shapes.of(pod)
-        annotations = known.pod.metadata.annotations
-        written = annotations != pod.metadata.annotations
-        same = shape is known.shape and not written
+        shape, before = self._shapes.of(pod), known.pod
         known.pod = pod
-        if same or known.row < 0:
-            known.shape = shape
+        if known.row < 0:
+            known.shape, known.allocations = shape, self._read(pod).allocations
             return
-        if shape.request == known.shape.request and shape.labels == known.shape.labels:
-            fresh = self._read(pod)
-            if fresh.allocations == known.allocations:
-                known.shape = shape
-                return
+        fresh = known.allocations
+        if before.metadata.annotations != pod.metadata.annotations:
+            fresh = self._read(pod).allocations
+        if fresh == known.allocations and shape.request == known.shape.request:
+            if shape is not known.shape:
+                self._accounts.relabel(known, shape)
+            return
         row = known.row
         self._accounts.drop(known)
         known.shape, known.priority = shape, pod.spec.priority or 0
-        known.allocations = self._read(pod).allocations
+        known.allocations = fresh
         self._accounts.add(row, known)
 
     def _read(self, pod: Pod) -> PodInfo:

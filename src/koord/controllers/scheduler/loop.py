@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base import log
@@ -108,10 +109,8 @@ class Loop:
     async def _rest(self, due_seconds: float | None) -> None:
         if self.binder.pending >= MOST_PENDING:
             due_seconds = 0.01
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), due_seconds)
-        except TimeoutError:
-            pass
 
     def schedule(self, seconds: float, most: int = 1 << 30) -> int:
         """Decides pods for so long, or so many of them.
@@ -120,6 +119,7 @@ class Loop:
             How many pods were taken from the queue.
         """
         end = time.perf_counter() + seconds
+        began = time.thread_time()
         taken = 0
         while taken < most:
             queued = self.parts.queue.pop()
@@ -129,7 +129,9 @@ class Loop:
             self.schedule_one(queued)
             if time.perf_counter() >= end:
                 break
-        self.decided += taken
+        if taken:
+            self.decided += taken
+            self.parts.metrics.decided(time.thread_time() - began)
         return taken
 
     def schedule_one(self, queued: QueuedPod) -> None:

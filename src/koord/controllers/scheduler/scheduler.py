@@ -25,9 +25,10 @@ from koord.controllers.scheduler.queue.options import QueueProfile
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from koord.controllers.scheduler.config import Profile
+    from koord.controllers.scheduler.decider import Decision
     from koord.controllers.scheduler.queue.options import QueueOptions
     from koord.controllers.scheduler.registry import Registry
     from koord.controllers.scheduler.world import World
@@ -44,6 +45,7 @@ class Scheduler:
         registry: where plugin classes are found.
         options: times of the queue.
         metrics: counts and times.
+        observers: see :class:`koord.controllers.scheduler.loop.Loop`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Scheduler:
         registry: Registry,
         options: QueueOptions | None = None,
         metrics: SchedulerMetrics | None = None,
+        observers: tuple[Callable[[Decision, str], None], ...] = (),
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
@@ -86,7 +89,7 @@ class Scheduler:
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
             self.metrics, world.event,
         )  # fmt: skip
-        self.loop = Loop(parts, world.client)
+        self.loop = Loop(parts, world.client, observers=observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
         self.feed.attach(world.view(Node), world.view(Pod))
 

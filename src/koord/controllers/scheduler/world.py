@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.scheduler.accounts import Accounts
+from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.base.clock import Clock
+    from koord.base.gates import FeatureGates
     from koord.controllers.scheduler.binding import Binder
     from koord.controllers.scheduler.framework.handle import View
     from koord.controllers.scheduler.framework.rejection import Rejection
@@ -39,7 +41,7 @@ class World:
         clock: the time.
         client: writes; None where there is no cluster.
         tell: writes an event: about, type, reason, message.
-        gates: feature gates that are not at their default.
+        gates: feature gates; all at their defaults if not given.
         scheduler_name: of the first profile.
     """
 
@@ -49,7 +51,7 @@ class World:
         clock: Clock,
         client: Client | None = None,
         tell: Callable[[Any, str, str, str], None] | None = None,
-        gates: Mapping[str, bool] | None = None,
+        gates: FeatureGates | None = None,
         scheduler_name: str = "koord-scheduler",
     ) -> None:
         self.table = NodeTable()
@@ -60,7 +62,7 @@ class World:
         self.scheduler_name = scheduler_name
         self._views = views
         self._tell = tell
-        self._gates = dict(gates or {})
+        self._gates = gates or feature_gates()
         # Set when the scheduler is put together; plugins ask for them later than that.
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None
@@ -71,8 +73,8 @@ class World:
         return self._views.view(kind)
 
     def gate(self, name: str) -> bool:
-        """Whether a feature gate is on; those that nobody set are at their default."""
-        return self._gates.get(name, DEFAULT_GATES.get(name, False))
+        """Whether a feature gate is on."""
+        return self._gates.enabled(name)
 
     def event(self, about: Any, kind: str, reason: str, message: str) -> None:
         """Writes an event."""
@@ -106,7 +108,3 @@ class World:
     def reject(self, uid: str, why: Rejection) -> bool:
         """Gives up a pod that waits on Permit."""
         return self.binder is not None and self.binder.reject(uid, why)
-
-
-# Koordinator's scheduler gates that are on unless switched off (spec section 2).
-DEFAULT_GATES = {"DynamicSchedulerCheck": True, "GangPendingPodsConditionPatch": True}

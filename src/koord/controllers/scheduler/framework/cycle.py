@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.kernels.placement_board import Board
 
 
 class Changes:
@@ -38,6 +39,8 @@ class Cycle:
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
         allowed: bool by row, or None for all: the nodes that PreFilter left over.
+        board: what filters say of every row, from the moment that Score plugins are asked;
+            ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
@@ -47,6 +50,7 @@ class Cycle:
     __slots__ = (
         "_overlay",
         "allowed",
+        "board",
         "members",
         "pod",
         "preempting",
@@ -60,6 +64,7 @@ class Cycle:
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
+        self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from koord.controllers.cluster.nodes import Aspect
 
@@ -39,6 +40,8 @@ class Plugin:
     """
 
     name: ClassVar[str] = ""
+    args_type: ClassVar[type[Struct] | None] = None
+    """Of an outside plugin: the type of its arguments in a configuration, None if it takes none."""
     depends: ClassVar[Aspect] = Aspect.ALL
     """Which changes of a row make the plugin's Filter and Score answers for it stale."""
 
@@ -57,7 +60,9 @@ class Plugin:
         """What the answers depend on beside shape and rows.
 
         While it stays the same, answers are kept for rows that did not change. None stands for
-        "never keep".
+        "never keep". A plugin that has a method ``stale_rows(cycle, since)`` too is asked by it
+        which rows' answers may differ from those given at an earlier stamp, rows that the table
+        reports as changed aside: an index array, or None for all of them.
         """
         return 0
 
@@ -152,7 +157,8 @@ class Normalization(Enum):
 
     NONE: they are already. DEFAULT: ``100 s / max`` (0 everywhere if max is 0). REVERSED: ``100 -``
     that (100 everywhere if max is 0). MIN_MAX: ``100 (s - min) / (max - min)``, 0 if all are
-    equal. CUSTOM: by :meth:`Score.normalize`.
+    equal. CUSTOM: by :meth:`Score.normalize`. SPREAD: ``100 (max + min - s) / max`` (100 everywhere
+    if max is 0); rows of a negative score get 0 and are left out of both bounds.
     """
 
     NONE = 0
@@ -160,6 +166,7 @@ class Normalization(Enum):
     REVERSED = 2
     MIN_MAX = 3
     CUSTOM = 4
+    SPREAD = 5
 
 
 class PreScore(Protocol):
@@ -218,7 +225,11 @@ class Reserve(Protocol):
 
 
 class PodListener(Protocol):
-    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved."""
+    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved.
+
+    ``labels_matter = False`` in the class says that it does not look at pods' labels or annotations
+    beyond its allocation, and need not hear when only those change.
+    """
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""

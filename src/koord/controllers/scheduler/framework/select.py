@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.scheduler.framework.plugin import Normalization
-from koord.controllers.scheduler.framework.verdicts import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +18,37 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.verdicts import Verdict
 
 
+def best(
+    cycle: Cycle,
+    verdict: Verdict,
+    scores: Sequence[tuple[Any, int]],
+    mask: NDArray[np.bool_] | None = None,
+) -> int:
+    """The feasible row with the highest total, the first by name among equals; -1 for none.
+
+    Args:
+        cycle: the attempt.
+        verdict: on its shape, up to date.
+        scores: the profile's.
+        mask: bool by row: choose among these only, and normalise among these only.
+    """
+    board = verdict.board
+    if verdict.custom:
+        _rate_custom(cycle, verdict, scores, mask)
+    return board.best() if mask is None else board.best_of(mask)
+
+
 def totals(
     cycle: Cycle, verdict: Verdict, scores: Sequence[tuple[Any, int]], feasible: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-    """By feasible row, the weighted sum of normalised scores, and each plugin's part of it."""
+    """By feasible row, the weighted sum of normalised scores, and each plugin's part of it.
+
+    What :func:`best` chooses by, spelled out: for explain and for tests.
+    """
     total = np.zeros(len(feasible), np.int64)
     parts: dict[str, NDArray[np.int64]] = {}
-    for (plugin, weight), raw in zip(scores, verdict.raw, strict=True):
+    for number, (plugin, weight) in enumerate(scores):
+        raw = verdict.raw(number)
         if raw is None:
             continue
         if plugin.normalization is Normalization.CUSTOM:
@@ -37,16 +60,38 @@ def totals(
     return total, parts
 
 
-def best(
-    cycle: Cycle, verdict: Verdict, scores: Sequence[tuple[Any, int]], feasible: NDArray[np.intp]
-) -> int:
-    """The row with the highest total, the first by name among equals.
+def _rate_custom(
+    cycle: Cycle,
+    verdict: Verdict,
+    scores: Sequence[tuple[Any, int]],
+    mask: NDArray[np.bool_] | None,
+) -> None:
+    feasible = verdict.feasible if mask is None else verdict.feasible[: len(mask)] & mask
+    rows = np.flatnonzero(feasible)
+    for number, raw in verdict.custom.items():
+        verdict.board.rate(number, rows, scores[number][0].normalize(cycle, raw[rows], rows))
 
-    Args:
-        feasible: rows that all filters let pass, ascending; at least one.
-    """
-    if len(feasible) == 1:
-        return int(feasible[0])
-    total, _ = totals(cycle, verdict, scores, feasible)
-    rank = cycle.table.rank
-    return int(feasible[np.argmax(total * cycle.table.size - rank[feasible])])
+
+def normalized(kind: Normalization, raw: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Raw scores of feasible rows as 0..100; see :class:`Normalization`."""
+    if kind is Normalization.NONE or not len(raw):
+        return raw
+    if kind is Normalization.SPREAD:
+        return _spread(raw)
+    if kind is Normalization.MIN_MAX:
+        least, most = int(raw.min()), int(raw.max())
+        return (raw - least) * 100 // (most - least) if most > least else np.zeros_like(raw)
+    most = int(raw.max())
+    if most <= 0:
+        return np.full_like(raw, 100 if kind is Normalization.REVERSED else 0)
+    scaled = np.maximum(raw, 0) * 100 // most
+    return 100 - scaled if kind is Normalization.REVERSED else scaled
+
+
+def _spread(raw: NDArray[np.int64]) -> NDArray[np.int64]:
+    counted = raw[raw >= 0]
+    if not len(counted):
+        return np.zeros_like(raw)
+    least, most = int(counted.min()), int(counted.max())
+    scaled = (most + least - raw) * 100 // most if most > 0 else np.full_like(raw, 100)
+    return np.where(raw < 0, 0, scaled)

@@ -2,8 +2,10 @@
 """What the Filter and Score plugins say of every node, kept by pod shape and brought up to date.
 
 The first pod of a shape asks every plugin about every node. After it, only rows that changed in an
-aspect a plugin depends on are asked about again: mostly the one row that the last pod went to. So a
-decision costs little more than the choice of the best row, however dear a plugin's answer is.
+aspect a plugin depends on are asked about again: mostly the one row that the last pod went to. The
+answers stand on a :class:`~koord.kernels.placement_board.Board`, which knows the best row. So a
+decision costs little more than what changed, however many nodes there are and however dear a
+plugin's answer is.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework.asking import SKIPPED, Asked, Stale
 from koord.controllers.scheduler.framework.plugin import Normalization
+from koord.kernels import placement_board
+from koord.kernels.placement_board import CLOSED, Board
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,36 +29,63 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.rejection import Rejection
 
-# The bit of rows that have no node; no profile has so many filters.
-_CLOSED = np.uint64(1 << 63)
-_SKIPPED = object()
+# What CUSTOM makes of raw scores is rated as it is.
+_NATIVE = {
+    Normalization.NONE: placement_board.NONE,
+    Normalization.DEFAULT: placement_board.DEFAULT,
+    Normalization.REVERSED: placement_board.REVERSED,
+    Normalization.MIN_MAX: placement_board.MIN_MAX,
+    Normalization.SPREAD: placement_board.SPREAD,
+    Normalization.CUSTOM: placement_board.NONE,
+}
+
+_KEPT_ROWS = 2_000_000
+"""How many rows all kept verdicts have together, at some 60 bytes a row."""
 
 
 class Verdict:
     """The answers for one shape.
 
     Attributes:
-        rejected: by row, the filters that refuse it, a bit each in the profile's order.
-        feasible: ``rejected == 0``; rows with ``unknown`` filters count as feasible until asked.
-        raw: by score plugin, raw scores by row; None where it does not apply.
+        board: refusals and scores by row. Rows with open questions to per-node filters count as
+            feasible until asked.
+        custom: by score number, raw scores by row of plugins that normalise by themselves.
     """
 
     __slots__ = (
-        "feasible", "filter_stamps", "layout", "raw", "rejected", "score_stamps", "unasked",
-        "unscored", "version",
+        "asked_at", "board", "custom", "filter_stamps", "layout", "rank", "score_stamps",
+        "unasked", "unscored", "version",
     )  # fmt: skip
 
-    def __init__(self, table: NodeTable, filters: int, scores: int) -> None:
-        rows = len(table.open)
+    def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
+        self.board = Board(len(table.open), rules)
         self.layout = table.layout
         self.version = -1
-        self.rejected = np.zeros(rows, np.uint64)
-        self.feasible = np.zeros(rows, np.bool_)
-        self.filter_stamps: list[Any] = [_SKIPPED] * filters
+        self.rank: NDArray[np.int64] | None = None
+        self.filter_stamps: list[Any] = [SKIPPED] * filters
+        self.score_stamps: list[Any] = [SKIPPED] * len(rules)
+        self.custom: dict[int, NDArray[np.int64]] = {}
+        # Rows that per-node plugins are still to be asked about, by their number.
         self.unasked: dict[int, NDArray[np.bool_]] = {}
-        self.raw: list[NDArray[np.int64] | None] = [None] * scores
-        self.score_stamps: list[Any] = [_SKIPPED] * scores
         self.unscored: dict[int, NDArray[np.bool_]] = {}
+        self.asked_at = -1
+
+    @property
+    def rejected(self) -> NDArray[np.uint64]:
+        """By row, the filters that refuse it, a bit each in the profile's order."""
+        return self.board.refused
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """By row, whether no filter refuses it."""
+        return np.equal(self.board.refused, 0)
+
+    def raw(self, number: int) -> NDArray[np.int64] | None:
+        """By row, what a score plugin says; None where it does not apply."""
+        if number in self.custom:
+            return self.custom[number]
+        raw = self.board.raw(number)
+        return raw if len(raw) else None
 
 
 class Evaluator:
@@ -62,7 +95,8 @@ class Evaluator:
         table: the nodes.
         filters: the profile's Filter and PerNodeFilter plugins in order, at most 63.
         scores: the profile's Score and PerNodeScore plugins, with their weights.
-        limit: how many shapes are kept; the one longest unused goes first.
+        limit: how many shapes are kept; the one longest unused goes first. Fewer are on a table
+            of many rows.
     """
 
     def __init__(
@@ -75,122 +109,123 @@ class Evaluator:
         self.table = table
         self.filters = list(filters)
         self.scores = list(scores)
-        self._columnar = [i for i, f in enumerate(filters) if hasattr(f, "filter")]
-        self._per_node = [i for i, f in enumerate(filters) if not hasattr(f, "filter")]
+        self._filters = [Asked(n, plugin, "filter") for n, plugin in enumerate(filters)]
+        self._scores = [Asked(n, plugin, "score") for n, (plugin, _) in enumerate(scores)]
+        self._rules = [(weight, _NATIVE[plugin.normalization]) for plugin, weight in scores]
         self._kept: dict[int, Verdict] = {}
         self._limit = limit
 
     def verdict(self, cycle: Cycle) -> Verdict:
-        """The verdict on the cycle's shape, up to date but for per-node answers."""
-        table, key = self.table, cycle.shape.id
-        verdict = self._kept.pop(key, None)
-        if verdict is None or verdict.layout != table.layout:
-            verdict = Verdict(table, len(self.filters), len(self.scores))
-            if len(self._kept) >= self._limit:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = verdict
-        changes = table.changes(verdict.version) if verdict.version >= 0 else None
-        stale = _Stale(table, changes)
+        """The verdict on the cycle's shape, up to date."""
+        table = self.table
+        verdict = self._keep(cycle.shape.id)
+        version = table.version
+        stale = Stale(table, table.changes(verdict.version) if verdict.version >= 0 else None)
+        if verdict.rank is not table.rank:
+            verdict.rank = table.rank
+            verdict.board.set_ranks(verdict.rank)
+        self._mark_closed(verdict, stale)
         self._filter(cycle, verdict, stale)
+        cycle.board = verdict.board
         self._score(cycle, verdict, stale)
-        verdict.version = table.version
+        verdict.version = version
         return verdict
 
-    def _filter(self, cycle: Cycle, verdict: Verdict, stale: _Stale) -> None:
-        dirty = self._mark_closed(verdict, stale)
-        for number in self._columnar:
-            plugin = self.filters[number]
-            rows = self._due(cycle, plugin, verdict.filter_stamps, number, stale)
-            if rows is None:
+    def _keep(self, key: int) -> Verdict:
+        """The verdict of a shape as it was left, or an empty one."""
+        table = self.table
+        verdict = self._kept.pop(key, None)
+        if verdict is None or verdict.layout != table.layout:
+            verdict = Verdict(table, len(self.filters), self._rules)
+            limit = min(self._limit, max(16, _KEPT_ROWS // max(1, len(table.open))))
+            while len(self._kept) >= limit:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = verdict
+        return verdict
+
+    def _mark_closed(self, verdict: Verdict, stale: Stale) -> None:
+        if stale.all:
+            verdict.board.refuse(CLOSED, slice(None), self.table.open)
+            return
+        rows = stale.rows(Aspect.NODE)
+        if rows is not None:
+            verdict.board.refuse(CLOSED, rows, self.table.open[rows])
+
+    def _filter(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
+        board, stamps = verdict.board, verdict.filter_stamps
+        for asked in self._filters:
+            number = asked.number
+            before = stamps[number]
+            due = asked.due(cycle, before, stale)
+            stamps[number] = asked.now
+            if asked.now is SKIPPED:
+                if before is not SKIPPED:
+                    board.clear(number)
+                    verdict.unasked.pop(number, None)
                 continue
-            bit = np.uint64(1 << number)
-            if verdict.filter_stamps[number] is _SKIPPED:
-                verdict.rejected &= ~bit
-            else:
-                passes = plugin.filter(cycle, rows)
-                kept = verdict.rejected[rows] & ~bit
-                verdict.rejected[rows] = np.where(passes, kept, kept | bit)
-            dirty = True
-        for number in self._per_node:
-            rows = self._due(cycle, self.filters[number], verdict.filter_stamps, number, stale)
-            if rows is None:
-                continue
-            unasked = verdict.unasked.setdefault(number, np.zeros(len(verdict.rejected), np.bool_))
-            bit = np.uint64(1 << number)
-            if verdict.filter_stamps[number] is _SKIPPED:
-                unasked[:] = False
-                verdict.rejected &= ~bit
-            else:
-                unasked[rows] = True
-                verdict.rejected[rows] &= ~bit
-            dirty = True
-        if dirty:
-            np.equal(verdict.rejected, 0, out=verdict.feasible)
+            for rows in due:
+                if asked.answer is not None:
+                    board.refuse(number, rows, asked.answer(cycle, rows))
+                else:
+                    unasked = _mark(verdict.unasked, number, board.rows)
+                    unasked[rows] = True
+                    board.refuse(number, rows, np.ones(len(unasked[rows]), np.bool_))
+                    verdict.asked_at = -1
+        if verdict.unasked and verdict.asked_at != board.flips:
             self._ask(cycle, verdict)
 
     def _ask(self, cycle: Cycle, verdict: Verdict) -> None:
         """Puts per-node filters' questions about rows that all others let pass."""
-        for number in self._per_node:
-            unasked = verdict.unasked.get(number)
-            if unasked is None:
-                continue
-            plugin, bit = self.filters[number], np.uint64(1 << number)
-            for row in np.flatnonzero(unasked & verdict.feasible).tolist():
-                unasked[row] = False
-                if plugin.filter_node(cycle, row) is not None:
-                    verdict.rejected[row] |= bit
-                    verdict.feasible[row] = False
+        board = verdict.board
+        for number, unasked in verdict.unasked.items():
+            plugin = self.filters[number]
+            others = board.refused & ~np.uint64(1 << number)
+            rows = np.flatnonzero(unasked & (others == 0))
+            if len(rows):
+                unasked[rows] = False
+                passes = [plugin.filter_node(cycle, row) is None for row in rows.tolist()]
+                board.refuse(number, rows, np.array(passes, np.bool_))
+        verdict.asked_at = board.flips
 
-    def _mark_closed(self, verdict: Verdict, stale: _Stale) -> bool:
-        table = self.table
-        if stale.all:
-            verdict.rejected[:] = _CLOSED
-            verdict.rejected[table.rows] = 0
-            return True
-        rows = stale.rows(1)  # Aspect.NODE
-        if rows is None:
-            return False
-        verdict.rejected[rows] &= ~_CLOSED
-        verdict.rejected[rows[~table.open[rows]]] |= _CLOSED
-        return True
-
-    def _due(
-        self, cycle: Cycle, plugin: Any, stamps: list[Any], number: int, stale: _Stale
-    ) -> NDArray[np.intp] | slice | None:
-        """The rows to ask a plugin about; None for none. Leaves the new stamp behind."""
-        before = stamps[number]
-        now = plugin.stamp(cycle) if plugin.applies(cycle) else _SKIPPED
-        stamps[number] = now
-        if now is _SKIPPED:
-            return None if before is _SKIPPED and not stale.all else self.table.rows
-        if stale.all or now is None or before is None or now != before:
-            return self.table.rows
-        return stale.rows(plugin.depends)
-
-    def _score(self, cycle: Cycle, verdict: Verdict, stale: _Stale) -> None:
-        for number, (plugin, _) in enumerate(self.scores):
-            rows = self._due(cycle, plugin, verdict.score_stamps, number, stale)
-            if rows is None:
+    def _score(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
+        stamps = verdict.score_stamps
+        for asked in self._scores:
+            number = asked.number
+            before = stamps[number]
+            due = asked.due(cycle, before, stale)
+            stamps[number] = asked.now
+            if asked.now is SKIPPED:
+                if before is not SKIPPED:
+                    verdict.board.skip(number)
+                    verdict.custom.pop(number, None)
+                    verdict.unscored.pop(number, None)
                 continue
-            if verdict.score_stamps[number] is _SKIPPED:
-                verdict.raw[number] = None
-                continue
-            raw = verdict.raw[number]
-            if raw is None:
-                raw = verdict.raw[number] = np.zeros(len(verdict.rejected), np.int64)
-            if hasattr(plugin, "score"):
-                raw[rows] = plugin.score(cycle, rows)
-            else:
-                unscored = verdict.unscored.setdefault(number, np.zeros(len(raw), np.bool_))
-                unscored[rows] = True
+            for rows in due:
+                if asked.answer is not None:
+                    self._rate(verdict, number, rows, asked.answer(cycle, rows))
+                else:
+                    _mark(verdict.unscored, number, verdict.board.rows)[rows] = True
+        if verdict.unscored:
+            self._ask_scores(cycle, verdict)
+
+    def _rate(self, verdict: Verdict, number: int, rows: Any, raw: NDArray[np.int64]) -> None:
+        if self.scores[number][0].normalization is not Normalization.CUSTOM:
+            verdict.board.rate(number, rows, raw)
+            return
+        kept = verdict.custom.get(number)
+        if kept is None:
+            kept = verdict.custom[number] = np.zeros(verdict.board.rows, np.int64)
+        kept[rows] = raw
+
+    def _ask_scores(self, cycle: Cycle, verdict: Verdict) -> None:
+        feasible = verdict.feasible
         for number, unscored in verdict.unscored.items():
-            raw = verdict.raw[number]
-            if raw is None:
-                continue
             plugin = self.scores[number][0]
-            for row in np.flatnonzero(unscored & verdict.feasible).tolist():
-                unscored[row] = False
-                raw[row] = plugin.score_node(cycle, row)
+            rows = np.flatnonzero(unscored & feasible)
+            if len(rows):
+                unscored[rows] = False
+                raw = [plugin.score_node(cycle, row) for row in rows.tolist()]
+                self._rate(verdict, number, rows, np.array(raw, np.int64))
 
     def check(self, cycle: Cycle, row: int) -> Rejection | None:
         """Asks all filters about one row, nothing kept: for what-ifs and nominated nodes.
@@ -233,36 +268,8 @@ class Evaluator:
         return found
 
 
-class _Stale:
-    """Which rows changed since a verdict, by aspect."""
-
-    __slots__ = ("_by_mask", "_changes", "all")
-
-    def __init__(self, table: NodeTable, changes: dict[int, int] | None) -> None:
-        self.all = changes is None
-        self._changes = changes or {}
-        self._by_mask: dict[int, NDArray[np.intp] | None] = {}
-
-    def rows(self, mask: int) -> NDArray[np.intp] | None:
-        """The rows that changed in any of the aspects, None for none."""
-        if not self._changes:
-            return None
-        if mask not in self._by_mask:
-            rows = [row for row, aspects in self._changes.items() if aspects & mask]
-            self._by_mask[mask] = np.array(rows, np.intp) if rows else None
-        return self._by_mask[mask]
-
-
-def normalized(kind: Normalization, raw: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Raw scores of feasible rows as 0..100; see :class:`Normalization`."""
-    if kind is Normalization.NONE:
-        return raw
-    most = int(raw.max(initial=0))
-    if kind is Normalization.MIN_MAX:
-        least = int(raw.min())
-        most = int(raw.max())
-        return (raw - least) * 100 // (most - least) if most > least else np.zeros_like(raw)
-    if most == 0:
-        return np.full_like(raw, 100 if kind is Normalization.REVERSED else 0)
-    scaled = raw * 100 // most
-    return 100 - scaled if kind is Normalization.REVERSED else scaled
+def _mark(marks: dict[int, NDArray[np.bool_]], number: int, rows: int) -> NDArray[np.bool_]:
+    mark = marks.get(number)
+    if mark is None:
+        mark = marks[number] = np.zeros(rows, np.bool_)
+    return mark

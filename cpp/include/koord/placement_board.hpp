@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A board: for one kind of pod, what filters and scores say of every row, and which row is best.
+//
+//   Board board(5000, {{.weight = 1}, {.weight = 3, .normalization = Normalization::kReversed}});
+//   board.refuse(0, {.first = 0, .count = 5000}, passes);     // filter 0 on all rows
+//   board.rate(1, {.index = changed.data(), .count = 1}, raw);  // score 1 on one row
+//   const std::int64_t row = board.best();                    // -1: none is feasible
+//
+// A row is feasible while no filter refuses it. Scores are normalised among feasible rows, weighted
+// and added up; the highest total wins, among equals the lowest rank. Rows are kept in blocks of
+// 64: a change costs one block and a look at all blocks' heads, unless it moves a bound that scores
+// are normalised by: then all rows are added up anew.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "koord/error.hpp"
+
+namespace koord::placement {
+
+/// Some rows: those of an index, or `count` in a row from `first` on where index is null.
+struct RowSet {
+  const std::int64_t* index = nullptr;
+  std::int64_t first = 0;
+  std::size_t count = 0;
+
+  [[nodiscard]] std::int64_t operator[](std::size_t i) const {
+    return index != nullptr ? index[i] : first + static_cast<std::int64_t>(i);
+  }
+};
+
+/// How raw scores become 0..100 among feasible rows (Kubernetes: NormalizeScore). All divisions
+/// truncate; raw scores are at least 0 but for kNone, kMinMax and kSpread.
+enum class Normalization : std::uint8_t {
+  kNone,      ///< they are already
+  kDefault,   ///< 100 s / max; 0 everywhere where max is 0
+  kReversed,  ///< 100 minus kDefault
+  kMinMax,    ///< 100 (s - min) / (max - min); 0 everywhere where all are equal
+  kSpread,  ///< 100 (max + min - s) / max, 100 where max is 0; negative s: 0, and left out of both
+};
+
+/// One scoring plugin.
+struct ScoreRule {
+  std::int64_t weight = 1;
+  Normalization normalization = Normalization::kNone;
+};
+
+/// See the head of this file.
+class KOORD_API Board {
+ public:
+  /// Filters are numbered 0 to 62; the last bit is for rows that are closed.
+  static constexpr unsigned kClosed = 63;
+  static constexpr std::size_t kBlock = 64;
+
+  /// All rows are closed at first, no score applies.
+  Board(std::size_t rows, std::vector<ScoreRule> scores);
+
+  [[nodiscard]] std::size_t rows() const { return refused_.size(); }
+  [[nodiscard]] std::size_t scores() const { return columns_.size(); }
+
+  /// Who goes first among equals: the lowest. Rows beyond the span keep their order after it.
+  void set_ranks(std::span<const std::int64_t> ranks);
+
+  /// What a filter says of rows: 0 refuses. kInvalid for a filter, kNotFound for a row out of
+  /// range.
+  void refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes);
+
+  /// The filter has nothing to say: it refuses no row. kClosed cannot be cleared.
+  void clear(unsigned filter);
+
+  /// Raw scores of rows; others of a score that did not apply so far are 0.
+  void rate(std::size_t score, RowSet rows, std::span<const std::int64_t> raw);
+
+  /// The score does not apply: it adds nothing.
+  void skip(std::size_t score);
+
+  /// The best feasible row, -1 if there is none.
+  [[nodiscard]] std::int64_t best();
+
+  /// The best row among feasible rows whose mask is not 0; scores are normalised among these only.
+  /// Rows beyond the mask are left out.
+  [[nodiscard]] std::int64_t best_of(std::span<const std::uint8_t> mask) const;
+
+  /// How many rows are feasible; how often any row became feasible or ceased to be.
+  [[nodiscard]] std::size_t feasible() const { return feasible_; }
+  [[nodiscard]] std::uint64_t flips() const { return flips_; }
+
+  /// By row, a bit for each filter that refuses it.
+  [[nodiscard]] std::span<const std::uint64_t> refused() const { return refused_; }
+
+  /// By row, the raw score; empty where the score does not apply.
+  [[nodiscard]] std::span<const std::int64_t> raw(std::size_t score) const;
+
+ private:
+  struct Bounds {
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+
+    bool operator==(const Bounds&) const = default;
+  };
+
+  struct Column {
+    ScoreRule rule = {};
+    bool active = false;
+    std::vector<std::int64_t> raw = {};
+    std::vector<Bounds> blocks = {};  // of feasible rows; least > most: none
+    Bounds bounds = {};               // what totals were worked out with
+  };
+
+  void touch(std::size_t row) { touch_block(row / kBlock); }
+  void touch_block(std::size_t block);
+  void touch_all();
+  void settle();
+  void bound_block(Column& column, std::size_t block) const;
+  bool bound(Column& column);
+  void total_block(std::size_t block);
+  void head_block(std::size_t block);
+  void set_refused(std::size_t row, std::uint64_t bits);
+  [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
+  [[nodiscard]] std::size_t end_of(std::size_t block) const;
+  [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
+  Column& checked_score(std::size_t score);
+
+  std::vector<std::uint64_t> refused_;
+  std::vector<std::int64_t> ranks_;
+  std::vector<std::int64_t> totals_;
+  std::vector<std::int64_t> heads_;  // by block, its best row or -1
+  std::vector<Column> columns_;
+  std::vector<std::uint8_t> touched_;  // by block
+  std::vector<std::size_t> pending_;   // touched blocks
+  std::size_t feasible_ = 0;
+  std::uint64_t flips_ = 0;
+};
+
+}  // namespace koord::placement

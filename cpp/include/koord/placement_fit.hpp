@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether rows have room for one more pod, and how full it would leave them: over columns that
+// belong to the caller, for the rows asked about.
+//
+//   const Columns columns{allocatable, requested, nonzero, 5000};
+//   RoomCheck({{0, 500}, {3, 1}}).check(columns, rows, passes);
+//   RoomScore(Strategy::kLeast, {{.resource = 0, .request = 500, .nonzero = true}}).score(
+//       columns, rows, scores);
+//
+// Kubernetes: NodeResourcesFit and NodeResourcesBalancedAllocation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "koord/error.hpp"
+#include "koord/placement_board.hpp"
+
+namespace koord::placement {
+
+/// Columns of int64, one after the other: resource r of row i stands at r * stride + i.
+struct Columns {
+  const std::int64_t* allocatable = nullptr;
+  const std::int64_t* requested = nullptr;
+  const std::int64_t* nonzero = nullptr;  ///< resources 0 and 1 as scores count them
+  std::size_t stride = 0;                 ///< of all three: the number of rows
+  std::size_t resources = 0;              ///< of allocatable and requested
+};
+
+/// An amount of a resource.
+struct Asked {
+  std::size_t resource = 0;
+  std::int64_t amount = 0;
+};
+
+/// Whether one more pod fits. An amount of 0 fits everywhere, also where a row is overdrawn.
+class KOORD_API RoomCheck {
+ public:
+  explicit RoomCheck(std::vector<Asked> asked) : asked_(std::move(asked)) {}
+
+  /// Writes 1 where all amounts fit. kNotFound for a resource or row out of range.
+  void check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const;
+
+ private:
+  std::vector<Asked> asked_;
+};
+
+/// How a share of what a row has becomes its score.
+enum class Strategy : std::uint8_t {
+  kLeast,     ///< the more is left, the better
+  kMost,      ///< the less is left, the better
+  kRatio,     ///< by a broken line over the used percents
+  kBalanced,  ///< the nearer the used fractions are to each other, the better
+};
+
+/// A resource that counts.
+struct Counted {
+  std::size_t resource = 0;
+  std::int64_t request = 0;  ///< the pod's
+  std::int64_t weight = 1;   ///< kBalanced takes no weights
+  bool nonzero = false;      ///< count as requested what nonzero says; resources 0 and 1 only
+};
+
+/// A corner of kRatio's line: used percents, and the score there.
+struct Corner {
+  std::int64_t used = 0;
+  std::int64_t score = 0;
+};
+
+/// Scores of 0..100. Resources that a row has none of do not count, nor do their weights.
+class KOORD_API RoomScore {
+ public:
+  /// Corners in order of `used`; needed for kRatio only. kInvalid without any there.
+  RoomScore(Strategy strategy, std::vector<Counted> counted, std::vector<Corner> corners = {});
+
+  /// Writes a score a row. kNotFound for a resource or row out of range.
+  void score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const;
+
+ private:
+  Strategy strategy_;
+  std::vector<Counted> counted_;
+  std::vector<Corner> corners_;
+};
+
+}  // namespace koord::placement

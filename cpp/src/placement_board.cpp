@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "koord/placement_board.hpp"
+
+#include <string>
+
+#include "placement_normal.hpp"
+
+namespace koord::placement {
+
+Board::Board(std::size_t rows, std::vector<ScoreRule> scores)
+    : refused_(rows, std::uint64_t{1} << kClosed), ranks_(rows), totals_(rows) {
+  const std::size_t blocks = (rows + kBlock - 1) / kBlock;
+  heads_.assign(blocks, -1);
+  touched_.assign(blocks, 0);
+  for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
+  for (const ScoreRule& rule : scores) {
+    columns_.emplace_back();
+    columns_.back().rule = rule;
+  }
+}
+
+std::size_t Board::end_of(std::size_t block) const {
+  return std::min(rows(), (block + 1) * kBlock);
+}
+
+std::size_t Board::checked_row(std::int64_t row) const {
+  if (row >= 0 && static_cast<std::size_t>(row) < rows()) return static_cast<std::size_t>(row);
+  throw Exception(not_found("row", std::to_string(row), "a row of the board"));
+}
+
+Board::Column& Board::checked_score(std::size_t score) {
+  if (score < columns_.size()) return columns_[score];
+  throw Exception(not_found("score", std::to_string(score), "a score of the board"));
+}
+
+void Board::touch_block(std::size_t block) {
+  if (touched_[block] != 0) return;
+  touched_[block] = 1;
+  pending_.push_back(block);
+}
+
+void Board::touch_all() {
+  for (std::size_t block = 0; block < heads_.size(); ++block) touch_block(block);
+}
+
+void Board::set_ranks(std::span<const std::int64_t> ranks) {
+  for (std::size_t row = 0; row < rows(); ++row) {
+    ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
+  }
+  touch_all();
+}
+
+void Board::set_refused(std::size_t row, std::uint64_t bits) {
+  const std::uint64_t before = refused_[row];
+  if (before == bits) return;
+  refused_[row] = bits;
+  if ((before == 0) == (bits == 0)) return;
+  ++flips_;
+  feasible_ += bits == 0 ? std::size_t{1} : ~std::size_t{0};
+  touch(row);
+}
+
+void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
+  if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
+  if (passes.size() != rows.count) {
+    throw Exception(invalid("passes", std::to_string(passes.size()), "one a row"));
+  }
+  const std::uint64_t bit = std::uint64_t{1} << filter;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const std::size_t row = checked_row(rows[i]);
+    set_refused(row, passes[i] != 0 ? refused_[row] & ~bit : refused_[row] | bit);
+  }
+}
+
+void Board::clear(unsigned filter) {
+  if (filter >= kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 62"));
+  const std::uint64_t bit = std::uint64_t{1} << filter;
+  for (std::size_t row = 0; row < rows(); ++row) set_refused(row, refused_[row] & ~bit);
+}
+
+void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> raw) {
+  Column& column = checked_score(score);
+  if (raw.size() != rows.count) {
+    throw Exception(invalid("raw", std::to_string(raw.size()), "one a row"));
+  }
+  if (!column.active) {
+    column.active = true;
+    column.raw.assign(this->rows(), 0);
+    column.blocks.assign(heads_.size(), {});
+    touch_all();
+  }
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const std::size_t row = checked_row(rows[i]);
+    if (column.raw[row] == raw[i]) continue;
+    column.raw[row] = raw[i];
+    if (refused_[row] == 0) touch(row);
+  }
+}
+
+void Board::skip(std::size_t score) {
+  Column& column = checked_score(score);
+  if (!column.active) return;
+  column.active = false;
+  column.raw = {};
+  column.blocks = {};
+  touch_all();
+}
+
+std::span<const std::int64_t> Board::raw(std::size_t score) const {
+  if (score >= columns_.size()) {
+    throw Exception(not_found("score", std::to_string(score), "a score of the board"));
+  }
+  return columns_[score].raw;
+}
+
+void Board::bound_block(Column& column, std::size_t block) const {
+  Bounds bounds{kHighest, kLowest};
+  for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
+    const std::int64_t raw = column.raw[row];
+    if (refused_[row] != 0 || !counts(column.rule.normalization, raw)) continue;
+    bounds.least = std::min(bounds.least, raw);
+    bounds.most = std::max(bounds.most, raw);
+  }
+  column.blocks[block] = bounds;
+}
+
+bool Board::bound(Column& column) {
+  Bounds bounds{kHighest, kLowest};
+  for (const Bounds& block : column.blocks) {
+    bounds.least = std::min(bounds.least, block.least);
+    bounds.most = std::max(bounds.most, block.most);
+  }
+  const Normalization kind = column.rule.normalization;
+  if (kind == Normalization::kDefault || kind == Normalization::kReversed) bounds.least = 0;
+  if (bounds == column.bounds) return false;
+  column.bounds = bounds;
+  return true;
+}
+
+void Board::total_block(std::size_t block) {
+  const std::size_t from = block * kBlock;
+  const std::size_t to = end_of(block);
+  for (std::size_t row = from; row < to; ++row) totals_[row] = 0;
+  for (const Column& column : columns_) {
+    if (!column.active) continue;
+    const auto [weight, kind] = column.rule;
+    // Neighbours mostly have the same score: what they give is worked out once.
+    std::int64_t last = column.raw[from];
+    std::int64_t part = kLowest;
+    for (std::size_t row = from; row < to; ++row) {
+      if (refused_[row] != 0) continue;
+      const std::int64_t raw = column.raw[row];
+      if (raw != last || part == kLowest) {
+        last = raw;
+        part = weight * normalised(kind, raw, column.bounds.least, column.bounds.most);
+      }
+      totals_[row] += part;
+    }
+  }
+}
+
+bool Board::ahead(std::int64_t row, std::int64_t other) const {
+  const auto a = static_cast<std::size_t>(row);
+  const auto b = static_cast<std::size_t>(other);
+  if (totals_[a] != totals_[b]) return totals_[a] > totals_[b];
+  return ranks_[a] < ranks_[b];
+}
+
+void Board::head_block(std::size_t block) {
+  std::int64_t head = -1;
+  for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
+    if (refused_[row] != 0) continue;
+    if (head < 0 || ahead(static_cast<std::int64_t>(row), head)) {
+      head = static_cast<std::int64_t>(row);
+    }
+  }
+  heads_[block] = head;
+}
+
+void Board::settle() {
+  if (pending_.empty()) return;
+  bool moved = false;
+  for (Column& column : columns_) {
+    if (!column.active || column.rule.normalization == Normalization::kNone) continue;
+    for (const std::size_t block : pending_) bound_block(column, block);
+    moved |= bound(column);
+  }
+  if (moved) touch_all();
+  for (const std::size_t block : pending_) {
+    total_block(block);
+    head_block(block);
+    touched_[block] = 0;
+  }
+  pending_.clear();
+}
+
+std::int64_t Board::best() {
+  settle();
+  std::int64_t found = -1;
+  for (const std::int64_t head : heads_) {
+    if (head >= 0 && (found < 0 || ahead(head, found))) found = head;
+  }
+  return found;
+}
+
+std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {
+  std::vector<std::size_t> left;
+  for (std::size_t row = 0; row < std::min(mask.size(), rows()); ++row) {
+    if (mask[row] != 0 && refused_[row] == 0) left.push_back(row);
+  }
+  std::vector<std::int64_t> totals(left.size(), 0);
+  for (const Column& column : columns_) {
+    if (!column.active) continue;
+    Bounds bounds{kHighest, kLowest};
+    for (const std::size_t row : left) {
+      const std::int64_t raw = column.raw[row];
+      if (!counts(column.rule.normalization, raw)) continue;
+      bounds.least = std::min(bounds.least, raw);
+      bounds.most = std::max(bounds.most, raw);
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      totals[i] += column.rule.weight * normalised(column.rule.normalization, column.raw[left[i]],
+                                                   bounds.least, bounds.most);
+    }
+  }
+  std::size_t found = left.size();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (found == left.size() || totals[i] > totals[found] ||
+        (totals[i] == totals[found] && ranks_[left[i]] < ranks_[left[found]])) {
+      found = i;
+    }
+  }
+  return found == left.size() ? -1 : static_cast<std::int64_t>(left[found]);
+}
+
+}  // namespace koord::placement

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "koord/placement_fit.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "placement_normal.hpp"
+
+namespace koord::placement {
+namespace {
+
+void check_columns(const Columns& columns, std::size_t resource) {
+  if (resource < columns.resources) return;
+  throw Exception(not_found("resource", std::to_string(resource), "a resource of the columns"));
+}
+
+void check_rows(const Columns& columns, RowSet rows) {
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    if (rows[i] >= 0 && static_cast<std::size_t>(rows[i]) < columns.stride) continue;
+    throw Exception(not_found("row", std::to_string(rows[i]), "a row of the columns"));
+  }
+}
+
+// A resource as plain pointers: the loops over rows read columns.
+struct Reading {
+  const std::int64_t* has;
+  const std::int64_t* used;
+  std::int64_t request;
+  std::int64_t weight;
+
+  // What would be requested with the pod.
+  [[nodiscard]] std::int64_t with_pod(std::int64_t row) const { return used[row] + request; }
+};
+
+std::vector<Reading> readings(const Columns& columns, std::span<const Counted> counted) {
+  std::vector<Reading> found;
+  for (const Counted& each : counted) {
+    check_columns(columns, each.resource);
+    if (each.nonzero && each.resource > 1) {
+      throw Exception(invalid("nonzero", std::to_string(each.resource), "resource 0 or 1"));
+    }
+    const std::int64_t* used = each.nonzero ? columns.nonzero : columns.requested;
+    const std::size_t from = each.resource * columns.stride;
+    found.push_back({columns.allocatable + from, used + from, each.request, each.weight});
+  }
+  return found;
+}
+
+std::int64_t part_left(std::int64_t used, std::int64_t has) {
+  return percent(std::clamp<std::int64_t>(has - used, 0, has), has);
+}
+
+std::int64_t part_used(std::int64_t used, std::int64_t has) {
+  return percent(std::clamp<std::int64_t>(used, 0, has), has);
+}
+
+// The line's height; flat before the first corner and after the last.
+std::int64_t height(std::span<const Corner> corners, std::int64_t used) {
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Corner& corner = corners[i];
+    if (used > corner.used) continue;
+    if (i == 0) return corner.score;
+    const Corner& before = corners[i - 1];
+    return before.score +
+           (corner.score - before.score) * (used - before.used) / (corner.used - before.used);
+  }
+  return corners.back().score;
+}
+
+template <class Part>
+std::int64_t weighted(std::span<const Reading> resources, std::int64_t row, const Part& part) {
+  std::int64_t sum = 0;
+  std::int64_t weights = 0;
+  for (const Reading& each : resources) {
+    if (each.has[row] <= 0) continue;
+    sum += each.weight * part(each.with_pod(row), each.has[row]);
+    weights += each.weight;
+  }
+  return weights == 0 ? 0 : sum / weights;
+}
+
+std::int64_t ratio(std::span<const Reading> resources, std::int64_t row,
+                   std::span<const Corner> corners) {
+  std::int64_t sum = 0;
+  std::int64_t weights = 0;
+  for (const Reading& each : resources) {
+    if (each.has[row] <= 0) continue;
+    // A resource of score 0 does not count at all, as in Kubernetes.
+    const std::int64_t part = height(corners, part_used(each.with_pod(row), each.has[row]));
+    if (part <= 0) continue;
+    sum += each.weight * part;
+    weights += each.weight;
+  }
+  return weights == 0 ? 0 : (2 * sum + weights) / (2 * weights);  // rounded half up
+}
+
+double fraction(const Reading& each, std::int64_t row) {
+  return std::min(1.0,
+                  static_cast<double>(each.with_pod(row)) / static_cast<double>(each.has[row]));
+}
+
+std::int64_t balanced(std::span<const Reading> resources, std::int64_t row) {
+  double first = 0;
+  double second = 0;
+  double sum = 0;
+  int count = 0;
+  for (const Reading& each : resources) {
+    if (each.has[row] <= 0) continue;
+    first = second;
+    second = fraction(each, row);
+    sum += second;
+    ++count;
+  }
+  double deviation = 0;
+  if (count == 2) {
+    deviation = std::abs(first - second) / 2;
+  } else if (count > 2) {
+    double squares = 0;
+    for (const Reading& each : resources) {
+      if (each.has[row] <= 0) continue;
+      const double off = fraction(each, row) - sum / count;
+      squares += off * off;
+    }
+    deviation = std::sqrt(squares / count);
+  }
+  return static_cast<std::int64_t>((1 - deviation) * 100);
+}
+
+}  // namespace
+
+void RoomCheck::check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const {
+  check_rows(columns, rows);
+  std::fill(passes.begin(), passes.end(), std::uint8_t{1});
+  for (const auto& [resource, amount] : asked_) {
+    check_columns(columns, resource);
+    if (amount <= 0) continue;
+    const std::int64_t* has = columns.allocatable + resource * columns.stride;
+    const std::int64_t* used = columns.requested + resource * columns.stride;
+    for (std::size_t i = 0; i < rows.count; ++i) {
+      const std::int64_t row = rows[i];
+      passes[i] &= static_cast<std::uint8_t>(amount <= has[row] - used[row]);
+    }
+  }
+}
+
+RoomScore::RoomScore(Strategy strategy, std::vector<Counted> counted, std::vector<Corner> corners)
+    : strategy_(strategy), counted_(std::move(counted)), corners_(std::move(corners)) {
+  for (std::size_t i = 1; i < corners_.size(); ++i) {
+    if (corners_[i].used > corners_[i - 1].used) continue;
+    throw Exception(invalid("corner", std::to_string(corners_[i].used), "more than the last"));
+  }
+  if (strategy_ == Strategy::kRatio && corners_.empty()) {
+    throw Exception(invalid("corners", "none", "one or more"));
+  }
+  for (const Counted& each : counted_) {
+    if (each.weight >= 0 && each.weight <= 1'000'000) continue;
+    throw Exception(invalid("weight", std::to_string(each.weight), "0 to 1000000"));
+  }
+}
+
+void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const {
+  check_rows(columns, rows);
+  const std::vector<Reading> resources = readings(columns, counted_);
+  const auto each_row = [&](const auto& rate) {
+    for (std::size_t i = 0; i < rows.count; ++i) scores[i] = rate(rows[i]);
+  };
+  switch (strategy_) {
+    case Strategy::kLeast:
+      return each_row([&](std::int64_t row) { return weighted(resources, row, part_left); });
+    case Strategy::kMost:
+      return each_row([&](std::int64_t row) { return weighted(resources, row, part_used); });
+    case Strategy::kRatio:
+      return each_row([&](std::int64_t row) { return ratio(resources, row, corners_); });
+    case Strategy::kBalanced:
+      return each_row([&](std::int64_t row) { return balanced(resources, row); });
+  }
+}
+
+}  // namespace koord::placement

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boards, room checks and room scores: part of the placement module.
+#include <pybind11/stl.h>
+
+#include "bindings.hpp"
+#include "columns.hpp"
+#include "koord/placement_board.hpp"
+#include "koord/placement_fit.hpp"
+
+namespace py = pybind11;
+
+namespace koord::python {
+namespace {
+
+using namespace koord::placement;
+using Ints = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>;
+using Bools = py::array_t<bool, py::array::c_style | py::array::forcecast>;
+
+// Rows as Python gives them: a slice without a step, or an array of numbers. The array is kept as
+// long as the set is used.
+class Rows {
+ public:
+  Rows(const py::object& rows, std::size_t size) {
+    if (PySlice_Check(rows.ptr()) != 0) {
+      py::ssize_t start = 0;
+      py::ssize_t stop = 0;
+      py::ssize_t step = 0;
+      if (PySlice_Unpack(rows.ptr(), &start, &stop, &step) < 0) throw py::error_already_set();
+      const py::ssize_t count =
+          PySlice_AdjustIndices(static_cast<py::ssize_t>(size), &start, &stop, step);
+      if (step != 1) throw Exception(invalid("step", std::to_string(step), "1"));
+      set_ = {.index = nullptr, .first = start, .count = static_cast<std::size_t>(count)};
+    } else {
+      index_ = py::cast<Ints>(rows);
+      set_ = {.index = index_.data(), .first = 0, .count = static_cast<std::size_t>(index_.size())};
+    }
+  }
+
+  [[nodiscard]] RowSet set() const { return set_; }
+
+ private:
+  Ints index_;
+  RowSet set_;
+};
+
+std::span<const std::int64_t> ints(const Ints& values) {
+  return {values.data(), static_cast<std::size_t>(values.size())};
+}
+
+std::span<const std::uint8_t> bytes(const Bools& mask) {
+  return {reinterpret_cast<const std::uint8_t*>(mask.data()),
+          static_cast<std::size_t>(mask.size())};
+}
+
+// A view that keeps the board alive; a skipped score's raw column is empty.
+template <class T>
+py::array_t<T> board_view(const py::object& owner, std::span<const T> values) {
+  py::array_t<T> array(static_cast<py::ssize_t>(values.size()), values.data(), owner);
+  py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return array;
+}
+
+Columns columns_of(const Ints& allocatable, const Ints& requested, const Ints& nonzero) {
+  const auto rows = [](const Ints& array) { return array.ndim() == 2 ? array.shape(1) : -1; };
+  if (rows(allocatable) < 0 || rows(requested) != rows(allocatable) ||
+      rows(nonzero) != rows(allocatable) || requested.shape(0) != allocatable.shape(0) ||
+      nonzero.shape(0) != 2) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  return {.allocatable = allocatable.data(),
+          .requested = requested.data(),
+          .nonzero = nonzero.data(),
+          .stride = static_cast<std::size_t>(rows(allocatable)),
+          .resources = static_cast<std::size_t>(allocatable.shape(0))};
+}
+
+Bools checked_room(const RoomCheck& room, const Ints& allocatable, const Ints& requested,
+                   const Ints& nonzero, const py::object& rows) {
+  const Columns columns = columns_of(allocatable, requested, nonzero);
+  const Rows asked(rows, columns.stride);
+  Bools passes(static_cast<py::ssize_t>(asked.set().count));
+  room.check(columns, asked.set(),
+             {reinterpret_cast<std::uint8_t*>(passes.mutable_data()), asked.set().count});
+  return passes;
+}
+
+Ints scored_room(const RoomScore& room, const Ints& allocatable, const Ints& requested,
+                 const Ints& nonzero, const py::object& rows) {
+  const Columns columns = columns_of(allocatable, requested, nonzero);
+  const Rows asked(rows, columns.stride);
+  Ints scores(static_cast<py::ssize_t>(asked.set().count));
+  room.score(columns, asked.set(), {scores.mutable_data(), asked.set().count});
+  return scores;
+}
+
+Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores) {
+  std::vector<ScoreRule> rules;
+  for (const auto& [weight, normalization] : scores) {
+    if (normalization < 0 || normalization > static_cast<int>(Normalization::kSpread)) {
+      throw Exception(invalid("normalization", std::to_string(normalization), "0 to 4"));
+    }
+    rules.push_back({weight, static_cast<Normalization>(normalization)});
+  }
+  return Board(rows, std::move(rules));
+}
+
+void add_board(py::module_& m) {
+  py::class_<Board>(m, "Board")
+      .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
+      .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
+      .def("refuse",
+           [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {
+             board.refuse(filter, Rows(rows, board.rows()).set(), bytes(passes));
+           })
+      .def("clear", &Board::clear)
+      .def("rate",
+           [](Board& board, std::size_t score, const py::object& rows, const Ints& raw) {
+             board.rate(score, Rows(rows, board.rows()).set(), ints(raw));
+           })
+      .def("skip", &Board::skip)
+      .def("best", &Board::best)
+      .def("best_of",
+           [](const Board& board, const Bools& mask) { return board.best_of(bytes(mask)); })
+      .def_property_readonly("rows", &Board::rows)
+      .def_property_readonly("feasible", &Board::feasible)
+      .def_property_readonly("flips", &Board::flips)
+      .def_property_readonly("refused",
+                             [](const py::object& self) {
+                               return board_view(self, self.cast<const Board&>().refused());
+                             })
+      .def("raw", [](const py::object& self, std::size_t score) {
+        return board_view(self, self.cast<const Board&>().raw(score));
+      });
+}
+
+RoomScore made_score(
+    int strategy,
+    const std::vector<std::tuple<std::size_t, std::int64_t, std::int64_t, bool>>& counted,
+    const std::vector<std::pair<std::int64_t, std::int64_t>>& corners) {
+  if (strategy < 0 || strategy > static_cast<int>(Strategy::kBalanced)) {
+    throw Exception(invalid("strategy", std::to_string(strategy), "0 to 3"));
+  }
+  std::vector<Counted> resources;
+  for (const auto& [resource, request, weight, nonzero] : counted) {
+    resources.push_back({resource, request, weight, nonzero});
+  }
+  std::vector<Corner> line;
+  for (const auto& [used, score] : corners) line.push_back({used, score});
+  return RoomScore(static_cast<Strategy>(strategy), std::move(resources), std::move(line));
+}
+
+void add_room(py::module_& m) {
+  py::class_<RoomCheck>(m, "RoomCheck")
+      .def(py::init([](const std::vector<std::pair<std::size_t, std::int64_t>>& asked) {
+             std::vector<Asked> amounts;
+             for (const auto& [resource, amount] : asked) amounts.push_back({resource, amount});
+             return RoomCheck(std::move(amounts));
+           }),
+           py::arg("asked"))
+      .def("check", &checked_room);
+  py::class_<RoomScore>(m, "RoomScore")
+      .def(py::init(&made_score), py::arg("strategy"), py::arg("counted"), py::arg("corners"))
+      .def("score", &scored_room);
+}
+
+}  // namespace
+
+void register_board(py::module_& m) {
+  add_board(m);
+  add_room(m);
+}
+
+}  // namespace koord::python

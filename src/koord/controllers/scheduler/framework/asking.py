@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows a plugin must be asked about again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from koord.controllers.scheduler.framework.plugin import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.scheduler.framework.cycle import Cycle
+
+    Rows = NDArray[np.intp] | slice
+
+SKIPPED: Final = object()
+"""The stamp of a plugin that does not apply."""
+
+
+class Stale:
+    """Which rows changed since a verdict, by aspect.
+
+    Args:
+        table: the nodes.
+        changes: aspects by row; None if all must be looked at anew.
+    """
+
+    __slots__ = ("_by_mask", "_changes", "_union", "all", "table")
+
+    def __init__(self, table: NodeTable, changes: dict[int, int] | None) -> None:
+        self.table = table
+        self.all = changes is None
+        self._changes = changes or {}
+        self._by_mask: dict[int, NDArray[np.intp] | None] = {}
+        self._union = 0
+        for aspects in self._changes.values():
+            self._union |= aspects
+
+    def rows(self, mask: int) -> NDArray[np.intp] | None:
+        """The rows that changed in any of the aspects, None for none."""
+        if not self._union & mask:
+            return None
+        if mask not in self._by_mask:
+            rows = [row for row, aspects in self._changes.items() if aspects & mask]
+            self._by_mask[mask] = np.array(rows, np.intp)
+        return self._by_mask[mask]
+
+
+class Asked:
+    """One plugin at Filter or Score.
+
+    Args:
+        number: its place in the profile.
+        plugin: the plugin.
+        point: the name of the method that answers for rows; a plugin without it is asked by node.
+
+    Attributes:
+        answer: that method, or None.
+        now: the stamp that :meth:`due` found.
+    """
+
+    __slots__ = ("_applies", "_depends", "_stale_rows", "_stamp", "answer", "now", "number")
+
+    def __init__(self, number: int, plugin: Any, point: str) -> None:
+        self.number = number
+        self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
+        self.now: Hashable = SKIPPED
+        self._depends = int(plugin.depends)
+        # What a plugin leaves as it is in Plugin need not be called.
+        own = type(plugin)
+        inherited = issubclass(own, Plugin)
+        self._applies = None if inherited and own.applies is Plugin.applies else plugin.applies
+        self._stamp = None if inherited and own.stamp is Plugin.stamp else plugin.stamp
+        self._stale_rows = getattr(plugin, "stale_rows", None)
+
+    def due(self, cycle: Cycle, before: Hashable, stale: Stale) -> Iterable[Rows]:
+        """The rows to ask about. Leaves the stamp of now behind in ``now``.
+
+        Args:
+            cycle: the attempt.
+            before: the stamp of the answers that are kept.
+            stale: what changed since.
+        """
+        if self._applies is not None and not self._applies(cycle):
+            self.now = SKIPPED
+            return ()
+        now = self.now = self._stamp(cycle) if self._stamp is not None else 0
+        table = stale.table
+        if stale.all or before is SKIPPED or now is None or before is None:
+            return (table.rows,)
+        changed = stale.rows(self._depends)
+        if now == before:
+            return () if changed is None else (changed,)
+        moved = self._stale_rows(cycle, before) if self._stale_rows is not None else None
+        if moved is None:
+            return (table.rows,)
+        return (moved,) if changed is None else (moved, changed)
