@@ -34,6 +34,7 @@ __all__ = [
     "Board",
     "RoomCheck",
     "RoomScore",
+    "spread_scores",
 ]
 
 NONE, DEFAULT, REVERSED, MIN_MAX, SPREAD = range(5)
@@ -50,9 +51,9 @@ Board = _native.Board
 """``Board(rows, [(weight, normalization), ...])``. ``refuse(filter, rows, passes)`` and
 ``clear(filter)`` say which rows are feasible, ``rate(score, rows, raw)`` and ``skip(score)`` how
 good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``best()`` is the row
-of the highest total, ``best_of(mask)`` the same among some rows, normalised among these. 
-``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts rows, ``flips``
-how often one became feasible or ceased to be."""
+of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
+``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
+rows, ``flips`` how often one became feasible or ceased to be."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount
@@ -62,3 +63,8 @@ RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
 request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
+
+spread_scores = _native.spread_scores
+"""``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of
+``counts[domain] * weight + bias`` over parts whose ``label`` is not below 0 there, rounded half up;
+-1 for rows that are not ``rated``. A ``domain`` of None takes each row for its own."""

@@ -22,9 +22,10 @@ from koord.controllers.scheduler.world import World
 from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from koord.base.clock import Clock
+    from koord.base.gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
@@ -43,7 +44,7 @@ class App:
         configuration: profiles and times.
         clock: the time.
         recorder: writes events; run by the caller.
-        gates: feature gates that differ from their default.
+        gates: feature gates.
         elector: where several run; None leads at once.
         metrics: counts and times.
         registry: where plugins are found.
@@ -55,7 +56,7 @@ class App:
         configuration: SchedulerConfiguration,
         clock: Clock,
         recorder: EventRecorder | None = None,
-        gates: Mapping[str, bool] | None = None,
+        gates: FeatureGates | None = None,
         elector: LeaderElector | None = None,
         metrics: SchedulerMetrics | None = None,
         registry: Registry | None = None,
