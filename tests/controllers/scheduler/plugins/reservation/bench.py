@@ -115,9 +115,7 @@ class Bench:
         self.views = LocalViews()
         self.clock = VirtualClock(NOW)
         self.events: list[tuple[str, str]] = []
-        chosen = feature_gates()
-        chosen.set_from(gates)
-        self.world = World(self.views, self.clock, None, self._tell, chosen)
+        self.world = World(self.views, self.clock, None, self._tell, feature_gates(gates))
         self.room = Room()
         self.plugin = Reservation(args or ReservationArgs(), self.world)
         self.plugin.join([self.plugin, self.room, *more])
