@@ -126,13 +126,12 @@ def test_messages_of_a_restricted_reservation() -> None:
 def test_too_many_pods_in_a_reservation() -> None:
     bench = Bench(node("n", cpu="32"))
     status = {"allocatable": {"cpu": "6", "pods": "1"}}
-    bench.put(
-        held("R", "n", "6", allocateOnce=False, allocatePolicy="Restricted", status=status)
-    )
+    bench.put(held("R", "n", "6", allocateOnce=False, allocatePolicy="Restricted", status=status))
     assert bench.place(asks("1", reservationSelector={})) == ("n", "R")
-    assert "1 Reservation(s) Too many pods" in bench.place(
-        pod("q", cpu="1", labels=SCHEME, annotations={AFFINITY: "{}"})
-    )[1]
+    assert (
+        "1 Reservation(s) Too many pods"
+        in bench.place(pod("q", cpu="1", labels=SCHEME, annotations={AFFINITY: "{}"}))[1]
+    )
 
 
 def test_the_node_lacks_what_the_reservation_does_not_hold() -> None:
@@ -159,7 +158,9 @@ def test_misses_are_counted() -> None:
         held("gold", "n", "1", labels={"tier": "gold"}),
     )
     wanted = {"reservationSelector": {"tier": "gold"}}
-    placed = bench.place(pod("p", cpu="40", labels=SCHEME, annotations={AFFINITY: json.dumps(wanted)}))
+    placed = bench.place(
+        pod("p", cpu="40", labels=SCHEME, annotations={AFFINITY: json.dumps(wanted)})
+    )
     assert placed[1] == (
         "0/1 nodes are available: 1 Insufficient cpu. "
         "1 Reservation(s) didn't match affinity rules, 1 Reservation(s) is unschedulable, "
@@ -194,7 +195,9 @@ class Fussy:
         self.refused, self.best = refused, best
 
     def filter_reservation(self, cycle: Any, row: int, offer: Any) -> Rejection | None:
-        return Rejection("Fussy", ("Reservation(s) no card",)) if offer.name == self.refused else None
+        return (
+            Rejection("Fussy", ("Reservation(s) no card",)) if offer.name == self.refused else None
+        )
 
     def score_reservation(self, cycle: Any, row: int, offer: Any) -> int:
         return 100 if offer.name == self.best else 0

@@ -31,7 +31,11 @@ def document(value: Any) -> Any:
 
 def test_the_template_becomes_a_pod() -> None:
     template = {
-        "metadata": {"labels": {"a": "t", "b": "t"}, "namespace": "team", "annotations": {"x": "t"}},
+        "metadata": {
+            "labels": {"a": "t", "b": "t"},
+            "namespace": "team",
+            "annotations": {"x": "t"},
+        },
         "spec": {
             "nodeName": "n7",
             "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
@@ -39,7 +43,11 @@ def test_the_template_becomes_a_pod() -> None:
     }
     made = reserve_pod(
         reservation(
-            "R", template=template, labels={"a": "own"}, annotations={"x": "own"}, preAllocation=True
+            "R",
+            template=template,
+            labels={"a": "own"},
+            annotations={"x": "own"},
+            preAllocation=True,
         )
     )
     meta = made.metadata
@@ -172,6 +180,17 @@ def test_what_cannot_be_scheduled(change: dict[str, Any], why: str) -> None:
     with pytest.raises(KoordError) as caught:
         phases.check(bad)
     assert str(caught.value) == f"Reservation R: {why}"
+
+
+def test_negative_amounts_are_refused() -> None:
+    with pytest.raises(KoordError) as caught:
+        phases.check(reservation("R", cpu="-4"))
+    assert str(caught.value) == (
+        "Reservation R: spec.template.spec.containers[0].resources.requests[cpu]: got '-4', "
+        "expected an amount of 0 or more"
+    )
+    held = available("R", "n", cpu="4", status={"allocatable": {"cpu": "-4"}})
+    assert not reserve_pod(held).spec.containers[-1].resources.requests
 
 
 def test_patches_say_only_what_changed() -> None:
