@@ -77,7 +77,7 @@ def reaches(labels: dict[str, str], where: Where) -> bool:
 
 def on_node(cluster: Cluster, claims: list[Claim], node: str) -> Found:
     labels = cluster.nodes[node]
-    reasons = {text: False for text in (CONFLICT, UNBOUND, FULL, LOST)}
+    reasons = dict.fromkeys((CONFLICT, UNBOUND, FULL, LOST), False)
     for claim in claims:
         if not claim.volume:
             continue
@@ -145,7 +145,7 @@ def _provide(cluster: Cluster, claim: Claim, labels: dict[str, str]) -> str:
     if cls.provisioner not in cluster.tracked:
         return ""
     for capacity in cluster.capacities:
-        if capacity.cls == cls.name and capacity.size >= claim.size:
-            if reaches(labels, capacity.where):
-                return ""
+        fits = capacity.cls == cls.name and capacity.size >= claim.size
+        if fits and reaches(labels, capacity.where):
+            return ""
     return FULL

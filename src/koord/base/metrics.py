@@ -36,6 +36,10 @@ class Metric(Protocol):
         """Forgets all children, such as those of objects that are gone."""
         ...
 
+    def remove(self, *values: str) -> None:
+        """Forgets the child with these label values; a KeyError if there is none."""
+        ...
+
 
 class Registry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
@@ -113,6 +117,9 @@ class _NullMetric:
 
     def clear(self) -> None:
         """Nothing is kept."""
+
+    def remove(self, *values: str) -> None:
+        del values
 
 
 class _NullRegistry:

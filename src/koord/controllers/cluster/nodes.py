@@ -210,7 +210,7 @@ class NodeTable:
 
     def touch(self, row: int, aspect: Aspect | int) -> None:
         """Makes answers stale that depend on an aspect of a row."""
-        # Plain integers: flags cost ten times as much.
+        # As a plain int: sums of flags are objects of their own, and slow to make.
         self._journal.append(row << 8 | int(aspect))
         if len(self._journal) > _JOURNAL:
             half = _JOURNAL // 2

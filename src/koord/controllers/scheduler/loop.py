@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.jobs import Failed, JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.controllers.scheduler.queue.queued import QueuedPod
@@ -78,7 +79,7 @@ class Loop:
         self,
         parts: Parts,
         client: Client | None,
-        planners: Mapping[str, Any] | None = None,
+        planners: Mapping[str, JobPlanner] | None = None,
         observers: tuple[Callable[[Decision, str], None], ...] = (),
     ) -> None:
         self.parts = parts
@@ -264,21 +265,32 @@ class Loop:
     # Jobs.
 
     def _schedule_job(
-        self, planner: Any, queued: QueuedPod, decider: Decider, started: float
+        self, planner: JobPlanner, queued: QueuedPod, decider: Decider, started: float
     ) -> None:
         """All pods of a job in one pass: reserved together, then bound side by side."""
         plan = planner.plan(queued, decider)
-        for failed, message, plugins in plan.failed:
-            self.parts.metrics.attempt("unschedulable", failed.profile, self._since(started))
-            self._give_up(failed, message, plugins)
-        group = Group()
-        for member, decision in plan.placed:
+        for failed in plan.failed:
+            self._job_failed(failed, started)
+        group = Group() if plan.together else None
+        for placed in plan.placed:
+            member, decision = placed.queued, placed.decision
             self.parts.feed.assumed[member.info.uid] = member.info
             self._observe(decision, "")
             binding = Binding(decision, decider.plugins, member, started, group=group)
-            group.members.append(binding)
-        for binding in group.members:
-            self.binder.start(binding)
+            self.binder.start(binding, placed.wait)
+
+    def _job_failed(self, failed: Failed, started: float) -> None:
+        """One pod of a job gets no node now."""
+        queued = failed.queued
+        if failed.decision is not None:
+            self._observe(failed.decision, failed.message)
+        if failed.nominated is not None:
+            self.parts.queue.nominator.nominate(queued.info, failed.nominated)
+        label = "error" if failed.error else "unschedulable"
+        self.parts.metrics.attempt(label, queued.profile, self._since(started))
+        self._give_up(
+            queued, failed.message, failed.plugins, error=failed.error, nominated=failed.nominated
+        )
 
     # Bindings.
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.scheduler.framework.cycle import Cycle
 
+_NODE = int(Aspect.NODE)
+
 # What CUSTOM makes of raw scores is rated as it is.
 _NATIVE = {
     Normalization.NONE: placement_board.NONE,
@@ -165,7 +167,7 @@ class Evaluator:
         if stale.all:
             verdict.board.refuse(CLOSED, slice(None), self.table.open)
             return
-        rows = stale.rows(Aspect.NODE)
+        rows = stale.rows(_NODE)
         if rows is not None:
             verdict.board.refuse(CLOSED, rows, self.table.open[rows])
 

@@ -17,7 +17,7 @@ from koord.controllers.scheduler.framework.diagnosis import availability, counte
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.budgets import Budgets
-from koord.controllers.scheduler.preemption.dryrun import DryRun
+from koord.controllers.scheduler.preemption.dryrun import NO_VICTIMS, DryRun
 from koord.controllers.scheduler.preemption.effects import Effects
 from koord.controllers.scheduler.preemption.kept import Kept
 from koord.controllers.scheduler.preemption.victims import (
@@ -124,11 +124,12 @@ class Preemption:
         run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return Found(None, (), {})
-        rows = self._promising(cycle, diagnosis)
+        rows, bare = self._promising(cycle, diagnosis)
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         kept = self._kept.outcomes(key, stamps)
-        return self._search(run, rows, kept)
+        found = self._search(run, rows, kept)
+        return found._replace(refused={**bare, **found.refused}) if bare else found
 
     def candidate(self, cycle: Cycle, row: int) -> Outcome:
         """What it takes to place the pod on one row; changes nothing."""
@@ -170,8 +171,10 @@ class Preemption:
         known = {p.name for p in decider.plugins.pre_filter}
         return early.plugin if early.plugin in known - others else None
 
-    def _promising(self, cycle: Cycle, diagnosis: Diagnosis) -> list[int]:
-        """Rows where the absence of pods might help, by name of the node."""
+    def _promising(
+        self, cycle: Cycle, diagnosis: Diagnosis
+    ) -> tuple[list[int], dict[int, Outcome]]:
+        """Rows where the absence of pods might help, by name of the node; rows without victims."""
         table = cycle.table
         if diagnosis.early is not None:
             mask = table.open[: table.size].copy()
@@ -180,8 +183,13 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
-        return ordered
+        ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
+        worth = self.policy.rows(cycle.pod)
+        if worth is None:
+            return ordered, {}
+        none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
+        bare: dict[int, Outcome] = dict.fromkeys((r for r in ordered if r not in worth), none)
+        return [row for row in ordered if row in worth], bare
 
     def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
         most = self._most(len(rows))

@@ -141,14 +141,21 @@ class Store:
     def _volume_updated(self, old: PersistentVolume, volume: PersistentVolume) -> None:
         if volume_class(old) != volume_class(volume):
             self._drop(old)
+        before = None
         if old.metadata.resource_version != volume.metadata.resource_version:
-            self._promised.pop(volume.metadata.name, None)
+            before = self._promised.pop(volume.metadata.name, None)
         self._volume_added(volume)
+        if before is not None:
+            self._claim_changed(before)
+        elif old.spec.claim_ref != volume.spec.claim_ref:
+            self._tell(old.spec.claim_ref)
 
     def _volume_deleted(self, volume: PersistentVolume, unknown: bool) -> None:
-        self._promised.pop(volume.metadata.name, None)
+        before = self._promised.pop(volume.metadata.name, None)
         self._drop(volume)
         self._tell(volume.spec.claim_ref)
+        if before is not None:
+            self._claim_changed(before)
 
     def _drop(self, volume: PersistentVolume) -> None:
         name = volume_class(volume)
