@@ -366,7 +366,9 @@ class _Pass:
         version = self._decider.table.version
         known = self._refused.get(pod.shape.id)
         if known is not None and known[0] == version:
-            self._attempts[pod.uid] = known[1].copied()
+            found = known[1]
+            own = found.decision is not None and found.decision.cycle.pod is pod
+            self._attempts[pod.uid] = found if own else found.copied()
             return False
         decision = self._decider.attempt(self._cycle(pod))
         attempt = _Attempt(decision.diagnosis, None, decision)
@@ -382,7 +384,7 @@ class _Pass:
 
     def _cycle(self, pod: PodInfo) -> Cycle:
         cycle = Cycle(pod, self._decider.table)
-        cycle.members = self._members
+        cycle.members, cycle.decider = self._members, self._decider
         return cycle
 
     def _hold(self, decision: Decision) -> None:
@@ -426,6 +428,9 @@ class _Pass:
         """Lets PostFilter plugins try, while the others hold what they found."""
         attempt = self._attempts[cause.info.uid] if cause is not None else _Attempt()
         diagnosis, decision = attempt.diagnosis, attempt.decision
+        if cause is not None and diagnosis is not None and decision is None:
+            # Another pod of its shape failed in its place; what that found is true of it too.
+            decision = Decision(self._cycle(cause.info), -1, diagnosis)
         if cause is None or diagnosis is None or decision is None or diagnosis.error:
             return _Room()
         said, clear = list[str](), False
