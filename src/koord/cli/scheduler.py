@@ -17,6 +17,7 @@ from koord.cli.output import whole_number
 
 if TYPE_CHECKING:
     from koord.base.gates import FeatureGates
+    from koord.cli.components import Cluster
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.registry import Registry
@@ -144,6 +145,39 @@ async def _parts(
         Component("events", recorder.run),
         Component("scheduler", app.run, app.ready),
     ]
+
+
+def in_process(cluster: Cluster) -> Component:
+    """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
+    from koord.base.metrics import registry as new_registry
+    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.config.load import shipped
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.controllers.scheduler.serving import SchedulerEndpoints
+    from koord.kube.lifecycle import Component
+
+    registry = Registry()
+    wish = shipped(registry, NAME, "default-scheduler")
+    client, recorder = cluster.client(NAME), cluster.recorder(NAME)
+    metrics = SchedulerMetrics(new_registry())
+    endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
+    ready = asyncio.Event()
+
+    async def run() -> None:
+        await endpoints.start()
+        elector = _elector(client, wish, endpoints.url, metrics)
+        app = App(client, wish, cluster.clock, recorder, None, elector, metrics, registry)
+        endpoints.attach(app)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(app.run())
+                await app.ready()
+                ready.set()
+        finally:
+            await endpoints.stop()
+
+    return Component("scheduler", run, ready.wait)
 
 
 def _elector(

@@ -60,6 +60,7 @@ class Scheduler:
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
+        world.registry = self.metrics.registry
         self._made: dict[tuple[str, bytes], Any] = {}
         sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
         self.profiles = {
@@ -79,6 +80,7 @@ class Scheduler:
         self.deciders = self._deciders(nominations)
         self.feed = Feed(
             world.table,
+            world.orphans,
             world.shapes,
             world.accounts,
             self.queue,

@@ -15,8 +15,9 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.controllers.scheduler.framework.diagnosis import availability, counted
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.budgets import Budgets
-from koord.controllers.scheduler.preemption.dryrun import DryRun
+from koord.controllers.scheduler.preemption.dryrun import NO_VICTIMS, DryRun
 from koord.controllers.scheduler.preemption.effects import Effects
 from koord.controllers.scheduler.preemption.kept import Kept
 from koord.controllers.scheduler.preemption.victims import (
@@ -52,7 +53,7 @@ class Found(NamedTuple):
 
     candidate: Candidate | None
     candidates: tuple[Candidate, ...]
-    refused: Mapping[int, Outcome]
+    refused: Mapping[int, Rejection]
 
 
 class Preemption:
@@ -123,11 +124,12 @@ class Preemption:
         run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return Found(None, (), {})
-        rows = self._promising(cycle, diagnosis)
+        rows, bare = self._promising(cycle, diagnosis)
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         kept = self._kept.outcomes(key, stamps)
-        return self._search(run, rows, kept)
+        found = self._search(run, rows, kept)
+        return found._replace(refused={**bare, **found.refused}) if bare else found
 
     def candidate(self, cycle: Cycle, row: int) -> Outcome:
         """What it takes to place the pod on one row; changes nothing."""
@@ -144,7 +146,7 @@ class Preemption:
     def message(self, found: Found) -> str:
         """Why no room can be made."""
         table = self._handle.table
-        counts = counted([why for why in found.refused.values() if not isinstance(why, Candidate)])
+        counts = counted(found.refused.values())
         rest = len(table) - len(found.refused)
         if rest > 0:
             counts[NOT_HELPFUL] += rest
@@ -169,8 +171,10 @@ class Preemption:
         known = {p.name for p in decider.plugins.pre_filter}
         return early.plugin if early.plugin in known - others else None
 
-    def _promising(self, cycle: Cycle, diagnosis: Diagnosis) -> list[int]:
-        """Rows where the absence of pods might help, by name of the node."""
+    def _promising(
+        self, cycle: Cycle, diagnosis: Diagnosis
+    ) -> tuple[list[int], dict[int, Outcome]]:
+        """Rows where the absence of pods might help, by name of the node; rows without victims."""
         table = cycle.table
         if diagnosis.early is not None:
             mask = table.open[: table.size].copy()
@@ -180,22 +184,28 @@ class Preemption:
         else:
             rows = diagnosis.resolvable()
         ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
-        return ordered
+        worth = self.policy.rows(cycle.pod)
+        if worth is None:
+            return ordered, {}
+        none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
+        bare: dict[int, Outcome] = dict.fromkeys((r for r in ordered if r not in worth), none)
+        return [row for row in ordered if row in worth], bare
 
     def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
         most = self._most(len(rows))
-        refused: dict[int, Outcome] = {}
+        refused: dict[int, Rejection] = {}
+        once: dict[int, Outcome] = {}
         clean: list[Candidate] = []
         over: list[Candidate] = []
         for start in range(0, len(rows), max(most, 1)):
             chunk = rows[start : start + max(most, 1)]
-            self._fill(run, chunk, kept, refused)
+            self._fill(run, chunk, kept, once)
             for row in chunk:
-                outcome = refused.get(row) or kept[row]
-                if not isinstance(outcome, Candidate):
+                outcome = kept.get(row) or once[row]
+                if type(outcome) is Rejection:
                     refused[row] = outcome
                     continue
-                refused.pop(row, None)
+                assert type(outcome) is Candidate
                 (over if outcome.violations else clean).append(outcome)
                 if clean and len(clean) + len(over) >= most:
                     break

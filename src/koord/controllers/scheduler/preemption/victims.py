@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Cycle
@@ -39,6 +39,13 @@ class VictimPolicy:
         None says that this changes from one moment to the next, so that no answer is kept.
         """
         return pod.priority
+
+    def rows(self, pod: PodInfo) -> Collection[int] | None:
+        """The only rows that hold pods which might be preempted, None if that is not known.
+
+        Called once before a search.
+        """
+        return None
 
     def admits(self, cycle: Cycle, row: int) -> Rejection | None:
         """A further condition for the pod to fit on a row, asked in the middle of a what-if.
