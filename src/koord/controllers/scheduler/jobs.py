@@ -176,7 +176,7 @@ class JobPlanner:
     Args:
         jobs: who knows them.
         queue: where the pods wait.
-        quota: has ``admit(pods)``, which says beforehand what quotas would refuse; None for none.
+        quota: has ``admit(pods)``, which says what of quotas stands in the way; None for none.
     """
 
     def __init__(self, jobs: Jobs, queue: Queue, quota: Any = None) -> None:
@@ -321,14 +321,20 @@ class _Pass:
     # Placing.
 
     def _within_quota(self) -> bool:
-        """Whether quotas let all pods run that need each other; spares the search if not."""
+        """Whether no quota object stands in the way of the pods that need each other.
+
+        What quotas have too little of is found pod by pod: then it is known whose turn it was, and
+        what the others hold, to those who could make room.
+        """
         needed = self._members[: self._job.missing()]
-        refused = self._quota.admit(needed) if self._quota is not None and needed else None
-        if refused is None:
+        why = self._quota.admit(needed) if self._quota is not None and needed else None
+        if why is None or not why.unresolvable:
             return True
-        pod, why = refused
-        decision = Decision(self._cycle(pod), -1, Diagnosis(self._nodes, why, {}))
-        self._attempts[pod.uid] = _Attempt(decision.diagnosis, None, decision)
+        decision = Decision(self._cycle(needed[0]), -1, Diagnosis(self._nodes, why, {}))
+        self._attempts = dict.fromkeys(
+            (pod.uid for pod in self._members), _Attempt(decision.diagnosis)
+        )
+        self._attempts[needed[0].uid] = _Attempt(decision.diagnosis, None, decision)
         return False
 
     def _gather(self) -> bool:
