@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api import requests
+from koord.controllers.cluster.labels import Labels, Taints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,6 +65,7 @@ class NodeTable:
         pods: by row, the pods that count there, by uid.
         adjusted: rows on which :meth:`adjust` was used, so that what is requested there may differ
             from what the pods ask for.
+        labels, taints: of the nodes, as columns.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
             they have grown, or a resource was added.
     """
@@ -78,6 +80,8 @@ class NodeTable:
         self._rank: NDArray[np.int64] | None = None
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
+        self.labels = Labels()
+        self.taints = Taints()
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = []
         self.layout = 0
@@ -151,6 +155,7 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for index, amount in offered.items():
             self.allocatable[index, row] = amount
+        self._describe(row, node)
         self.touch(row, Aspect.NODE)
         return row
 
@@ -165,6 +170,7 @@ class NodeTable:
         self.adjusted.discard(row)
         self._free_rows.append(row)
         self._rank = None
+        self._describe(row, None)
         self.touch(row, Aspect.ALL)
 
     def add(self, row: int, pod: PodInfo) -> None:
@@ -187,7 +193,7 @@ class NodeTable:
 
     def touch(self, row: int, aspect: Aspect | int) -> None:
         """Makes answers stale that depend on an aspect of a row."""
-        # Plain integers: flags cost ten times as much.
+        # As a plain int: sums of flags are objects of their own, and slow to make.
         self._journal.append(row << 8 | int(aspect))
         if len(self._journal) > _JOURNAL:
             half = _JOURNAL // 2
@@ -232,6 +238,10 @@ class NodeTable:
             self.requested[index, row] -= amounts
         self.nonzero[0, row] += sign * shape.nonzero[0]
         self.nonzero[1, row] += sign * shape.nonzero[1]
+
+    def _describe(self, row: int, node: Node | None) -> None:
+        self.labels.set(row, node, len(self.open))
+        self.taints.set(row, node, len(self.open))
 
     def _open(self, name: str) -> int:
         if self._free_rows:

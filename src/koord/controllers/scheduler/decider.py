@@ -254,9 +254,8 @@ class Decider:
             if row not in by_row:
                 refused = self._beside(cycle, row, pods)
                 if refused is not None:
-                    by_row[row] = refused
+                    by_row.put(np.array([row], np.intp), (refused,))
         if cycle.allowed is not None:
-            by_row = {row: refused for row, refused in by_row.items() if cycle.allowed[row]}
-            excluded = np.flatnonzero(self.table.open[: self.table.size] & ~cycle.allowed)
-            by_row.update((row, EXCLUDED) for row in excluded.tolist())
+            excluded = self.table.open[: self.table.size] & ~cycle.allowed
+            by_row.fill(excluded, EXCLUDED)
         return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))

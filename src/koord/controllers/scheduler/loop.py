@@ -207,19 +207,22 @@ class Loop:
         """No node: whoever can make room tries to, and the pod is told why."""
         diagnosis = decision.diagnosis
         assert diagnosis is not None
-        nominated, said = "", []
+        nominated, said, clear = "", [], False
         if not diagnosis.error:
             for plugin in decider.plugins.post_filter:
                 result = plugin.post_filter(decision.cycle, diagnosis)
                 if result.message:
                     said.append(result.message)
+                clear = clear or result.clear
                 if result.success:
-                    nominated = result.node
+                    nominated, clear = result.node, False
                     break
         message = diagnosis.message(" ".join(said))
         self._observe(decision, message)
         if nominated:
             self.parts.queue.nominator.nominate(queued.info, nominated)
+        elif clear:
+            self.parts.queue.nominator.forget(queued.info.uid)
         result_label = "error" if diagnosis.error else "unschedulable"
         self.parts.metrics.attempt(result_label, queued.profile, self._since(started))
         plugins = frozenset() if diagnosis.error else frozenset(diagnosis.plugins)

@@ -70,7 +70,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         "podtopologyspread:PodTopologySpread", "preFilter filter preScore score"
     ),
     "InterPodAffinity": _at("interpodaffinity:InterPodAffinity", "preFilter filter preScore score"),
-    "DefaultPreemption": _at("defaultpreemption:DefaultPreemption", "postFilter"),
+    "DefaultPreemption": _at("default_preemption:DefaultPreemption", "preEnqueue postFilter"),
     "NodeResourcesBalancedAllocation": _at(
         "noderesources.balanced:NodeResourcesBalancedAllocation", "preScore score"
     ),

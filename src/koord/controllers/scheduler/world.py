@@ -30,23 +30,6 @@ O = TypeVar("O")  # noqa: E741
 class Views(Protocol):
     """Where views come from: informers, or tables fed by hand."""
 
-    def _opened(self, node: Node) -> None:
-        self.table.put(node)
-
-    def _changed(self, old: Node, node: Node) -> None:
-        self.table.put(node)
-
-    def _closed(self, node: Node, unknown: bool) -> None:
-        name = node.metadata.name
-        row = self.table.row(name)
-        if row is None:
-            return
-        left = self.orphans.setdefault(name, {})
-        for info in list(self.table.pods[row].values()):
-            self.accounts.drop(info)
-            left[info.uid] = info
-        self.table.remove(name)
-
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""
         ...
@@ -92,6 +75,23 @@ class World:
         # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
         # that. The feed comes last and brings the pods.
         self.view(Node).on_change(self._opened, self._changed, self._closed)
+
+    def _opened(self, node: Node) -> None:
+        self.table.put(node)
+
+    def _changed(self, old: Node, node: Node) -> None:
+        self.table.put(node)
+
+    def _closed(self, node: Node, unknown: bool) -> None:
+        name = node.metadata.name
+        row = self.table.row(name)
+        if row is None:
+            return
+        left = self.orphans.setdefault(name, {})
+        for info in list(self.table.pods[row].values()):
+            self.accounts.drop(info)
+            left[info.uid] = info
+        self.table.remove(name)
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""

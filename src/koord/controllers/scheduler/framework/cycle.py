@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,7 @@ class Cycle:
         board: what filters say of every row, from the moment that Score plugins are asked;
             ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
+        overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
@@ -55,6 +56,7 @@ class Cycle:
         "board",
         "decider",
         "members",
+        "overlay_stamp",
         "pod",
         "preempting",
         "reservations",
@@ -71,6 +73,7 @@ class Cycle:
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
         self.decider: Decider | None = None
+        self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -89,6 +92,7 @@ class Cycle:
         copy = Cycle(self.pod, self.table)
         copy.state = dict(self.state)
         copy.allowed, copy.members = self.allowed, self.members
+        copy.board = self.board
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         return copy
@@ -99,9 +103,24 @@ class Cycle:
         mask[rows] = True
         self.allowed = mask if self.allowed is None else self.allowed & mask
 
-    def set_overlay(self, overlay: Callable[[int], NDArray[np.int64] | None]) -> None:
-        """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter."""
+    def set_overlay(
+        self, overlay: Callable[[int], NDArray[np.int64] | None], stamp: Hashable = 0
+    ) -> None:
+        """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
+
+        Args:
+            overlay: see :meth:`overlay`. What it says of a row may change when the row's
+                ``Aspect.RESERVATIONS`` does.
+            stamp: what it depends on beside shape and row: another for a pod that is offered other
+                reservations than its equals are.
+        """
         self._overlay = overlay
+        self.overlay_stamp = (stamp,)
+
+    @property
+    def has_overlay(self) -> bool:
+        """Whether :meth:`overlay` may say anything of any row."""
+        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.controllers.scheduler.framework.refusals import Refusals
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -37,19 +39,26 @@ class Diagnosis:
         """Who refused; their events may wake the pod."""
         if self.early is not None:
             return {self.early.plugin}
-        return {rejection.plugin for rejection in self.by_row.values()}
+        return {rejection.plugin for rejection in self._present()}
 
     @property
     def error(self) -> bool:
         """Whether some plugin failed rather than refused."""
         if self.early is not None:
             return self.early.error
-        return any(rejection.error for rejection in self.by_row.values())
+        return any(rejection.error for rejection in self._present())
 
     def resolvable(self) -> NDArray[np.intp]:
         """The rows where removing pods might help."""
+        if isinstance(self.by_row, Refusals):
+            return self.by_row.resolvable()
         rows = [row for row, why in self.by_row.items() if not why.unresolvable and not why.error]
         return np.array(rows, np.intp)
+
+    def _present(self) -> Collection[Rejection]:
+        if isinstance(self.by_row, Refusals):
+            return self.by_row.present()
+        return self.by_row.values()
 
     def message(self, post_filter: str = "") -> str:
         """``0/N nodes are available: 3 Insufficient cpu.``, then what PostFilter plugins say."""
@@ -57,7 +66,9 @@ class Diagnosis:
             head = f"0/{self.nodes} nodes are available"
             text = f"{head}: {self.early.text}." if self.early.text else f"{head}."
         else:
-            text = availability(self.nodes, counted(self.by_row.values()))
+            rows = self.by_row
+            counts = rows.counts() if isinstance(rows, Refusals) else counted(rows.values())
+            text = availability(self.nodes, counts)
         return f"{text} {post_filter}" if post_filter else text
 
 

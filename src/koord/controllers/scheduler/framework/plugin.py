@@ -68,6 +68,10 @@ class Plugin:
         "never keep". A plugin that has a method ``stale_rows(cycle, since)`` too is asked by it
         which rows' answers may differ from those given at an earlier stamp, rows that the table
         reports as changed aside: an index array, or None for all of them.
+
+        Where Filter and Score differ in this, methods ``filter_stamp`` and ``score_stamp`` (and
+        ``filter_applies``, ``filter_stale_rows`` and so on) take the place of the common ones.
+        :attr:`Cycle.board` is set when Score's are called.
         """
         return 0
 

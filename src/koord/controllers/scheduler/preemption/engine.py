@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
     candidate: Candidate | None
     candidates: tuple[Candidate, ...]
-    refused: Mapping[int, Outcome]
+    refused: Mapping[int, Rejection]
 
 
 class Preemption:
@@ -121,10 +121,12 @@ class Preemption:
         early = self._early(decider, diagnosis)
         if early is None:
             return Found(None, (), {})
+        rows, bare = self._promising(cycle, diagnosis)
+        if not rows:
+            return Found(None, (), bare)
         run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return Found(None, (), {})
-        rows, bare = self._promising(cycle, diagnosis)
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         kept = self._kept.outcomes(key, stamps)
@@ -146,7 +148,7 @@ class Preemption:
     def message(self, found: Found) -> str:
         """Why no room can be made."""
         table = self._handle.table
-        counts = counted([why for why in found.refused.values() if not isinstance(why, Candidate)])
+        counts = counted(found.refused.values())
         rest = len(table) - len(found.refused)
         if rest > 0:
             counts[NOT_HELPFUL] += rest
@@ -173,7 +175,7 @@ class Preemption:
 
     def _promising(
         self, cycle: Cycle, diagnosis: Diagnosis
-    ) -> tuple[list[int], dict[int, Outcome]]:
+    ) -> tuple[list[int], dict[int, Rejection]]:
         """Rows where the absence of pods might help, by name of the node; rows without victims."""
         table = cycle.table
         if diagnosis.early is not None:
@@ -183,28 +185,29 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         worth = self.policy.rows(cycle.pod)
         if worth is None:
             return ordered, {}
         none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
-        bare: dict[int, Outcome] = dict.fromkeys((r for r in ordered if r not in worth), none)
+        bare: dict[int, Rejection] = dict.fromkeys((r for r in ordered if r not in worth), none)
         return [row for row in ordered if row in worth], bare
 
     def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
         most = self._most(len(rows))
-        refused: dict[int, Outcome] = {}
+        refused: dict[int, Rejection] = {}
+        once: dict[int, Outcome] = {}
         clean: list[Candidate] = []
         over: list[Candidate] = []
         for start in range(0, len(rows), max(most, 1)):
             chunk = rows[start : start + max(most, 1)]
-            self._fill(run, chunk, kept, refused)
+            self._fill(run, chunk, kept, once)
             for row in chunk:
-                outcome = refused.get(row) or kept[row]
-                if not isinstance(outcome, Candidate):
+                outcome = kept.get(row) or once[row]
+                if type(outcome) is Rejection:
                     refused[row] = outcome
                     continue
-                refused.pop(row, None)
+                assert type(outcome) is Candidate
                 (over if outcome.violations else clean).append(outcome)
                 if clean and len(clean) + len(over) >= most:
                     break
