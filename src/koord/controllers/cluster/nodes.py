@@ -68,6 +68,7 @@ class NodeTable:
         labels, taints: of the nodes, as columns.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
             they have grown, or a resource was added.
+        shared: what plugins keep once a table, by plugin, where several profiles configure them.
     """
 
     def __init__(self) -> None:
@@ -85,6 +86,7 @@ class NodeTable:
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = []
         self.layout = 0
+        self.shared: dict[str, object] = {}
         self.adjusted: set[int] = set()
         self._journal: list[int] = []
         self._journal_start = 0
@@ -185,9 +187,24 @@ class NodeTable:
         del self.pods[row][pod.uid]
         self.touch(row, Aspect.PODS)
 
-    def adjust(self, row: int, index: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
-        """Adds to what is requested on a row, for plugins that count what no pod says."""
+    def adjust(
+        self,
+        row: int,
+        index: NDArray[np.intp],
+        amounts: NDArray[np.int64],
+        nonzero: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Adds to what is requested on a row, for plugins that count what no pod says.
+
+        Args:
+            row: where.
+            index: resource columns, each once.
+            amounts: what is added there; may be negative.
+            nonzero: the same for :attr:`nonzero`.
+        """
         self.requested[index, row] += amounts
+        self.nonzero[0, row] += nonzero[0]
+        self.nonzero[1, row] += nonzero[1]
         self.adjusted.add(row)
         self.touch(row, Aspect.PODS)
 

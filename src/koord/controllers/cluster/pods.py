@@ -38,6 +38,7 @@ _OUTPUTS = frozenset(
         "scheduling.koordinator.sh/resource-status",
         "scheduling.koordinator.sh/device-allocated",
         "scheduling.koordinator.sh/reservation-allocated",
+        "scheduling.koordinator.sh/reservation-name",
         "scheduling.koordinator.sh/bind-timestamp",
         "scheduling.koordinator.sh/gpu-minors",
     }
@@ -166,8 +167,11 @@ class Shapes:
 
     def _by_content(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> PodShape:
         annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OUTPUTS}
-        owner = controller(pod)
-        who = (owner.kind, owner.name, owner.uid) if owner else None
+        # All of them: a Reservation may be for pods of any owner.
+        who = [
+            (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
+            for owner in pod.metadata.owner_references
+        ]
         text = to_json((parts[0], parts[1], annotations, who, parts[4:], scalars))
         shape = self._by_text.get(text)
         if shape is None:

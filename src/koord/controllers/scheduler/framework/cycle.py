@@ -47,6 +47,9 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        own_rows: rows whose answers depend on more of this pod than its shape, such as a
+            reservation that is held for a pod of this name: asked at every attempt, and again for
+            the next pod of the shape. Set in PreFilter; ascending, None for none.
         decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
@@ -57,6 +60,7 @@ class Cycle:
         "decider",
         "members",
         "overlay_stamp",
+        "own_rows",
         "pod",
         "preempting",
         "reservations",
@@ -72,6 +76,7 @@ class Cycle:
         self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.own_rows: NDArray[np.intp] | None = None
         self.decider: Decider | None = None
         self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
@@ -92,7 +97,7 @@ class Cycle:
         copy = Cycle(self.pod, self.table)
         copy.state = dict(self.state)
         copy.allowed, copy.members = self.allowed, self.members
-        copy.board = self.board
+        copy.board, copy.own_rows = self.board, self.own_rows
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         return copy

@@ -57,9 +57,8 @@ class Verdict:
     """
 
     __slots__ = (
-        "asked_at", "board", "custom", "filter_stamps", "layout", "rank", "said",
-        "score_stamps",
-        "unasked", "unscored", "version",
+        "asked_at", "board", "custom", "filter_stamps", "layout", "own_rows", "rank", "said",
+        "score_stamps", "unasked", "unscored", "version",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
@@ -75,6 +74,8 @@ class Verdict:
         self.unasked: dict[int, NDArray[np.bool_]] = {}
         self.unscored: dict[int, NDArray[np.bool_]] = {}
         self.asked_at = -1
+        # Where the answers are those of the last pod alone.
+        self.own_rows: set[int] = set()
 
     @property
     def rejected(self) -> NDArray[np.uint64]:
@@ -126,7 +127,7 @@ class Evaluator:
         table = self.table
         verdict = self._keep(cycle.shape.id)
         version = table.version
-        stale = Stale(table, table.changes(verdict.version) if verdict.version >= 0 else None)
+        stale = Stale(table, self._changes(cycle, verdict))
         if verdict.rank is not table.rank:
             verdict.rank = table.rank
             verdict.board.set_ranks(verdict.rank)
@@ -135,7 +136,20 @@ class Evaluator:
         cycle.board = verdict.board
         self._score(cycle, verdict, stale)
         verdict.version = version
+        verdict.own_rows = set(cycle.own_rows.tolist()) if cycle.own_rows is not None else set()
         return verdict
+
+    def _changes(self, cycle: Cycle, verdict: Verdict) -> dict[int, int] | None:
+        """The rows to ask about again, with the aspects that changed; None for all.
+
+        Among them the pod's own rows, and those that the pod before had for its own.
+        """
+        changes = self.table.changes(verdict.version) if verdict.version >= 0 else None
+        if cycle.own_rows is not None:
+            verdict.own_rows.update(cycle.own_rows.tolist())
+        if changes is not None:
+            changes.update(dict.fromkeys(sorted(verdict.own_rows), int(Aspect.ALL)))
+        return changes
 
     def _keep(self, key: int) -> Verdict:
         """The verdict of a shape as it was left, or an empty one."""

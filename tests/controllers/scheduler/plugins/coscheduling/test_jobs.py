@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
-from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     GangWorld,
     grouped,
@@ -14,6 +13,7 @@ from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     pod_group,
     running,
 )
+from tests.controllers.scheduler.pods import node, pod
 
 HEAD = "0/1 nodes are available: "
 
