@@ -78,7 +78,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "DefaultBinder": _at("defaultbinder:DefaultBinder", "bind"),
     "LoadAwareScheduling": _at("loadaware:LoadAwareScheduling", "preFilter filter score reserve"),
     "NodeNUMAResource": _at(
-        "nodenumaresource:NodeNUMAResource", "preFilter filter preScore score reserve preBind"
+        "numa.plugin:NodeNUMAResource", "preFilter filter preScore score reserve preBind"
     ),
     "DeviceShare": _at(
         "deviceshare:DeviceShare", "preFilter filter preScore score reserve preBind"
