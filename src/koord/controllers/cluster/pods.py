@@ -26,9 +26,15 @@ if TYPE_CHECKING:
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 100, 200 * 1024 * 1024
 """What a container without a request counts as in scores (Kubernetes' non-zero requests)."""
 
-# What schedulers write: it must not make a bound pod differ from its pending equals.
+# What schedulers write: it must not make a bound pod differ from its pending equals. And the place
+# in a gang's order, which only says who is first.
 _OUTPUTS = frozenset(
     {
+        "gang.scheduling.koordinator.sh/network-topology-index",
+        "internal.scheduling.koordinator.sh/bind-gang-group-id",
+        "internal.scheduling.koordinator.sh/bind-gang-member-count",
+        "scheduling.koordinator.sh/bind-gang-group-id",
+        "scheduling.koordinator.sh/bind-gang-member-count",
         "scheduling.koordinator.sh/resource-status",
         "scheduling.koordinator.sh/device-allocated",
         "scheduling.koordinator.sh/reservation-allocated",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
@@ -68,7 +68,6 @@ class Group:
     """Bindings of one job."""
 
     failed: str = ""
-    members: list[Binding] = field(default_factory=list)
 
 
 class Binder:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.jobs import Failed, JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.controllers.scheduler.queue.queued import QueuedPod
@@ -76,7 +77,7 @@ class Loop:
         self,
         parts: Parts,
         client: Client | None,
-        planners: Mapping[str, Any] | None = None,
+        planners: Mapping[str, JobPlanner] | None = None,
         observers: tuple[Callable[[Decision, str], None], ...] = (),
     ) -> None:
         self.parts = parts
@@ -206,19 +207,22 @@ class Loop:
         """No node: whoever can make room tries to, and the pod is told why."""
         diagnosis = decision.diagnosis
         assert diagnosis is not None
-        nominated, said = "", []
+        nominated, said, clear = "", [], False
         if not diagnosis.error:
             for plugin in decider.plugins.post_filter:
                 result = plugin.post_filter(decision.cycle, diagnosis)
                 if result.message:
                     said.append(result.message)
+                clear = clear or result.clear
                 if result.success:
-                    nominated = result.node
+                    nominated, clear = result.node, False
                     break
         message = diagnosis.message(" ".join(said))
         self._observe(decision, message)
         if nominated:
             self.parts.queue.nominator.nominate(queued.info, nominated)
+        elif clear:
+            self.parts.queue.nominator.forget(queued.info.uid)
         result_label = "error" if diagnosis.error else "unschedulable"
         self.parts.metrics.attempt(result_label, queued.profile, self._since(started))
         plugins = frozenset() if diagnosis.error else frozenset(diagnosis.plugins)
@@ -255,21 +259,32 @@ class Loop:
     # Jobs.
 
     def _schedule_job(
-        self, planner: Any, queued: QueuedPod, decider: Decider, started: float
+        self, planner: JobPlanner, queued: QueuedPod, decider: Decider, started: float
     ) -> None:
         """All pods of a job in one pass: reserved together, then bound side by side."""
         plan = planner.plan(queued, decider)
-        for failed, message, plugins in plan.failed:
-            self.parts.metrics.attempt("unschedulable", failed.profile, self._since(started))
-            self._give_up(failed, message, plugins)
-        group = Group()
-        for member, decision in plan.placed:
+        for failed in plan.failed:
+            self._job_failed(failed, started)
+        group = Group() if plan.together else None
+        for placed in plan.placed:
+            member, decision = placed.queued, placed.decision
             self.parts.feed.assumed[member.info.uid] = member.info
             self._observe(decision, "")
             binding = Binding(decision, decider.plugins, member, started, group=group)
-            group.members.append(binding)
-        for binding in group.members:
-            self.binder.start(binding)
+            self.binder.start(binding, placed.wait)
+
+    def _job_failed(self, failed: Failed, started: float) -> None:
+        """One pod of a job gets no node now."""
+        queued = failed.queued
+        if failed.decision is not None:
+            self._observe(failed.decision, failed.message)
+        if failed.nominated is not None:
+            self.parts.queue.nominator.nominate(queued.info, failed.nominated)
+        label = "error" if failed.error else "unschedulable"
+        self.parts.metrics.attempt(label, queued.profile, self._since(started))
+        self._give_up(
+            queued, failed.message, failed.plugins, error=failed.error, nominated=failed.nominated
+        )
 
     # Bindings.
 

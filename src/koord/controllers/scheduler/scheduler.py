@@ -18,6 +18,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.decider import Decider, Plugins
 from koord.controllers.scheduler.feed import Feed
+from koord.controllers.scheduler.jobs import JobPlanner
 from koord.controllers.scheduler.loop import Loop, Parts
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.nominations import QueueNominations
@@ -59,6 +60,7 @@ class Scheduler:
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
+        world.registry = self.metrics.registry
         self._made: dict[tuple[str, bytes], Any] = {}
         sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
         self.profiles = {
@@ -78,6 +80,7 @@ class Scheduler:
         self.deciders = self._deciders(nominations)
         self.feed = Feed(
             world.table,
+            world.orphans,
             world.shapes,
             world.accounts,
             self.queue,
@@ -89,7 +92,7 @@ class Scheduler:
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
             self.metrics, world.event,
         )  # fmt: skip
-        self.loop = Loop(parts, world.client, observers=observers)
+        self.loop = Loop(parts, world.client, self._planners(sets), observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
         self.feed.attach(world.view(Node), world.view(Pod))
 
@@ -115,6 +118,16 @@ class Scheduler:
             at("preEnqueue"), at("preFilter"), at("filter"), at("postFilter"), at("preScore"),
             weighted, at("reserve"), at("permit"), at("preBind"), at("bind"), at("postBind"),
         )  # fmt: skip
+
+    def _planners(self, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, JobPlanner]:
+        """Who plans jobs, for profiles with a plugin that knows them."""
+        made: dict[str, JobPlanner] = {}
+        for name, plugins in sets.items():
+            jobs = next((p for p in plugins.values() if hasattr(p, "job_of")), None)
+            quota = next((p for p in plugins.values() if hasattr(p, "admit")), None)
+            if jobs is not None:
+                made[name] = JobPlanner(jobs, self.queue, quota)
+        return made
 
     def _deciders(self, nominations: QueueNominations) -> dict[str, Decider]:
         """One decider for profiles of the same plugins, so that they share kept answers."""

@@ -100,7 +100,13 @@ class Chooser:
             return None
         if len(records) == 1 and wish.required:
             return records[0]
-        fitting = [each for each in records if self._suits(cycle, row, each)]
+        request = cycle.shape.request
+        fitting = [
+            each
+            for each in records
+            if (wish.required or fit.shares_resources(each, request))
+            and self._suits(cycle, row, each)
+        ]
         if len(fitting) <= 1:
             return fitting[0] if fitting else None
         ordered = [each for each in fitting if each.order]
