@@ -52,8 +52,8 @@ Board = _native.Board
 ``clear(filter)`` say which rows are feasible, ``rate(score, rows, raw)`` and ``skip(score)`` how
 good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``best()`` is the row
 of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
-``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts rows, ``flips``
-how often one became feasible or ceased to be."""
+``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
+rows, ``flips`` how often one became feasible or ceased to be."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount

@@ -114,9 +114,12 @@ class Decider:
             return self._nowhere(cycle, verdict)
         claimed = self.nominations.on_rows(cycle.pod)
         own = self.nominations.row_of(cycle.pod)
-        if own is not None and (verdict.feasible if mask is None else mask)[own]:
-            if self._fits_beside(cycle, own, claimed):
-                return Decision(cycle, own)
+        if (
+            own is not None
+            and (verdict.feasible if mask is None else mask)[own]
+            and self._fits_beside(cycle, own, claimed)
+        ):
+            return Decision(cycle, own)
         if self.plugins.pre_score:
             feasible = np.flatnonzero(verdict.feasible if mask is None else mask)
             for plugin in self.plugins.pre_score:

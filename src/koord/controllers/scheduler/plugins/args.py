@@ -26,7 +26,7 @@ class UtilizationShapePoint(WireStruct):
 class RequestedToCapacityRatioParam(WireStruct):
     """The line, by its corners in ascending order."""
 
-    shape: list[UtilizationShapePoint] = []
+    shape: list[UtilizationShapePoint] = field(default_factory=list)
 
 
 def _cpu_and_memory() -> list[ResourceSpec]:
@@ -44,8 +44,8 @@ class ScoringStrategy(WireStruct):
 class NodeResourcesFitArgs(WireStruct):
     """Of NodeResourcesFit. What is ignored is so by the filter only, extended resources only."""
 
-    ignored_resources: list[str] = []
-    ignored_resource_groups: list[str] = []
+    ignored_resources: list[str] = field(default_factory=list)
+    ignored_resource_groups: list[str] = field(default_factory=list)
     scoring_strategy: ScoringStrategy = field(default_factory=ScoringStrategy)
 
 
@@ -76,5 +76,5 @@ class InterPodAffinityArgs(WireStruct):
 class PodTopologySpreadArgs(WireStruct):
     """Of PodTopologySpread: constraints of pods that have none, by ``System`` or ``List``."""
 
-    default_constraints: list[TopologySpreadConstraint] = []
+    default_constraints: list[TopologySpreadConstraint] = field(default_factory=list)
     defaulting_type: str = "System"

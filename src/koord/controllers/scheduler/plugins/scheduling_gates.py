@@ -41,4 +41,4 @@ class SchedulingGates(Plugin):
 
 
 def _own(info: PodInfo, old: object, new: object) -> bool:
-    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]
+    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined]

@@ -115,4 +115,4 @@ def _is_let_in(info: PodInfo, old: Node | None, new: Node | None) -> bool:
 
 
 def _own(info: PodInfo, old: object, new: object) -> bool:
-    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]
+    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp] | slice
 
+
 class SoftPart:
     """One constraint.
 
