@@ -173,12 +173,18 @@ class Feed:
         shape = self._shapes.of(pod)
         annotations = known.pod.metadata.annotations
         written = annotations != pod.metadata.annotations
-        same = shape is known.shape and not written
+        # From the moment that it is being deleted a pod counts for less.
+        ends = known.pod.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
+        same = shape is known.shape and not written and not ends
         known.pod = pod
         if same or known.row < 0:
             known.shape = shape
             return
-        if shape.request == known.shape.request and shape.labels == known.shape.labels:
+        if (
+            not ends
+            and shape.request == known.shape.request
+            and shape.labels == known.shape.labels
+        ):
             fresh = self._read(pod)
             if fresh.allocations == known.allocations:
                 known.shape = shape

@@ -35,6 +35,7 @@ class Cycle:
 
     Attributes:
         pod: the pod.
+        shape: what it shares with its equals.
         table: the node table.
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
@@ -57,12 +58,14 @@ class Cycle:
         "pod",
         "preempting",
         "reservations",
+        "shape",
         "state",
         "table",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
         self.pod = pod
+        self.shape: PodShape = pod.shape
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
@@ -72,11 +75,6 @@ class Cycle:
         self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
-
-    @property
-    def shape(self) -> PodShape:
-        """What the pod shares with its equals."""
-        return self.pod.shape
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
         """Leaves only these nodes; several calls intersect."""
