@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""koord-scheduler beside kube-scheduler on the same kube-apiserver: ``python -m benchmarks.peer``."""
+"""koord-scheduler beside kube-scheduler on one kube-apiserver: ``python -m benchmarks.peer``."""

@@ -113,9 +113,11 @@ class BindOnly(Scheduler):
 def plane() -> Iterator[RealControlPlane]:
     """A fresh API server that lets through as much as it can."""
     flags = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
-    with tempfile.TemporaryDirectory() as folder:
-        with RealControlPlane(Path(folder), api_flags=flags) as made:
-            yield made
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RealControlPlane(Path(folder), api_flags=flags) as made,
+    ):
+        yield made
 
 
 @contextmanager

@@ -20,6 +20,7 @@ DeviceTable::DeviceTable(std::vector<std::string> resources) : resources_(std::m
   total_.resize(resources_.size());
   used_.resize(resources_.size());
   free_.resize(resources_.size());
+  largest_.resize(resources_.size());
 }
 
 void DeviceTable::check_devices(std::span<const Device> devices) const {
@@ -47,10 +48,13 @@ void DeviceTable::check_devices(std::span<const Device> devices) const {
 std::uint32_t DeviceTable::add_row(std::span<const Device> devices) {
   check_devices(devices);
   const auto row = static_cast<std::uint32_t>(nodes_.size());
-  nodes_.push_back({.offset = topology_.size()});
-  for (auto* column : {&free_sums_, &total_sums_, &largest_}) column->push_back(0);
-  present_.push_back(0);
-  idle_.push_back(0);
+  nodes_.push_back({.offset = places_.size()});
+  for (auto* column : {&free_sums_, &total_sums_}) column->push_back(0);
+  for (auto& column : largest_) column.push_back(0);
+  for (auto* masks : {&present_, &idle_, &listed_}) masks->push_back(0);
+  groups_.emplace_back();
+  partitions_.emplace_back();
+  honours_.push_back(0);
   update_row(row, devices);
   return row;
 }
@@ -64,9 +68,11 @@ void DeviceTable::update_row(std::uint32_t row, std::span<const Device> devices)
   for (std::int32_t minor = 0; minor < width; ++minor) {
     for (auto& column : total_) column[offset + static_cast<std::size_t>(minor)] = 0;
   }
+  listed_[row] = 0;
   for (const Device& device : devices) {
     const std::size_t slot = offset + static_cast<std::size_t>(device.minor);
-    topology_[slot] = {device.numa_node, device.pcie, device.labels};
+    listed_[row] |= MinorMask{1} << device.minor;
+    places_[slot] = {device.numa_node, device.pcie, device.labels};
     if (!device.healthy) continue;
     for (std::size_t r = 0; r < resources_.size(); ++r) total_[r][slot] = device.total[r];
   }
@@ -75,6 +81,7 @@ void DeviceTable::update_row(std::uint32_t row, std::span<const Device> devices)
       free_[r][slot] = std::max<std::int64_t>(0, total_[r][slot] - used_[r][slot]);
     }
   }
+  group(row);
   summarise(row);
 }
 
@@ -83,9 +90,9 @@ void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
   Node& node = nodes_[row];
   if (width <= node.width) return;
   const std::size_t from = node.offset;
-  const std::size_t to = topology_.size();
+  const std::size_t to = places_.size();
   const std::size_t size = to + static_cast<std::size_t>(width);
-  topology_.resize(size);
+  places_.resize(size);
   for (auto* columns : {&total_, &used_, &free_}) {
     for (auto& column : *columns) {
       column.resize(size);
@@ -93,8 +100,8 @@ void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
                   column.begin() + static_cast<std::ptrdiff_t>(to));
     }
   }
-  std::copy_n(topology_.begin() + static_cast<std::ptrdiff_t>(from), node.width,
-              topology_.begin() + static_cast<std::ptrdiff_t>(to));
+  std::copy_n(places_.begin() + static_cast<std::ptrdiff_t>(from), node.width,
+              places_.begin() + static_cast<std::ptrdiff_t>(to));
   node.offset = to;
   node.width = width;
 }
@@ -102,17 +109,17 @@ void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
 void DeviceTable::summarise(std::uint32_t row) {
   std::int64_t free_sum = 0;
   std::int64_t total_sum = 0;
-  std::int64_t largest = 0;
+  for (auto& column : largest_) column[row] = 0;
   MinorMask present = 0;
   MinorMask idle = 0;
   for (std::int32_t minor = 0; minor < width(row); ++minor) {
     const std::size_t slot = nodes_[row].offset + static_cast<std::size_t>(minor);
     free_sum += free_[0][slot];
     total_sum += total_[0][slot];
-    largest = std::max(largest, free_[0][slot]);
     bool exists = false;
     bool untouched = true;
     for (std::size_t r = 0; r < resources_.size(); ++r) {
+      largest_[r][row] = std::max(largest_[r][row], free_[r][slot]);
       exists |= total_[r][slot] > 0;
       untouched &= used_[r][slot] == 0;
     }
@@ -121,7 +128,6 @@ void DeviceTable::summarise(std::uint32_t row) {
   }
   free_sums_[row] = free_sum;
   total_sums_[row] = total_sum;
-  largest_[row] = largest;
   present_[row] = present;
   idle_[row] = idle;
 }
@@ -258,6 +264,29 @@ void DeviceTable::give_back(std::uint32_t row, MinorMask minors,
     }
   });
   summarise(row);
+}
+
+void DeviceTable::charge(std::uint32_t row, std::int32_t minor,
+                         std::span<const std::int64_t> each) {
+  if (minor < 0 || minor >= kMaxMinors) {
+    throw Exception(invalid("device minor", std::to_string(minor), "0 to 63"));
+  }
+  (void)checked_amounts(each);
+  widen(row, minor + 1);
+  const std::size_t slot = nodes_[row].offset + static_cast<std::size_t>(minor);
+  for (std::size_t r = 0; r < each.size(); ++r) {
+    used_[r][slot] += each[r];
+    free_[r][slot] = std::max<std::int64_t>(0, total_[r][slot] - used_[r][slot]);
+  }
+  summarise(row);
+}
+
+void DeviceTable::discharge(std::uint32_t row, std::int32_t minor,
+                            std::span<const std::int64_t> each) {
+  if (minor < 0 || minor >= width(row)) {
+    throw Exception(invalid("device minor", std::to_string(minor), "a minor that is charged"));
+  }
+  give_back(row, MinorMask{1} << minor, each);
 }
 
 }  // namespace koord::devices

@@ -114,6 +114,22 @@ void NodeTable::set_gpus(Row row, std::span<const devices::Device> gpus) {
   touch(row);
 }
 
+void NodeTable::mirror(Row row, std::span<const std::int64_t> free,
+                       std::span<const std::int64_t> gpu_milli) {
+  std::vector<std::int64_t> capacity(free.begin(), free.end());
+  for (std::int64_t& amount : capacity) amount = std::max<std::int64_t>(0, amount);
+  std::vector<devices::Device> gpus;
+  for (const std::int64_t milli : gpu_milli) {
+    std::vector<std::int64_t> total(gpus_.resources().size(), 0);
+    total[0] = milli;
+    gpus.push_back({.minor = static_cast<std::int32_t>(gpus.size()),
+                    .total = std::move(total),
+                    .numa_node = devices::kNowhere});
+  }
+  gpus_.update_row(row, gpus);
+  set_capacity(row, capacity);
+}
+
 Row NodeTable::row(std::string_view name) const {
   const auto found = row_of_.find(std::string(name));
   if (found == row_of_.end()) throw Exception(not_found("node", name, "a node of the table"));

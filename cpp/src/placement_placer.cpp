@@ -114,6 +114,30 @@ std::optional<Placement> Placer::place(ShapeId shape) {
   return placement;
 }
 
+void Placer::rate(ShapeId shape, std::span<const Row> rows, std::span<Rating> ratings) {
+  check(shape);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool fits = table_.fits(shape, rows[i]);
+    ratings[i] = fits ? policy_->rate(table_, shape, rows[i]) : Tournament::kOut;
+  }
+}
+
+MinorMask Placer::choose_gpus(ShapeId shape, Row row) {
+  check(shape);
+  if (table_.shape(shape).gpus.count == 0 || !table_.fits(shape, row)) return 0;
+  return policy_->choose_gpus(table_, shape, row);
+}
+
+void Placer::arrived(ShapeId shape) {
+  check(shape);
+  policy_->arrived(table_, shape);
+}
+
+std::uint64_t Placer::epoch(ShapeId shape) const {
+  check(shape);
+  return policy_->epoch(shape);
+}
+
 std::vector<std::optional<Placement>> Placer::place_batch(std::span<const ShapeId> shapes,
                                                           bool all_or_none) {
   for (const ShapeId shape : shapes) check(shape);

@@ -54,6 +54,12 @@ struct CpuState::State {
         taken(layout.cpu_words, 0),
         nodes(layout.nodes.size()) {
     for (auto& words : held) words.assign(layout.cpu_words, 0);
+    node_cpus.assign(nodes.size(), std::vector<Word>(layout.cpu_words, 0));
+    for (const CpuInfo& info : layout.cpus) {
+      if (!info.online) continue;
+      const auto cpu = static_cast<std::size_t>(info.cpu);
+      set_bit(node_cpus[layout.cores[layout.core_of[cpu]].node], cpu);
+    }
   }
 
   // One call of visit(cpu) for each CPU of the set that can be picked.
@@ -88,6 +94,7 @@ struct CpuState::State {
   std::vector<Word> preferred;
   std::vector<Word> taken;
   std::vector<NodePods> nodes;
+  std::vector<std::vector<Word>> node_cpus;  // the online CPUs of each node
   std::vector<std::size_t> given_back;
   std::unordered_map<std::string, Pod, StringHash, std::equal_to<>> pods;
 };
@@ -257,6 +264,44 @@ CpuSet CpuState::available(const PickRequest& request) const {
   state_->find_available(request);
   state_->undo_give_back();
   return CpuSet::from_words(state_->available);
+}
+
+std::vector<NodeCpus> CpuState::count_available(const PickRequest& request) const {
+  state_->give_back(request);
+  state_->find_available(request);
+  state_->undo_give_back();
+  std::vector<NodeCpus> counts;
+  for (std::size_t n = 0; n < state_->nodes.size(); ++n) {
+    int cpus = 0;
+    for (std::size_t w = 0; w < state_->available.size(); ++w) {
+      cpus += std::popcount(state_->available[w] & state_->node_cpus[n][w]);
+    }
+    counts.push_back({state_->layout.nodes[n].id, cpus});
+  }
+  return counts;
+}
+
+std::string CpuState::fingerprint() const {
+  std::string text;
+  const auto append = [&](const auto& value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const Word word : state_->used) append(word);
+  for (std::size_t policy = 1; policy < state_->held.size(); ++policy) {
+    // Marks of CPUs without pods mean nothing; leave them out.
+    for (std::size_t w = 0; w < state_->used.size(); ++w) {
+      append(state_->held[policy][w] & state_->used[w]);
+    }
+  }
+  for (const NodePods& node : state_->nodes) {
+    append(static_cast<std::uint8_t>(node.shared > 0 ? 2 : node.single > 0 ? 1 : 0));
+  }
+  for_each_bit(state_->used.data(), 0, state_->used.size(), [&](std::size_t cpu) {
+    if (state_->refs[cpu] == 1) return;
+    append(static_cast<std::uint32_t>(cpu));
+    append(state_->refs[cpu]);
+  });
+  return text;
 }
 
 Pick CpuState::pick(const PickRequest& request) const {

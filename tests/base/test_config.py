@@ -23,6 +23,7 @@ class Configuration(msgspec.Struct, rename="camel"):
     parallelism: Annotated[int, msgspec.Meta(ge=1)] = 16
     profiles: list[Profile] = []
     leader: Profile | None = None
+    by_zone: dict[str, list[Profile]] = {}
 
 
 KINDS = {("koord/v1", "SchedulerConfiguration"): Configuration}
@@ -38,6 +39,11 @@ def _load(tmp_path: Path, text: str | bytes) -> Configuration:
 def test_a_configuration_is_typed(tmp_path: Path) -> None:
     got = _load(tmp_path, HEAD + "profiles: [{schedulerName: koord, weights: {fit: 2}}]\n")
     assert got == Configuration(profiles=[Profile("koord", {"fit": 2})])
+
+
+def test_unknown_keys_are_found_in_maps_of_lists(tmp_path: Path) -> None:
+    told = refusal(_load, tmp_path, HEAD + "byZone: {a: [{schedulerName: b, weigths: {}}]}\n")
+    assert told.endswith("byZone.\"a\"[0]: got 'weigths', expected a known field, such as weights")
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,14 @@ inline constexpr std::int64_t kMaxAmount = std::int64_t{1} << 50;
 /// Bit i stands for minor i.
 using MinorMask = std::uint64_t;
 
+/// The NUMA node of a device of which nobody knows where it sits.
+inline constexpr std::int32_t kNowhere = -2;
+
 /// One device as its node reports it.
 struct Device {
   std::int32_t minor = 0;
   std::vector<std::int64_t> total = {};  ///< one amount a resource of the table
-  std::int32_t numa_node = -1;           ///< -1: on every NUMA node
+  std::int32_t numa_node = -1;           ///< -1: on every NUMA node; kNowhere: on none
   std::int32_t pcie = -1;                ///< id of its PCIe root, -1 if unknown
   std::vector<std::string> labels = {};  ///< "key=value"
   bool healthy = true;                   ///< an unhealthy device has a total of zero
@@ -87,6 +90,40 @@ struct GpuMemory {
 /// truncated. Throws kInvalid for a card without memory, as one that is missing or unhealthy has.
 KOORD_API GpuMemory complete_memory(GpuMemory asked, std::int64_t card_bytes);
 
+/// Where a device sits.
+struct Place {
+  std::int32_t numa_node = kNowhere;
+  std::int32_t pcie = -1;
+  std::vector<std::string> labels = {};
+};
+
+/// The devices of one NUMA node, and those of each PCIe root on it, ascending by id.
+struct NumaGroup {
+  MinorMask minors = 0;
+  std::vector<MinorMask> pcies = {};
+};
+
+/// GPUs that a machine links with each other.
+struct Partition {
+  MinorMask minors = 0;
+  std::int64_t score = 0;                          ///< how good the link is, more is better
+  std::optional<std::int64_t> bandwidth_bps = {};  ///< of the ring, if it is known
+};
+
+/// The partitions of a machine, by how many GPUs they have; the best first, equals as listed.
+class KOORD_API PartitionTable {
+ public:
+  /// Throws kInvalid for a partition without minors or with a score or bandwidth out of 0..2^50.
+  explicit PartitionTable(std::vector<Partition> partitions);
+  /// Empty if the machine links no such number of GPUs.
+  [[nodiscard]] std::span<const Partition> of_size(std::int32_t gpus) const;
+  /// The leading ones of of_size(gpus) that score the same.
+  [[nodiscard]] std::span<const Partition> best_of_size(std::int32_t gpus) const;
+
+ private:
+  std::vector<std::vector<Partition>> by_size_;
+};
+
 /// The device state of many nodes, column by column. Not thread-safe; reads may run together.
 class KOORD_API DeviceTable {
  public:
@@ -121,11 +158,32 @@ class KOORD_API DeviceTable {
 
   [[nodiscard]] std::span<const std::int64_t> free_sums() const noexcept { return free_sums_; }
   [[nodiscard]] std::span<const std::int64_t> total_sums() const noexcept { return total_sums_; }
-  [[nodiscard]] std::span<const std::int64_t> largest_free() const noexcept { return largest_; }
+  /// The most of a resource that one minor has free.
+  [[nodiscard]] std::span<const std::int64_t> largest_free(std::size_t resource = 0) const {
+    return largest_[resource];
+  }
+  /// Minors that the node reported last, healthy or not.
+  [[nodiscard]] MinorMask listed(std::uint32_t row) const { return listed_[row]; }
   /// Minors that exist (any total above zero).
   [[nodiscard]] MinorMask present(std::uint32_t row) const { return present_[row]; }
   /// Minors that exist and of which nothing is used.
   [[nodiscard]] MinorMask idle(std::uint32_t row) const { return idle_[row]; }
+
+  // Layout by row.
+
+  [[nodiscard]] std::span<const Place> places(std::uint32_t row) const {
+    return {places_.data() + nodes_[row].offset, static_cast<std::size_t>(width(row))};
+  }
+  /// NUMA nodes ascending by id; empty unless it is known of every listed device where it sits.
+  [[nodiscard]] std::span<const NumaGroup> groups(std::uint32_t row) const { return groups_[row]; }
+  /// Null for a machine without a partition table.
+  [[nodiscard]] const PartitionTable* partitions(std::uint32_t row) const {
+    return partitions_[row].get();
+  }
+  /// True if whole GPUs of the row are to be given as partitions only.
+  [[nodiscard]] bool honours_partitions(std::uint32_t row) const { return honours_[row] != 0; }
+  void set_partitions(std::uint32_t row, std::shared_ptr<const PartitionTable> partitions,
+                      bool honour);
 
   // Checks for callers that do not know the table; they throw kInvalid, or give the argument back.
 
@@ -139,7 +197,7 @@ class KOORD_API DeviceTable {
   /// True if the request fits the row as it is now.
   [[nodiscard]] bool fits(std::uint32_t row, const Request& request) const {
     if (request.count == 0) return true;
-    if (largest_[row] < request.each[0]) return false;
+    if (largest_[0][row] < request.each[0]) return false;
     return is_simple(request) || std::popcount(fitting(row, request.each)) >= request.count;
   }
   /// True if the request is for one device and its first resource alone: largest_free() decides it.
@@ -167,13 +225,13 @@ class KOORD_API DeviceTable {
   void take(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each);
   /// The exact inverse of take(). Throws kInvalid if that is more than is used.
   void give_back(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each);
+  /// Books `each` on a minor, be it more than is free or a minor that the node did not report, as
+  /// pods hold that others placed. Throws kInvalid for amounts that take() would not take either.
+  void charge(std::uint32_t row, std::int32_t minor, std::span<const std::int64_t> each);
+  /// The exact inverse of charge(). Throws kInvalid if that is more than is used.
+  void discharge(std::uint32_t row, std::int32_t minor, std::span<const std::int64_t> each);
 
  private:
-  struct Topology {
-    std::int32_t numa_node = -1;
-    std::int32_t pcie = -1;
-    std::vector<std::string> labels;
-  };
   struct Node {
     std::size_t offset = 0;
     std::int32_t width = 0;
@@ -182,6 +240,7 @@ class KOORD_API DeviceTable {
   void check_devices(std::span<const Device> devices) const;
   void check_minors(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each) const;
   void widen(std::uint32_t row, std::int32_t width);
+  void group(std::uint32_t row);
   void summarise(std::uint32_t row);
   [[nodiscard]] MinorMask tightest(std::uint32_t row, std::int64_t amount) const;
   [[nodiscard]] int pick(std::uint32_t row, MinorMask rest, Choice choice,
@@ -193,11 +252,15 @@ class KOORD_API DeviceTable {
 
   std::vector<std::string> resources_;
   std::vector<Node> nodes_;
-  std::vector<std::int64_t> free_sums_, total_sums_, largest_;
-  std::vector<MinorMask> present_, idle_;
+  std::vector<std::int64_t> free_sums_, total_sums_;
+  std::vector<std::vector<std::int64_t>> largest_;  // by resource
+  std::vector<MinorMask> present_, idle_, listed_;
+  std::vector<std::vector<NumaGroup>> groups_;
+  std::vector<std::shared_ptr<const PartitionTable>> partitions_;
+  std::vector<std::uint8_t> honours_;
   // Indexed by resource, then by Node::offset + minor.
   std::vector<std::vector<std::int64_t>> total_, used_, free_;
-  std::vector<Topology> topology_;
+  std::vector<Place> places_;
 };
 
 }  // namespace koord::devices

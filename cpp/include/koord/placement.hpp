@@ -104,6 +104,9 @@ class KOORD_API NodeTable {
   void set_capacity(Row row, std::span<const std::int64_t> capacity);
   /// Sets what GPUs a node has; what is used stays used.
   void set_gpus(Row row, std::span<const devices::Device> gpus);
+  /// Makes a row a mirror of a node that is accounted for elsewhere: what it has is what is free
+  /// there, amounts below zero counting as zero, with a GPU for each element of `gpu_milli`.
+  void mirror(Row row, std::span<const std::int64_t> free, std::span<const std::int64_t> gpu_milli);
   /// Throws kNotFound.
   [[nodiscard]] Row row(std::string_view name) const;
   [[nodiscard]] const std::string& name(Row row) const { return names_.at(row); }

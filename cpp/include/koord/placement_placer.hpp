@@ -57,6 +57,15 @@ class KOORD_API Placer {
   [[nodiscard]] std::optional<Placement> pick(ShapeId shape);
   /// Tells the policy of the arrival, picks, and commits.
   std::optional<Placement> place(ShapeId shape);
+  /// The policy's rating of rows for a pod of the shape, kOut where it does not fit. For a caller
+  /// that keeps ratings itself and asks again for rows that changed, or when epoch() did.
+  void rate(ShapeId shape, std::span<const Row> rows, std::span<Rating> ratings);
+  /// The GPUs that a pod of the shape would get on a row, or 0 if it does not fit.
+  [[nodiscard]] MinorMask choose_gpus(ShapeId shape, Row row);
+  /// Tells the policy of a pod that is placed by other means than place().
+  void arrived(ShapeId shape);
+  /// Ratings of the shape that were given out under another epoch no longer hold.
+  [[nodiscard]] std::uint64_t epoch(ShapeId shape) const;
   /// Places several pods in turn; where one fits nowhere and `all_or_none`, none is placed and the
   /// answer is empty.
   std::vector<std::optional<Placement>> place_batch(std::span<const ShapeId> shapes,

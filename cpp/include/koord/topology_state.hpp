@@ -5,11 +5,19 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "koord/topology.hpp"
 #include "koord/topology_pick.hpp"
 
 namespace koord {
+
+/// How many CPUs of a NUMA node; kUnknown stands for the CPUs of no node.
+struct NodeCpus {
+  int node = kUnknown;
+  int cpus = 0;
+  friend bool operator==(const NodeCpus&, const NodeCpus&) = default;
+};
 
 /// The CPUs that pods hold on one machine. Working memory for picks is set up once, so that a pick
 /// allocates nothing but its answer. Not synchronised: one thread at a time, const calls too.
@@ -46,6 +54,12 @@ class KOORD_API CpuState {
   /// CPUs held by fewer than max_ref_count pods after the give-backs of `request`, not reserved
   /// and, when its bind policy is required, able to meet it. `count` does not matter.
   [[nodiscard]] CpuSet available(const PickRequest& request) const;
+  /// How many CPUs available() has, NUMA node by NUMA node, ascending by id.
+  [[nodiscard]] std::vector<NodeCpus> count_available(const PickRequest& request) const;
+  /// Bytes that are equal for two states of one machine only if every question has the same answer
+  /// in both: which CPUs are held, by how many pods, which exclusive policies count, what
+  /// numa_status() says. Not stable between versions.
+  [[nodiscard]] std::string fingerprint() const;
   /// Chooses CPUs by the rules of Koordinator's CPU accumulator; the state stays as it is. A count
   /// below 1 is answered with no CPUs and kOk.
   [[nodiscard]] Pick pick(const PickRequest& request) const;

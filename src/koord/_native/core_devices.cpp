@@ -3,6 +3,7 @@
 
 #include "bindings.hpp"
 #include "columns.hpp"
+#include "core_devices.hpp"
 #include "koord/devices.hpp"
 #include "koord/fragmentation.hpp"
 
@@ -14,10 +15,8 @@ namespace {
 using namespace koord::devices;
 using Amounts = std::vector<std::int64_t>;
 
-// The library trusts its rows; Python's are checked here.
 std::uint32_t checked(const DeviceTable& table, std::uint32_t row) {
-  if (row < table.rows()) return row;
-  throw Exception(not_found("row", std::to_string(row), "a row of the table"));
+  return checked_row(table, row);
 }
 
 const Request& checked(const DeviceTable& table, const Request& request) {
@@ -64,6 +63,19 @@ void add_values(py::module_& m) {
            py::arg("strategy"), py::arg("weights"));
 }
 
+void add_partitions(py::module_& m) {
+  py::class_<PartitionTable, std::shared_ptr<PartitionTable>>(m, "PartitionTable")
+      .def(py::init([](const std::vector<std::tuple<MinorMask, std::int64_t,
+                                                    std::optional<std::int64_t>>>& listed) {
+             std::vector<Partition> partitions;
+             for (const auto& [minors, score, bandwidth] : listed) {
+               partitions.push_back({minors, score, bandwidth});
+             }
+             return std::make_shared<PartitionTable>(std::move(partitions));
+           }),
+           py::arg("partitions"));
+}
+
 void add_table(py::module_& m) {
   py::class_<DeviceTable>(m, "DeviceTable")
       .def(py::init<std::vector<std::string>>(), py::arg("resources"))
@@ -92,6 +104,15 @@ void add_table(py::module_& m) {
              return t.fitting(checked(t, row), t.checked_amounts(each));
            })
       .def("idle", [](const DeviceTable& t, std::uint32_t row) { return t.idle(checked(t, row)); })
+      .def("listed",
+           [](const DeviceTable& t, std::uint32_t row) { return t.listed(checked(t, row)); })
+      .def("set_partitions",
+           [](DeviceTable& t, std::uint32_t row, std::shared_ptr<PartitionTable> partitions,
+              bool honour) { t.set_partitions(checked(t, row), std::move(partitions), honour); })
+      .def("charge", [](DeviceTable& t, std::uint32_t row, std::int32_t minor,
+                        const Amounts& each) { t.charge(checked(t, row), minor, each); })
+      .def("discharge", [](DeviceTable& t, std::uint32_t row, std::int32_t minor,
+                           const Amounts& each) { t.discharge(checked(t, row), minor, each); })
       .def("choose",
            [](const DeviceTable& t, std::uint32_t row, const Request& request, Choice choice,
               std::uint64_t seed) {
@@ -157,8 +178,10 @@ void add_fragmentation(py::module_& m) {
 
 void register_devices(py::module_& m) {
   add_values(m);
+  add_partitions(m);
   add_table(m);
   add_fragmentation(m);
+  register_assignment(m);
 }
 
 }  // namespace koord::python

@@ -67,6 +67,19 @@ py::array_t<std::int32_t> scored(const NodeTable& table, Policy& policy, ShapeId
   return scores;
 }
 
+py::array_t<std::int32_t> rated(Placer& placer, ShapeId shape,
+                                const py::array_t<std::int64_t, py::array::c_style>& asked) {
+  std::vector<Row> rows;
+  for (const std::int64_t row : span_of(asked)) {
+    rows.push_back(checked_row(placer.table(), row < 0 ? ~Row{0} : static_cast<Row>(row)));
+  }
+  std::vector<Rating> ratings(rows.size());
+  placer.rate(shape, rows, ratings);
+  py::array_t<std::int32_t> scores(static_cast<py::ssize_t>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) scores.mutable_data()[i] = ratings[i].score;
+  return scores;
+}
+
 void add_values(py::module_& m) {
   py::class_<Node>(m, "Node").def(
       py::init([](std::string name, Amounts capacity, std::string model,
@@ -114,6 +127,10 @@ void add_table(py::module_& m) {
            [](NodeTable& t, Row row, const std::vector<devices::Device>& gpus) {
              t.set_gpus(checked_row(t, row), gpus);
            })
+      .def("mirror",
+           [](NodeTable& t, Row row, const Amounts& free, const Amounts& gpu_milli) {
+             t.mirror(checked_row(t, row), free, gpu_milli);
+           })
       .def("row", &NodeTable::row)
       .def("name", [](const NodeTable& t, Row row) { return t.name(checked_row(t, row)); })
       .def("model", [](const NodeTable& t,
@@ -157,6 +174,13 @@ void add_placer(py::module_& m) {
       .def("place", &Placer::place)
       .def("place_batch", [](Placer& p, const std::vector<ShapeId>& shapes,
                              bool all_or_none) { return p.place_batch(shapes, all_or_none); })
+      .def("rate", &rated)
+      .def("choose_gpus",
+           [](Placer& p, ShapeId shape, Row row) {
+             return p.choose_gpus(shape, checked_row(p.table(), row));
+           })
+      .def("arrived", &Placer::arrived)
+      .def("epoch", &Placer::epoch)
       .def("score", [](Placer& p, ShapeId shape) {
         const Mask mask = filtered(p.table(), shape);
         return py::make_tuple(mask, scored(p.table(), p.policy(), shape, mask));

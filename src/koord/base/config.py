@@ -7,7 +7,7 @@ decoded by :mod:`koord.api`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 import msgspec
 
@@ -80,20 +80,23 @@ def reject_unknown(kind: object, body: object, object_name: str, path: str) -> N
             hint = f"a known field, such as {guess}" if guess else "one of " + ", ".join(fields)
             raise KoordError(object_name, path or "document", key, hint)
         inner = f"{path}.{key}" if path else str(key)
-        for candidate in _struct_types(field.type):
-            if isinstance(value, list):
-                for index, item in enumerate(value):
-                    reject_unknown(candidate, item, object_name, f"{inner}[{index}]")
-            else:
-                reject_unknown(candidate, value, object_name, inner)
+        _reject_in(field.type, value, object_name, inner)
 
 
-def _struct_types(annotation: Any) -> list[type]:
-    """The structs an annotation mentions directly, inside ``X | None`` or ``list[X]``."""
-    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return [annotation]
-    arguments = getattr(annotation, "__args__", ())
-    return [found for argument in arguments for found in _struct_types(argument)]
+def _reject_in(annotation: Any, value: object, object_name: str, path: str) -> None:
+    """Looks into a value of a field: a struct, a list of them or a map to them, or ``X | None``."""
+    reject_unknown(annotation, value, object_name, path)
+    arguments: tuple[Any, ...] = getattr(annotation, "__args__", ())
+    origin = get_origin(annotation)
+    if origin is list:
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            _reject_in(arguments[0], item, object_name, f"{path}[{index}]")
+    elif origin is dict:
+        for key, item in value.items() if isinstance(value, dict) else ():
+            _reject_in(arguments[-1], item, object_name, f'{path}."{key}"')
+    else:
+        for argument in arguments:
+            _reject_in(argument, value, object_name, path)
 
 
 def _at(body: object, where: str) -> object:

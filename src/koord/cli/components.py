@@ -79,6 +79,12 @@ def _binder(cluster: Cluster) -> Component:
     return _builtin(cluster, "binder", "default-scheduler", ["binder"])
 
 
+def _scheduler(cluster: Cluster) -> Component:
+    from koord.cli.scheduler import in_process
+
+    return in_process(cluster)
+
+
 def _builtin(cluster: Cluster, name: str, manager: str, which: list[str]) -> Component:
     from koord.controlplane.controllers.manager import BuiltinControllers
     from koord.kube.lifecycle import Component
@@ -104,7 +110,11 @@ COMPONENTS: dict[str, Entry] = {
     "controllers": Entry(
         "workloads, garbage collection, node life cycle, namespaces", _controllers
     ),
-    "binder": Entry("binds pods of default-scheduler to the first node that has room", _binder),
+    "scheduler": Entry("koord-scheduler, for pods of default-scheduler too", _scheduler),
+    "binder": Entry(
+        "without the scheduler: binds pods of default-scheduler to the first node with room",
+        _binder,
+    ),
     "nodes": Entry("simulated machines with their kubelets and agents", _nodes),
 }
 
@@ -126,4 +136,6 @@ def chosen(without: Iterable[str]) -> list[str]:
                 f"a component, such as {guess}" if guess else "one of " + ", ".join(COMPONENTS)
             )
             raise KoordError("--without", "", name, expected)
+    if "scheduler" not in left_out:
+        left_out.add("binder")
     return [name for name in COMPONENTS if name not in left_out]

@@ -26,6 +26,7 @@ _GROUPS = {
     "quota": "work out elastic quotas",
     "resctrl": "plan cache and memory-bandwidth groups",
     "simulate": "replay traces through the scheduler's own kernels",
+    "explain": "say why a pod is where it is, and what would change that",
     "crds": "put koord's definitions into a cluster, and compare them",
 }
 
@@ -65,8 +66,13 @@ def _version(wanted: bool) -> None:
 
 def main() -> None:
     """The console script ``koord``."""
+    run_app(_build(), "koord")
+
+
+def run_app(app: typer.Typer, name: str) -> None:
+    """Runs a program and exits; whatever goes wrong is one line on standard error."""
     try:
-        status = _build()(prog_name="koord", standalone_mode=False)
+        status = app(prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         status = 130

@@ -43,7 +43,7 @@ class Device:
     Attributes:
         minor: its number on the node, 0..63.
         total: amount of each resource; those left out are 0.
-        numa_node: -1 if it belongs to every NUMA node.
+        numa_node: -1 if it belongs to every NUMA node, -2 if nobody knows where it sits.
         pcie: id of its PCIe root, -1 if unknown.
         labels: ``key=value`` words.
         healthy: an unhealthy device has a total of zero.
@@ -98,14 +98,17 @@ class DeviceTable:
 
     Args:
         resources: names of what each device has, at most 8.
+
+    Attributes:
+        native: the compiled table.
     """
 
     def __init__(self, resources: Sequence[str]) -> None:
-        self._table = _native.DeviceTable(list(resources))
+        self.native = _native.DeviceTable(list(resources))
         self._resources = tuple(resources)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.native)
 
     def __repr__(self) -> str:
         return f"DeviceTable({list(self._resources)}, {len(self)} nodes)"
@@ -117,31 +120,31 @@ class DeviceTable:
 
     def add_row(self, devices: Iterable[Device]) -> int:
         """Adds a node and returns its row. ValueError for a bad minor or amount."""
-        return self._table.add_row([device.native(self._resources) for device in devices])
+        return self.native.add_row([device.native(self._resources) for device in devices])
 
     def update_row(self, row: int, devices: Iterable[Device]) -> None:
         """Replaces what a node has; what is used stays used."""
-        self._table.update_row(row, [device.native(self._resources) for device in devices])
+        self.native.update_row(row, [device.native(self._resources) for device in devices])
 
     def free(self, row: int, resource: str) -> list[int]:
         """Free amounts by minor."""
-        return self._table.free(row, _index(resource, self._resources))
+        return self.native.free(row, _index(resource, self._resources))
 
     def total(self, row: int, resource: str) -> list[int]:
         """Total amounts by minor."""
-        return self._table.total(row, _index(resource, self._resources))
+        return self.native.total(row, _index(resource, self._resources))
 
     def used(self, row: int, resource: str) -> list[int]:
         """Used amounts by minor."""
-        return self._table.used(row, _index(resource, self._resources))
+        return self.native.used(row, _index(resource, self._resources))
 
     def idle(self, row: int) -> list[int]:
         """Minors of which nothing is used."""
-        return minors(self._table.idle(row))
+        return minors(self.native.idle(row))
 
     def fitting(self, row: int, each: Mapping[str, int]) -> list[int]:
         """Minors with at least ``each`` free."""
-        return minors(self._table.fitting(row, amounts(each, self._resources)))
+        return minors(self.native.fitting(row, amounts(each, self._resources)))
 
     def choose(
         self,
@@ -157,7 +160,7 @@ class DeviceTable:
         """
         request = _native.Request(amounts(each, self._resources), count)
         native = getattr(_native.Choice, choice.name)
-        return minors(self._table.choose(row, request, native, seed)) or None
+        return minors(self.native.choose(row, request, native, seed)) or None
 
     def allocate(
         self,
@@ -176,7 +179,7 @@ class DeviceTable:
         request = _native.Request(amounts(each, self._resources), count)
         wanted = (constraints or Constraints()).native()
         scoring = self._scoring(strategy, weights)
-        return minors(self._table.allocate(row, request, wanted, scoring)) or None
+        return minors(self.native.allocate(row, request, wanted, scoring)) or None
 
     def score(
         self,
@@ -187,15 +190,30 @@ class DeviceTable:
     ) -> int:
         """What a node is worth, 0..100, if ``each`` were used there; all its devices as one."""
         request = _native.Request(amounts(each, self._resources), 1)
-        return self._table.score(row, request, self._scoring(strategy, weights))
+        return self.native.score(row, request, self._scoring(strategy, weights))
 
     def take(self, row: int, chosen: Iterable[int], each: Mapping[str, int]) -> None:
         """Uses ``each`` on every chosen minor. ValueError if that is more than is free."""
-        self._table.take(row, mask(chosen), amounts(each, self._resources))
+        self.native.take(row, mask(chosen), amounts(each, self._resources))
 
     def give_back(self, row: int, chosen: Iterable[int], each: Mapping[str, int]) -> None:
         """The exact inverse of :meth:`take`. ValueError if that is more than is used."""
-        self._table.give_back(row, mask(chosen), amounts(each, self._resources))
+        self.native.give_back(row, mask(chosen), amounts(each, self._resources))
+
+    def listed(self, row: int) -> list[int]:
+        """Minors that the node reported last, healthy or not."""
+        return minors(self.native.listed(row))
+
+    def charge(self, row: int, minor: int, each: Mapping[str, int]) -> None:
+        """Books what a pod holds that others placed, be it more than is free or an unknown minor.
+
+        ValueError for a minor or an amount out of range.
+        """
+        self.native.charge(row, minor, amounts(each, self._resources))
+
+    def discharge(self, row: int, minor: int, each: Mapping[str, int]) -> None:
+        """The exact inverse of :meth:`charge`. ValueError if that is more than is used."""
+        self.native.discharge(row, minor, amounts(each, self._resources))
 
     def _scoring(self, strategy: Strategy, weights: Mapping[str, int] | None) -> _native.Scoring:
         by_name = dict.fromkeys(self._resources, 1) if weights is None else weights

@@ -26,6 +26,9 @@ from koord.kernels.devices import Device, Fragmentation, amounts, mask, minors
 GPU_MILLI = 1000
 """Compute of a whole GPU, the unit of every table's first GPU resource."""
 
+OUT = -(2**31)
+"""The rating of a row that a shape does not fit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -101,6 +104,17 @@ class NodeTable:
     def set_gpus(self, row: int, gpus: Iterable[Device]) -> None:
         """Sets what GPUs a node has; what is used stays used."""
         self.native.set_gpus(row, [device.native(self.gpu_resources) for device in gpus])
+
+    def mirror(self, row: int, free: Mapping[str, int], gpu_milli: Sequence[int]) -> None:
+        """Makes a row show what is free on a node that is accounted for elsewhere.
+
+        Args:
+            row: nothing may be committed there.
+            free: of each resource; amounts below zero count as zero, those left out are 0.
+            gpu_milli: free compute by minor.
+        """
+        amounts_of = [free.get(name, 0) for name in self.resources]
+        self.native.mirror(row, amounts_of, gpu_milli)
 
     def set_ranks(self, ranks: Sequence[int]) -> None:
         """Sets the order among equally good nodes: a permutation by row, the lowest rank first."""
@@ -234,6 +248,25 @@ class Placer:
     ) -> list[Placement | None]:
         """Places pods in turn; with ``all_or_none`` the list is empty if one fits nowhere."""
         return [_face(placed) for placed in self.native.place_batch(shapes, all_or_none)]
+
+    def rate(self, shape: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The policy's own ratings of rows, :data:`OUT` where the shape does not fit.
+
+        For callers that keep ratings themselves: they hold until the row changes, or :meth:`epoch`.
+        """
+        return self.native.rate(shape, rows)
+
+    def choose_gpus(self, shape: int, row: int) -> list[int]:
+        """The minors a pod of the shape would get on a row; none if it does not fit."""
+        return minors(self.native.choose_gpus(shape, row))
+
+    def arrived(self, shape: int) -> None:
+        """Tells the policy of a pod that is placed by other means than :meth:`place`."""
+        self.native.arrived(shape)
+
+    def epoch(self, shape: int) -> int:
+        """Changes when all ratings of the shape that were given out no longer hold."""
+        return self.native.epoch(shape)
 
     def score(self, shape: int) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
         """By row, whether the shape fits, and the policy's score of 0..100 where it does."""

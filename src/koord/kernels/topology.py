@@ -283,6 +283,34 @@ class CPUState:
             )
         )  # fmt: skip
 
+    def count_available(
+        self,
+        *,
+        bind: str = BindPolicy.DEFAULT,
+        required: bool = False,
+        max_ref_count: int = 1,
+        reserved: CPUs | None = None,
+        preferred: CPUs | None = None,
+        preemptible: Sequence[CPUs] | None = None,
+        within: CPUs | None = None,
+    ) -> list[tuple[int | None, int]]:
+        """How many CPUs :meth:`available` has, by NUMA node and ascending by its id.
+
+        None is a node that the kernel does not tell of; there may be one a socket.
+        """
+        return self._native.count_available(
+            bind, required, max_ref_count,
+            _plain(reserved), _plain(preferred), _plain_all(preemptible), _plain(within),
+        )  # fmt: skip
+
+    def fingerprint(self) -> bytes:
+        """Equal for two states of one machine only if every question has the same answer in both.
+
+        That is: which CPUs are held, by how many pods, which exclusive policies count, and the
+        status of each NUMA node. Not stable between versions.
+        """
+        return self._native.fingerprint()
+
     def pick(
         self,
         count: int,

@@ -54,6 +54,17 @@ class CPUState:
         preemptible: Iterable[_CPUs] | None,
         within: _CPUs | None,
     ) -> list[int]: ...
+    def count_available(
+        self,
+        bind: str,
+        required: bool,
+        max_ref_count: int,
+        reserved: _CPUs | None,
+        preferred: _CPUs | None,
+        preemptible: Iterable[_CPUs] | None,
+        within: _CPUs | None,
+    ) -> list[tuple[int | None, int]]: ...
+    def fingerprint(self) -> bytes: ...
     def pick(
         self,
         count: int,

@@ -137,6 +137,15 @@ class GPUPartitionSpec(WireStruct):
     ring_bus_bandwidth: Quantity | None = None
 
 
+class GPUPartition(WireStruct):
+    """GPUs of a machine that are linked with each other, as its Device says."""
+
+    minors: list[int] = []
+    gpu_link_type: str = ""
+    ring_bus_bandwidth: Quantity | None = None
+    allocation_score: int = 0
+
+
 class SchedulingHint(WireStruct):
     """Nodes that a controller would have the scheduler look at."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from koord.controllers.cluster.nodes import NodeTable
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
 
 
 class Accounts:
@@ -66,10 +66,27 @@ class Accounts:
         if self._log is not None:
             self._log.append((pod, row, False))
 
+    def relabel(self, pod: PodInfo, shape: PodShape) -> None:
+        """Gives a pod that counts another shape that asks for the same amounts.
+
+        Binding does that: the API server copies topology labels of the node to the pod. Only
+        listeners that look at labels are told, as of a pod that goes and another that comes.
+        """
+        told = [each for each in self._listeners if getattr(each, "labels_matter", True)]
+        for listener in reversed(told):
+            listener.pod_removed(pod.row, pod)
+        pod.shape = shape
+        for listener in told:
+            listener.pod_added(pod.row, pod)
+
     @contextmanager
     def what_if(self) -> Iterator[None]:
-        """Takes back whatever is added and dropped inside, at its end; may be nested."""
+        """Takes back whatever is added and dropped inside, at its end; may be nested.
+
+        Kept answers stay valid: the table's journal knows nothing of it afterwards.
+        """
         outer, self._log = self._log, []
+        mark = self.table.mark()
         try:
             yield
         finally:
@@ -80,3 +97,4 @@ class Accounts:
                 else:
                     self.add(row, pod)
             self._log = outer
+            self.table.forget(mark)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """koord-scheduler on a cluster: informers, leader election, the loop and what runs beside it.
 
-Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue and accounts
+Everything is rebuilt from the API at a start; nothing is kept on disk. Informers, queue, accounts
 follow the cluster whether or not this process leads; only the leader decides and writes.
 """
 
@@ -11,19 +11,22 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.base import log
+from koord.controllers.scheduler import checker
+from koord.controllers.scheduler.explain.history import History
+from koord.controllers.scheduler.explain.pods import Explainer
 from koord.controllers.scheduler.metrics import SchedulerMetrics
-from koord.controllers.scheduler.queue.options import QueueOptions
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import InformerViews
 from koord.controllers.scheduler.world import World
-from koord.kube.informer import InformerMetrics
+from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from koord.base.clock import Clock
-    from koord.controllers.scheduler.config import Configuration
+    from koord.base.gates import FeatureGates
+    from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
     from koord.kube.events import EventRecorder
@@ -41,33 +44,38 @@ class App:
         configuration: profiles and times.
         clock: the time.
         recorder: writes events; run by the caller.
-        gates: feature gates that differ from their default.
+        gates: feature gates.
         elector: where several run; None leads at once.
         metrics: counts and times.
+        registry: where plugins are found.
     """
 
     def __init__(
         self,
         client: Client,
-        configuration: Configuration,
+        configuration: SchedulerConfiguration,
         clock: Clock,
         recorder: EventRecorder | None = None,
-        gates: Mapping[str, bool] | None = None,
+        gates: FeatureGates | None = None,
         elector: LeaderElector | None = None,
         metrics: SchedulerMetrics | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.metrics = metrics or SchedulerMetrics()
         self.views = InformerViews(client, InformerMetrics(self.metrics.registry))
         tell: Any = recorder.event if recorder is not None else None
         name = configuration.profiles[0].scheduler_name
         self.world = World(self.views, clock, client, tell, gates, name)
-        options = QueueOptions(
-            initial_backoff=configuration.pod_initial_backoff_seconds,
-            max_backoff=configuration.pod_max_backoff_seconds,
-        )
+        self.history = History(self.world.table, clock)
         self.scheduler = Scheduler(
-            self.world, configuration.profiles, Registry(), options, self.metrics
+            self.world,
+            configuration.profiles,
+            registry or Registry(),
+            configuration.queue,
+            self.metrics,
+            (self.history.observe,),
         )
+        self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector
         self._ready = asyncio.Event()
 
@@ -101,6 +109,7 @@ class App:
             for plugin in self.scheduler.plugins:
                 for name, run in plugin.controllers():
                     tasks.create_task(_kept_running(name, run), name=name)
+            tasks.create_task(checker.run(self.scheduler), name="consistency checker")
             tasks.create_task(self.scheduler.loop.run(), name="scheduling loop")
 
 

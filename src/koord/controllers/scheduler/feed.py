@@ -31,7 +31,8 @@ class Feed:
     """Handlers of node and pod changes.
 
     Args:
-        table: the nodes.
+        table: the nodes; who made it opens and closes its rows.
+        orphans: pods whose node is not known, by node and uid.
         shapes: interns pod shapes.
         accounts: who counts where.
         queue: who waits.
@@ -43,6 +44,7 @@ class Feed:
     def __init__(
         self,
         table: NodeTable,
+        orphans: dict[str, dict[str, PodInfo]],
         shapes: Shapes,
         accounts: Accounts,
         queue: SchedulingQueue,
@@ -57,7 +59,7 @@ class Feed:
         self._profiles = frozenset(profiles)
         self._restorers = list(restorers)
         self._woken = woken
-        self._orphans: dict[str, dict[str, PodInfo]] = {}
+        self._orphans = orphans
         # Assumed pods that the API has not confirmed yet, by uid.
         self.assumed: dict[str, PodInfo] = {}
 
@@ -70,28 +72,19 @@ class Feed:
 
     def node_added(self, node: Node) -> None:
         """A node came, and with it the pods that were on it before it was known."""
-        row = self._table.put(node)
+        row = self._table.row(node.metadata.name)
         for info in list(self._orphans.pop(node.metadata.name, {}).values()):
-            self._accounts.add(row, info)
+            if row is not None:
+                self._accounts.add(row, info)
         self._happened(ev.NODE_ADD, None, node)
 
     def node_updated(self, old: Node, node: Node) -> None:
         """A node changed."""
-        self._table.put(node)
         for event in ev.node_events(old, node):
             self._happened(event, old, node)
 
     def node_deleted(self, node: Node, unknown: bool) -> None:
         """A node went; pods that are still said to be on it wait for it to come back."""
-        name = node.metadata.name
-        row = self._table.row(name)
-        if row is None:
-            return
-        left = self._orphans.setdefault(name, {})
-        for info in list(self._table.pods[row].values()):
-            self._accounts.drop(info)
-            left[info.uid] = info
-        self._table.remove(name)
         self._happened(ev.NODE_DELETE, node, None)
 
     # Pods.
@@ -134,9 +127,9 @@ class Feed:
             return  # assumed, on its way to be bound; what is written now changes nothing there
         if pod.metadata.resource_version == old.metadata.resource_version:
             return
-        before, now = self._shapes.of(old), self._shapes.info(pod)
-        changes = ev.pod_events(old, pod, before.request, now.shape.request)
-        self._queue.update(now, pod.spec.scheduler_name, changes, old)
+        before, now = self._shapes.info(old), self._shapes.info(pod)
+        changes = ev.pod_events(old, pod, before.shape.request, now.shape.request)
+        self._queue.update(now, pod.spec.scheduler_name, changes, before)
         self._queue.nominator.update(
             now, old.status.nominated_node_name, pod.status.nominated_node_name
         )
@@ -159,40 +152,36 @@ class Feed:
             self._place(info, node)
             self._happened(ev.ASSIGNED_POD_ADD, None, info)
             return
-        before = known.pod
+        before = self._shapes.info(known.pod)
         self._renew(known, pod)
         if old is not None and old.spec.node_name:
-            requested = self._shapes.of(before).request
-            for event in ev.pod_events(before, pod, requested, known.shape.request):
+            requests = before.shape.request, known.shape.request
+            for event in ev.pod_events(before.pod, pod, *requests):
                 self._happened(event, before, known)
         else:
             self._happened(ev.ASSIGNED_POD_ADD, None, known)
 
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
-        shape = self._shapes.of(pod)
-        annotations = known.pod.metadata.annotations
-        written = annotations != pod.metadata.annotations
+        shape, before = self._shapes.of(pod), known.pod
         # From the moment that it is being deleted a pod counts for less.
-        ends = known.pod.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
-        same = shape is known.shape and not written and not ends
+        ends = before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         known.pod = pod
-        if same or known.row < 0:
-            known.shape = shape
+        if known.row < 0:
+            known.shape, known.allocations = shape, self._read(pod).allocations
             return
-        if (
-            not ends
-            and shape.request == known.shape.request
-            and shape.labels == known.shape.labels
-        ):
-            fresh = self._read(pod)
-            if fresh.allocations == known.allocations:
-                known.shape = shape
-                return
+        fresh = known.allocations
+        if before.metadata.annotations != pod.metadata.annotations:
+            fresh = self._read(pod).allocations
+        same_request = shape.request == known.shape.request
+        if fresh == known.allocations and same_request and not ends:
+            if shape is not known.shape:
+                self._accounts.relabel(known, shape)
+            return
         row = known.row
         self._accounts.drop(known)
         known.shape, known.priority = shape, pod.spec.priority or 0
-        known.allocations = self._read(pod).allocations
+        known.allocations = fresh
         self._accounts.add(row, known)
 
     def _read(self, pod: Pod) -> PodInfo:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from koord.base.metrics import registry
 
 if TYPE_CHECKING:
-    from koord.base.metrics import Registry
+    from koord.base.metrics import Metric, Registry
 
 _ATTEMPT = tuple(0.001 * 2**i for i in range(15))
 _SLI = tuple(0.01 * 2**i for i in range(20))
@@ -49,20 +49,43 @@ class SchedulerMetrics:
             ("kind",),
         )
 
+        self._deciding = into.counter(
+            "koord_scheduler_decision_seconds_total", "CPU seconds that decisions took."
+        )
+        # Looking up a child by its labels costs more than counting.
+        self._children: dict[tuple[str, str], tuple[Metric, Metric, Metric]] = {}
+
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended: ``scheduled``, ``unschedulable`` or ``error``."""
-        self._attempts.labels(result, profile).inc()
-        self._durations.labels(result, profile).observe(seconds)
+        attempts, durations, _ = self._of(result, profile)
+        attempts.inc()
+        durations.observe(seconds)
+
+    def decided(self, cpu_seconds: float) -> None:
+        """Decisions took so long."""
+        self._deciding.inc(cpu_seconds)
 
     def bound(self, profile: str, seconds: float, since_ready_seconds: float) -> None:
         """A pod is bound."""
-        self.attempt("scheduled", profile, seconds)
-        self._sli.labels(profile).observe(since_ready_seconds)
+        attempts, durations, sli = self._of("scheduled", profile)
+        attempts.inc()
+        durations.observe(seconds)
+        sli.observe(since_ready_seconds)
 
     def pending(self, by_queue: dict[str, int]) -> None:
         """Sets how many pods wait; called before metrics are read."""
         for queue, count in by_queue.items():
             self._pending.labels(queue).set(count)
+
+    def _of(self, result: str, profile: str) -> tuple[Metric, Metric, Metric]:
+        found = self._children.get((result, profile))
+        if found is None:
+            found = self._children[result, profile] = (
+                self._attempts.labels(result, profile),
+                self._durations.labels(result, profile),
+                self._sli.labels(profile),
+            )
+        return found
 
     def drift(self, kind: str, count: int) -> None:
         """Sets how many objects of a kind the cache has wrong."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.framework.handle import View
     from koord.kube.client import Client
-    from koord.kube.informer import InformerMetrics
+    from koord.kube.reflector import InformerMetrics
 
 O = TypeVar("O")  # noqa: E741
 

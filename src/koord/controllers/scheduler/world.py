@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from koord.api.kinds.node import Node
+from koord.base.metrics import registry
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.scheduler.accounts import Accounts
+from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.base.clock import Clock
+    from koord.base.gates import FeatureGates
     from koord.controllers.scheduler.binding import Binder
     from koord.controllers.scheduler.framework.handle import View
     from koord.controllers.scheduler.framework.rejection import Rejection
@@ -39,7 +43,7 @@ class World:
         clock: the time.
         client: writes; None where there is no cluster.
         tell: writes an event: about, type, reason, message.
-        gates: feature gates that are not at their default.
+        gates: feature gates; all at their defaults if not given.
         scheduler_name: of the first profile.
     """
 
@@ -49,7 +53,7 @@ class World:
         clock: Clock,
         client: Client | None = None,
         tell: Callable[[Any, str, str, str], None] | None = None,
-        gates: Mapping[str, bool] | None = None,
+        gates: FeatureGates | None = None,
         scheduler_name: str = "koord-scheduler",
     ) -> None:
         self.table = NodeTable()
@@ -58,21 +62,44 @@ class World:
         self.clock = clock
         self.client = client
         self.scheduler_name = scheduler_name
+        self.registry = registry()
+        # Pods whose node is not known, by node and uid: they count once it comes (back).
+        self.orphans: dict[str, dict[str, PodInfo]] = {}
         self._views = views
         self._tell = tell
-        self._gates = dict(gates or {})
+        self._gates = gates or feature_gates()
         # Set when the scheduler is put together; plugins ask for them later than that.
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None
         self.woken: Callable[[], None] = lambda: None
+        # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
+        # that. The feed comes last and brings the pods.
+        self.view(Node).on_change(self._opened, self._changed, self._closed)
+
+    def _opened(self, node: Node) -> None:
+        self.table.put(node)
+
+    def _changed(self, old: Node, node: Node) -> None:
+        self.table.put(node)
+
+    def _closed(self, node: Node, unknown: bool) -> None:
+        name = node.metadata.name
+        row = self.table.row(name)
+        if row is None:
+            return
+        left = self.orphans.setdefault(name, {})
+        for info in list(self.table.pods[row].values()):
+            self.accounts.drop(info)
+            left[info.uid] = info
+        self.table.remove(name)
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""
         return self._views.view(kind)
 
     def gate(self, name: str) -> bool:
-        """Whether a feature gate is on; those that nobody set are at their default."""
-        return self._gates.get(name, DEFAULT_GATES.get(name, False))
+        """Whether a feature gate is on."""
+        return self._gates.enabled(name)
 
     def event(self, about: Any, kind: str, reason: str, message: str) -> None:
         """Writes an event."""
@@ -106,7 +133,3 @@ class World:
     def reject(self, uid: str, why: Rejection) -> bool:
         """Gives up a pod that waits on Permit."""
         return self.binder is not None and self.binder.reject(uid, why)
-
-
-# Koordinator's scheduler gates that are on unless switched off (spec section 2).
-DEFAULT_GATES = {"DynamicSchedulerCheck": True, "GangPendingPodsConditionPatch": True}

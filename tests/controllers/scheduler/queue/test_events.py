@@ -60,7 +60,8 @@ def test_labels(event: ClusterEvent, label: str) -> None:
 
 def pod(**spec: object) -> Pod:
     labels = spec.pop("labels", {})
-    return Pod(metadata=ObjectMeta(name="p", labels=labels), spec=PodSpec(**spec))  # type: ignore[arg-type]
+    metadata = ObjectMeta(name="p", labels=labels)  # type: ignore[arg-type]
+    return Pod(metadata=metadata, spec=PodSpec(**spec))  # type: ignore[arg-type]
 
 
 GATE, TOLERATION = [SchedulingGate("example.com/wait")], [Toleration(key="gpu")]

@@ -155,6 +155,34 @@ def test_gated_pods_hear_their_gating_plugin_alone() -> None:
     assert (pod.gated_by, pod.attempts, pod.first_seconds) == ("", 1, 400)
 
 
+def test_a_pod_gated_after_it_failed_hears_its_gating_plugin_alone() -> None:
+    removed = ClusterEvent(ev.UNSCHEDULED_POD, Action.UPDATE_OTHER)
+    quota = ClusterEvent("elasticquotas.v1alpha1.scheduling.sigs.k8s.io", Action.UPDATE_OTHER)
+    gate = [HintedEvent(removed), HintedEvent(quota)]
+    bench = Bench(ON_NODE | {"SchedulingGates": gate})
+    bench.add("a")
+    bench.fail("a", "Fit")
+    bench.queue.update(Info("a", gates=1), PROFILE, [])
+    assert bench.place("a") == "unschedulable"
+    assert bench.queue.happened(ev.NODE_ADD) == 0
+    assert bench.place("a") == "gated"
+    bench.queue.update(Info("a"), PROFILE, [])
+    assert bench.queue.happened(ev.NODE_ADD) == 0
+    assert bench.queue.happened(quota) == 1
+    assert bench.place("a") == "backoff"
+
+
+def test_of_several_events_in_flight_the_strongest_counts() -> None:
+    bench = Bench(ON_NODE | {"Gang": [HintedEvent(ev.ASSIGNED_POD_ADD)]})
+    bench.add("a")
+    pod = bench.queue.pop()
+    assert pod is not None
+    bench.queue.happened(ev.NODE_ADD)
+    bench.queue.happened(ev.ASSIGNED_POD_ADD)
+    bench.queue.put_back(pod, ["Fit"], ["Gang"])
+    assert bench.place("a") == "active"
+
+
 def test_a_gate_that_fails_holds_the_pod_back(caplog: pytest.LogCaptureFixture) -> None:
     def broken(info: Any) -> object:
         raise KeyError("gang")
@@ -310,5 +338,5 @@ def test_many_updates_do_not_fill_the_heap() -> None:
     bench = Bench()
     for number in range(1000):
         bench.add("a", priority=number)
-    assert len(bench.queue._places._active._entries) < 100
+    assert bench.queue._places.active.kept < 100
     assert bench.popped() == ["a"]

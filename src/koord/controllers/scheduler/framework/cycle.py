@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.decider import Decider
     from koord.kernels.placement_board import Board
 
 
@@ -47,14 +48,20 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        own_rows: rows whose answers depend on more of this pod than its shape, such as a
+            reservation that is held for a pod of this name: asked at every attempt, and again for
+            the next pod of the shape. Set in PreFilter; ascending, None for none.
+        decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
         "board",
+        "decider",
         "members",
         "overlay_stamp",
+        "own_rows",
         "pod",
         "preempting",
         "reservations",
@@ -72,9 +79,27 @@ class Cycle:
         self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.own_rows: NDArray[np.intp] | None = None
+        self.decider: Decider | None = None
         self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
+
+    @property
+    def has_no_overlay(self) -> bool:
+        """Whether no row's request is less for this pod than for others."""
+        return self._overlay is None
+
+    def copy(self) -> Cycle:
+        """The same attempt; what is set in the copy does not reach this one."""
+        copy = Cycle(self.pod, self.table)
+        copy.state = dict(self.state)
+        copy.allowed, copy.members = self.allowed, self.members
+        copy.board, copy.own_rows = self.board, self.own_rows
+        copy.preempting, copy.decider = self.preempting, self.decider
+        copy._overlay, copy.reservations = self._overlay, self.reservations
+        copy.overlay_stamp = self.overlay_stamp
+        return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
         """Leaves only these nodes; several calls intersect."""
@@ -95,11 +120,6 @@ class Cycle:
         """
         self._overlay = overlay
         self.overlay_stamp = (stamp,)
-
-    @property
-    def has_overlay(self) -> bool:
-        """Whether :meth:`overlay` may say anything of any row."""
-        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

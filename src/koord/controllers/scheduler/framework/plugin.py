@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from koord.controllers.cluster.nodes import Aspect
 
@@ -39,8 +40,15 @@ class Plugin:
     """
 
     name: ClassVar[str] = ""
+    args_type: ClassVar[type[Struct] | None] = None
+    """Of an outside plugin: the type of its arguments in a configuration, None if it takes none."""
     depends: ClassVar[Aspect] = Aspect.ALL
     """Which changes of a row make the plugin's Filter and Score answers for it stale."""
+    by_columns: ClassVar[bool] = False
+    """Whether all that Filter reads of pods on a row are the request columns of the table.
+
+    Preemption then tries many rows at once, with changed columns.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -143,14 +151,25 @@ class PostFilterResult:
         node: nominated: the pod will fit there soon; empty if not.
         message: joins the pod's condition and event.
         success: whether room was, or is being, made; later plugins are not asked.
+        clear: whether an earlier nomination of the pod is to be taken back.
+        victims: who had to go.
     """
 
-    __slots__ = ("message", "node", "success")
+    __slots__ = ("clear", "message", "node", "success", "victims")
 
-    def __init__(self, node: str = "", message: str = "", success: bool = False) -> None:
+    def __init__(
+        self,
+        node: str = "",
+        message: str = "",
+        success: bool = False,
+        clear: bool = False,
+        victims: Sequence[PodInfo] = (),
+    ) -> None:
         self.node = node
         self.message = message
         self.success = success
+        self.clear = clear
+        self.victims = victims
 
 
 class Normalization(Enum):
@@ -226,7 +245,11 @@ class Reserve(Protocol):
 
 
 class PodListener(Protocol):
-    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved."""
+    """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved.
+
+    ``labels_matter = False`` in the class says that it does not look at pods' labels or annotations
+    beyond its allocation, and need not hear when only those change.
+    """
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""

@@ -30,6 +30,7 @@ class Places:
 
     Attributes:
         waiting: all pods by uid.
+        active: the pods that can be tried now.
         index: the unschedulable and the gated ones by who can wake them.
         incoming: how many pods came to ``active``, ``backoff`` or ``unschedulable``, by what.
     """
@@ -47,11 +48,11 @@ class Places:
         self.waiting: dict[str, QueuedPod] = {}
         self.index = RejectionIndex(shape_of)
         self.incoming: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._active, self._backoff, self._error_backoff = PodHeap(), PodHeap(), PodHeap()
+        self.active, self._backoff, self._error_backoff = PodHeap(), PodHeap(), PodHeap()
         # By the time they were put back; gated ones, which no timer wakes, are not here.
         self._unschedulable = PodHeap()
         self._heaps = {
-            Place.ACTIVE: self._active,
+            Place.ACTIVE: self.active,
             Place.BACKOFF: self._backoff,
             Place.ERROR_BACKOFF: self._error_backoff,
             Place.UNSCHEDULABLE: self._unschedulable,
@@ -62,7 +63,7 @@ class Places:
 
     def pending(self) -> dict[str, int]:
         """How many pods wait: ``active``, ``backoff``, ``unschedulable``, ``gated``."""
-        active, unschedulable = len(self._active), len(self._unschedulable)
+        active, unschedulable = len(self.active), len(self._unschedulable)
         backoff = len(self._backoff) + len(self._error_backoff)
         gated = len(self.waiting) - active - backoff - unschedulable
         numbers = (active, backoff, unschedulable, gated)
@@ -70,20 +71,13 @@ class Places:
 
     def in_order(self) -> list[QueuedPod]:
         """All pods: active ones in their order, backoffs in theirs, the others by their time."""
-        heaps = (self._active, self._backoff, self._error_backoff, self._unschedulable)
+        heaps = (self.active, self._backoff, self._error_backoff, self._unschedulable)
         gated = [pod for pod in self.waiting.values() if pod.place is Place.GATED]
         return [pod for heap in heaps for pod in heap.in_order()] + gated
 
     def unschedulable(self) -> list[QueuedPod]:
         """Those that are not gated, who was put back first first."""
         return self._unschedulable.in_order()
-
-    def pop_active(self) -> QueuedPod | None:
-        """Takes the first active pod."""
-        pod = self._active.pop()
-        if pod is not None:
-            del self.waiting[pod.info.uid]
-        return pod
 
     def pop_backoff(self) -> QueuedPod | None:
         """Takes the pod whose backoff ends first; none that failed with an error."""
@@ -138,7 +132,7 @@ class Places:
             pod.first_seconds = self._clock.monotonic_seconds()
         pod.place = Place.ACTIVE
         self.waiting[pod.info.uid] = pod
-        self._active.push(self._sort_key(pod), pod)
+        self.active.push(self._sort_key(pod), pod)
         self.incoming["active", label] += 1
 
     def enter_backoff(self, pod: QueuedPod, label: str) -> None:

@@ -80,7 +80,7 @@ class SchedulingQueue:
         self._hints = HintTable({name: profile.events for name, profile in profiles.items()})
         self._arrivals = count()
         self._places = Places(clock, sort_key, self._options, shape_of)
-        self._waiting = self._places.waiting
+        self._waiting, self._active = self._places.waiting, self._places.active
         self._in_flight = InFlight()
         self.nominator = Nominator(nominated)
         self.incoming = self._places.incoming
@@ -221,8 +221,10 @@ class SchedulingQueue:
         A pod whose backoff is over goes before one whose is not; a pod that failed with an error is
         never taken early.
         """
-        pod = self._places.pop_active()
-        if pod is None:
+        pod = self._active.pop()
+        if pod is not None:
+            del self._waiting[pod.info.uid]
+        else:
             pod = self._places.pop_backoff() if self._options.pop_from_backoff else None
             if pod is None:
                 return None

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord-scheduler``: the scheduler as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.output import whole_number
+
+if TYPE_CHECKING:
+    from koord.base.gates import FeatureGates
+    from koord.cli.components import Cluster
+    from koord.controllers.scheduler.config.load import SchedulerConfiguration
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.kube.client import Client
+    from koord.kube.election import LeaderElector
+    from koord.kube.lifecycle import Component
+
+NAME = "koord-scheduler"
+# The annotation of the Lease that says where the leader answers questions.
+ENDPOINT = "koord.sh/endpoint"
+
+
+def scheduler(
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+    ] = None,
+    address: Annotated[
+        str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            metavar="P",
+            parser=whole_number("--port", 0, 65_535),
+            help="serve health, metrics and explanations on it; 0 for any free one",
+        ),
+    ] = 10251,
+    feature_gates: Annotated[
+        str, typer.Option("--feature-gates", metavar="A=true,...", help="switch features")
+    ] = "",
+    leader_elect: Annotated[
+        bool | None,
+        typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
+    ] = None,
+    verbosity: Annotated[
+        int,
+        typer.Option(
+            "-v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+        ),
+    ] = 2,
+) -> None:
+    """Schedule pods that name koord-scheduler, or the names of the configuration's profiles.
+
+    Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
+    service account and ~/.kube/config are tried. Several may run; one leads.
+
+    Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
+    """
+    log.setup(verbosity)
+    try:
+        status = asyncio.run(_run(config, kubeconfig, address, port, feature_gates, leader_elect))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "kube") from None
+    raise typer.Exit(status)
+
+
+async def _run(
+    config: Path | None,
+    kubeconfig: Path | None,
+    address: str,
+    port: int,
+    feature_gates: str,
+    leader_elect: bool | None,
+) -> int:
+    from koord.controllers.scheduler.config.load import load, shipped
+    from koord.controllers.scheduler.gates import feature_gates as parse_gates
+    from koord.controllers.scheduler.registry import Registry
+    from koord.kube.client import Client
+    from koord.kube.config import ClusterConfig
+    from koord.kube.http import HttpTransport
+    from koord.kube.lifecycle import run_until_stopped
+
+    registry = Registry()
+    wish = load(config, registry) if config is not None else shipped(registry, NAME)
+    for warning in wish.warnings:
+        log.get("scheduler").warning(warning)
+    path = kubeconfig or (Path(wish.client.kubeconfig) if wish.client.kubeconfig else None)
+    gates = parse_gates(feature_gates)
+    transport = HttpTransport(ClusterConfig.load(path))
+    limit = wish.qps if wish.qps > 0 else None
+    client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst)
+    elect = wish.leader_election.leader_elect if leader_elect is None else leader_elect
+    try:
+        parts = await _parts(client, wish, registry, gates, (address, port), elect)
+        return await run_until_stopped(parts)
+    finally:
+        await transport.close()
+
+
+async def _parts(
+    client: Client,
+    wish: SchedulerConfiguration,
+    registry: Registry,
+    gates: FeatureGates,
+    listen: tuple[str, int],
+    elect: bool,
+) -> list[Component]:
+    from koord.base.clock import SystemClock
+    from koord.base.metrics import registry as new_registry
+    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.serving import SchedulerEndpoints
+    from koord.kube.events import EventRecorder
+    from koord.kube.lifecycle import Component
+
+    metrics = SchedulerMetrics(new_registry())
+    clock = SystemClock()
+    recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.registry)
+    endpoints = SchedulerEndpoints(metrics, *listen)
+    try:
+        await endpoints.start()
+    except OSError as error:
+        raise KoordError("--port", "", listen[1], f"a free port ({error.strerror})") from None
+    elector = _elector(client, wish, endpoints.url, metrics) if elect else None
+    app = App(client, wish, clock, recorder, gates, elector, metrics, registry)
+    endpoints.attach(app)
+    return [
+        Component("endpoints", endpoints.run),
+        Component("events", recorder.run),
+        Component("scheduler", app.run, app.ready),
+    ]
+
+
+def in_process(cluster: Cluster) -> Component:
+    """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
+    from koord.base.metrics import registry as new_registry
+    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.config.load import shipped
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.controllers.scheduler.serving import SchedulerEndpoints
+    from koord.kube.lifecycle import Component
+
+    registry = Registry()
+    wish = shipped(registry, NAME, "default-scheduler")
+    client, recorder = cluster.client(NAME), cluster.recorder(NAME)
+    metrics = SchedulerMetrics(new_registry())
+    endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
+    ready = asyncio.Event()
+
+    async def run() -> None:
+        await endpoints.start()
+        elector = _elector(client, wish, endpoints.url, metrics)
+        app = App(client, wish, cluster.clock, recorder, None, elector, metrics, registry)
+        endpoints.attach(app)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(app.run())
+                await app.ready()
+                ready.set()
+        finally:
+            await endpoints.stop()
+
+    return Component("scheduler", run, ready.wait)
+
+
+def _elector(
+    client: Client, wish: SchedulerConfiguration, url: str, metrics: SchedulerMetrics
+) -> LeaderElector:
+    from koord.kube.election import LeaderElector, Timing
+
+    election = wish.leader_election
+    return LeaderElector(
+        client,
+        election.resource_name,
+        election.resource_namespace,
+        f"{socket.gethostname()}_{uuid4()}",
+        timing=Timing(
+            int(election.lease_duration.nanoseconds // 10**9),
+            election.renew_deadline.nanoseconds / 1e9,
+            election.retry_period.nanoseconds / 1e9,
+        ),
+        annotations={ENDPOINT: url},
+        metrics=metrics.registry,
+    )
+
+
+def main() -> None:
+    """The console script; errors are one line, exit status 2 for input and 1 for failure."""
+    from koord.cli.main import run_app
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(NAME)(scheduler)
+    run_app(app, NAME)
+
+
+if __name__ == "__main__":
+    main()

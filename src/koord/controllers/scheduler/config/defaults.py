@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugins that hold where a file says nothing, and koord's own configuration.
+
+Scheduler spec, sections 1.2 (kube-scheduler's default set) and 0 (the original's shipped file).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from koord.controllers.scheduler.config.args import API_VERSION
+from koord.controllers.scheduler.config.files import PluginRef
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+KOORD_SCHEDULER_NAME = "koord-scheduler"
+
+# Of every extension point that a plugin takes part in, in this order.
+DEFAULT_PLUGINS = tuple(
+    PluginRef(name=name, weight=weight)
+    for name, weight in (
+        ("SchedulingGates", 0),
+        ("PrioritySort", 0),
+        ("NodeUnschedulable", 0),
+        ("NodeName", 0),
+        ("TaintToleration", 3),
+        ("NodeAffinity", 2),
+        ("NodePorts", 0),
+        ("NodeResourcesFit", 1),
+        ("VolumeRestrictions", 0),
+        ("NodeVolumeLimits", 0),
+        ("VolumeBinding", 0),
+        ("VolumeZone", 0),
+        ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
+        ("DefaultPreemption", 0),
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+        ("DefaultBinder", 0),
+    )
+)
+
+
+def _enabled(*names: str, alone: bool = False) -> dict[str, Any]:
+    plugins = {"enabled": [{"name": name} for name in names]}
+    return plugins | ({"disabled": [{"name": "*"}]} if alone else {})
+
+
+def _weighted(weights: dict[str, int]) -> dict[str, Any]:
+    return {"enabled": [{"name": name, "weight": weight} for name, weight in weights.items()]}
+
+
+def _args(name: str, **values: Any) -> dict[str, Any]:
+    kind = {"apiVersion": API_VERSION, "kind": f"{name}Args"}
+    return {"name": name, "args": kind | values}
+
+
+def shipped_document(*scheduler_names: str) -> dict[str, Any]:
+    """The configuration that holds where no file is given, as a document.
+
+    Args:
+        scheduler_names: a profile for each; ``koord-scheduler`` if none is named.
+    """
+    profiles = [_shipped_profile(name) for name in scheduler_names or (KOORD_SCHEDULER_NAME,)]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {
+            "leaderElect": True,
+            "resourceLock": "leases",
+            "resourceName": KOORD_SCHEDULER_NAME,
+            "resourceNamespace": "koordinator-system",
+        },
+        "profiles": profiles,
+    }
+
+
+def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
+    counted = ("cpu", "memory", "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
+    strategy = {
+        "type": "LeastAllocated",
+        "resources": [{"name": name, "weight": 1} for name in counted],
+    }
+    numa, device, gang = "NodeNUMAResource", "DeviceShare", "Coscheduling"
+    load, quota, reservation = "LoadAwareScheduling", "ElasticQuota", "Reservation"
+    return {
+        "schedulerName": scheduler_name,
+        "pluginConfig": [
+            _args("NodeResourcesFit", scoringStrategy=strategy),
+            _args(
+                load,
+                filterExpiredNodeMetrics=False,
+                nodeMetricExpirationSeconds=300,
+                resourceWeights={"cpu": 1, "memory": 1},
+                usageThresholds={"cpu": 0, "memory": 0},
+                estimatedScalingFactors={"cpu": 85, "memory": 70},
+            ),
+            _args(quota, quotaGroupNamespace="koordinator-system"),
+        ],
+        "plugins": {
+            "preEnqueue": _enabled(gang),
+            "queueSort": _enabled("PrioritySort", alone=True),
+            "preFilter": _enabled("SchedulingHint", reservation, numa, device, gang, quota),
+            "filter": _enabled(load, numa, device, reservation),
+            "postFilter": _enabled(reservation, gang, quota, "DefaultPreemption", alone=True),
+            "preScore": _enabled(reservation, gang),
+            "score": _weighted({load: 1, numa: 1, device: 1, reservation: 5000, gang: 1}),
+            "reserve": _enabled(load, numa, device, reservation, gang, quota),
+            "permit": _enabled(gang),
+            "preBind": _enabled(numa, device, reservation, gang, "DefaultPreBind"),
+            "bind": _enabled(reservation, "DefaultBinder", alone=True),
+            "postBind": _enabled(gang),
+        },
+    }

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would become of a pod now: the real decision's own functions, and everything undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.explain.answer import (
+    Change,
+    Explanation,
+    Near,
+    Removed,
+    Scored,
+)
+from koord.controllers.scheduler.explain.changes import describe
+from koord.controllers.scheduler.framework import select
+from koord.controllers.scheduler.framework.cycle import Cycle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.controllers.scheduler.decider import Decider, Decision
+    from koord.controllers.scheduler.framework.verdicts import Verdict
+
+SHOWN = 5
+
+
+def explain(decider: Decider, info: PodInfo, into: Explanation) -> Explanation:
+    """Fills in what would happen to a pod if it were decided now.
+
+    A pod that counts on a node is decided as if it were not there. Nothing is changed.
+
+    Args:
+        decider: of the pod's profile.
+        info: the pod.
+        into: what is known of it already.
+    """
+    # A twin, so that what the attempt chooses never touches what the pod has.
+    twin = PodInfo(info.pod, info.shape)
+    with decider.accounts.what_if():
+        if info.row >= 0:
+            decider.accounts.drop(info)
+        _Explainer(decider, twin, into).run()
+    return into
+
+
+class _Explainer:
+    def __init__(self, decider: Decider, twin: PodInfo, into: Explanation) -> None:
+        self.decider = decider
+        self.table = decider.table
+        self.cycle = Cycle(twin, decider.table)
+        self.into = into
+
+    def run(self) -> None:
+        into = self.into
+        into.nodes = len(self.table)
+        decision = self.decider.attempt(self.cycle)
+        if decision.diagnosis is not None and decision.diagnosis.early is not None:
+            into.refused = decision.diagnosis.early.text
+            return
+        verdict = self.decider.evaluator.verdict(self.cycle)
+        refused = verdict.rejected[: self.table.size].copy()
+        fitting = self._fitting(refused)
+        into.fitting = len(fitting)
+        self._removed(verdict, refused)
+        if len(fitting):
+            self._scores(verdict, fitting)
+        else:
+            self._nearest(refused)
+            into.changes = self._changes(refused)
+        if decision.row >= 0:
+            into.chosen = self.table.name(decision.row)
+            self._allocate(decision)
+
+    def _fitting(self, refused: NDArray[np.uint64]) -> NDArray[np.intp]:
+        mask = (refused == 0) & self.table.open[: self.table.size]
+        if self.cycle.allowed is not None:
+            mask &= self.cycle.allowed
+        return np.flatnonzero(mask)
+
+    def _removed(self, verdict: Verdict, refused: NDArray[np.uint64]) -> None:
+        first = self.decider.evaluator.refusals(self.cycle, verdict)
+        reasons: dict[str, Counter[str]] = {}
+        counts: Counter[str] = Counter()
+        for rejection in first.values():
+            counts[rejection.plugin] += 1
+            reasons.setdefault(rejection.plugin, Counter()).update(rejection.reasons)
+        opened = self.table.open[: self.table.size]
+        for number, plugin in enumerate(self.decider.evaluator.filters):
+            bit = (refused >> np.uint64(number)) & np.uint64(1) == 1
+            nodes = int(np.count_nonzero(bit & opened))
+            if nodes:
+                said = dict(sorted(reasons.get(plugin.name, Counter()).items()))
+                self.into.filters.append(Removed(plugin.name, nodes, counts[plugin.name], said))
+
+    def _scores(self, verdict: Verdict, fitting: NDArray[np.intp]) -> None:
+        total, parts = select.totals(self.cycle, verdict, self.decider.plugins.score, fitting)
+        order = np.lexsort((self.table.rank[fitting], -total))[:SHOWN]
+        self.into.best = [
+            Scored(
+                self.table.name(int(fitting[at])),
+                int(total[at]),
+                {name: int(part[at]) for name, part in parts.items()},
+            )
+            for at in order.tolist()
+        ]
+
+    def _nearest(self, refused: NDArray[np.uint64]) -> None:
+        """Nodes that the fewest filters refuse, then those that lack the smallest part."""
+        rows = np.flatnonzero(self.table.open[: self.table.size])
+        if not len(rows):
+            return
+        fails = np.array([int(bits).bit_count() for bits in refused[rows].tolist()])
+        lacking = self._lacking(rows)
+        order = np.lexsort((self.table.rank[rows], lacking, fails))[:SHOWN]
+        self.into.nearest = [self._near(int(rows[at]), int(refused[rows[at]])) for at in order]
+
+    def _lacking(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """By row, the largest share of a requested amount that is not free there."""
+        index, amounts = self.cycle.shape.vector(self.table)
+        free = self.table.allocatable[index][:, rows] - self.table.requested[index][:, rows]
+        short = np.maximum(amounts[:, None] - free, 0) / np.maximum(amounts[:, None], 1)
+        worst: NDArray[np.float64] = short.max(axis=0)
+        return worst
+
+    def _near(self, row: int, bits: int) -> Near:
+        rows = np.array([row], np.intp)
+        plugins, reasons = [], []
+        for number, plugin in enumerate(self.decider.evaluator.filters):
+            if not bits >> number & 1:
+                continue
+            plugins.append(plugin.name)
+            said = (
+                plugin.diagnose(self.cycle, rows)[0]
+                if hasattr(plugin, "diagnose")
+                else plugin.filter_node(self.cycle, row)
+            )
+            reasons += list(said.reasons) if said is not None else []
+        return Near(self.table.name(row), plugins, reasons, self._missing(row))
+
+    def _missing(self, row: int) -> dict[str, int]:
+        index, amounts = self.cycle.shape.vector(self.table)
+        free = self.table.allocatable[index, row] - self.table.requested[index, row]
+        short = amounts - free
+        return {
+            self.table.resources[column]: int(lack)
+            for column, lack in zip(index.tolist(), short.tolist(), strict=True)
+            if lack > 0
+        }
+
+    def _changes(self, refused: NDArray[np.uint64]) -> list[Change]:
+        """Filters without any of which, alone, some node would fit."""
+        opened = self.table.open[: self.table.size]
+        found = []
+        for number, plugin in enumerate(self.decider.evaluator.filters):
+            alone = opened & (refused == np.uint64(1 << number))
+            rows = np.flatnonzero(alone)
+            if len(rows):
+                found += describe(self.cycle, plugin, rows)
+        return sorted(found, key=lambda change: (-change.nodes, change.text))
+
+    def _allocate(self, decision: Decision) -> None:
+        refused = self.decider.assume(decision)
+        if refused is not None:
+            self.into.refused = refused.text
+            return
+        pod = decision.cycle.pod
+        self.into.allocations = {
+            name: plain(value) for name, value in sorted(pod.allocations.items())
+        }
+        self.decider.retract(decision)
+
+
+def plain(value: Any) -> Any:
+    """A plugin's choice as JSON-able data; its text where it is nothing else."""
+    described = getattr(value, "describe", None)
+    if described is not None:
+        return described()
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)

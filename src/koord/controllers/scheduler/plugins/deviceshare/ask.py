@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that a pod shape says about devices, read once: requests, hints, joint allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.api import selectors
+from koord.api.protocol import keys, reservations, scheduling
+from koord.base.errors import KoordError, shown
+from koord.controllers.scheduler.plugins.deviceshare.names import GPU, RESOURCES, TYPES, WHOLE
+from koord.controllers.scheduler.plugins.deviceshare.quantities import amount_of
+from koord.controllers.scheduler.plugins.deviceshare.request import (
+    Amounts,
+    GPUSplit,
+    InvalidRequestError,
+    device_requests,
+    split_gpus,
+)
+from koord.kernels.devices_assign import Demand, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koord.api.kinds.meta import LabelSelector
+    from koord.api.kinds.pod import Pod
+    from koord.api.protocol.scheduling import DeviceHint, GPUPartitionSpec
+
+APPLY_FOR_ALL, REQUESTS_AS_COUNT = "ApplyForAll", "RequestsAsCount"
+DEVICE_LEVEL, PCIE_LEVEL = "DeviceLevel", "PCIeLevel"
+SAME_PCIE = "SamePCIe"
+RESTRICTED = "Restricted"
+
+_SCOPES = {"Device": Scope.DEVICE, "PCIe": Scope.PCIE, "NUMANode": Scope.NUMA_NODE}
+_MOST_CARDS = 64
+_NO_HINT = scheduling.DeviceHint()
+
+
+class InvalidAskError(ValueError):
+    """What the pod says cannot be served anywhere; the text is the reason."""
+
+
+@dataclass(slots=True)
+class Ask:
+    """What a pod wants of devices.
+
+    Attributes:
+        requests: amounts by device type, types in their order.
+        gpu: the GPU request by card; None without one.
+        hints: by device type.
+        joint: types to be allocated close to each other, the primary first.
+        same_pcie: joint ones must come from the same PCIe roots.
+        partition: wish for a GPU partition; None without the annotation.
+        isolation: GPU isolation provider that the node of a shared GPU must have; "" for any.
+        reservation_required: nothing but a reservation will do.
+        reservations_ignored: whatever reservations hold back is free to this pod.
+    """
+
+    requests: dict[str, Amounts]
+    gpu: GPUSplit | None = None
+    hints: dict[str, DeviceHint] = field(default_factory=dict)
+    joint: tuple[str, ...] = ()
+    same_pcie: bool = False
+    partition: GPUPartitionSpec | None = None
+    isolation: str = ""
+    reservation_required: bool = False
+    reservations_ignored: bool = False
+    _demands: dict[tuple[str, int], Demand] = field(default_factory=dict)
+
+    def hint(self, device_type: str) -> DeviceHint:
+        """The hint for a type; an empty one without."""
+        return self.hints.get(device_type, _NO_HINT)
+
+    def wants_vf(self, device_type: str) -> bool:
+        """Whether each device of a type must come with a virtual function."""
+        return self.hint(device_type).vf_selector is not None
+
+    def for_all(self, device_type: str) -> bool:
+        """Whether the pod wants every device of a type that its selector matches."""
+        if device_type == GPU or self.hint(device_type).allocate_strategy != APPLY_FOR_ALL:
+            return False
+        return not _many_whole(self.requests[device_type][RESOURCES[device_type][0]])
+
+    @property
+    def by_count(self) -> bool:
+        """Whether the number of devices that fit decides, type by type, about a whole node."""
+        return not self.same_pcie and all(
+            self.hint(kind).selector is None and not self.wants_vf(kind) and not self.for_all(kind)
+            for kind in self.requests
+        )
+
+    @property
+    def shared(self) -> bool:
+        """Whether the pod wants parts of GPUs."""
+        return self.gpu is not None and self.gpu.shared
+
+    def secondary(self, device_type: str) -> bool:
+        """Whether a type may be left for Reserve on nodes that are well planned (spec 5.6)."""
+        whole = self.gpu is not None and not self.gpu.shared
+        return whole and bool(self.joint) and device_type != self.joint[0]
+
+    def demand(self, device_type: str, count: int = 0) -> Demand:
+        """What the pod wants of a type on a node.
+
+        Args:
+            device_type: of the request.
+            count: how many devices; 0 for what the request says.
+        """
+        key = (device_type, count)
+        made = self._demands.get(key)
+        if made is None:
+            made = self._demands[key] = self._demand(device_type, count)
+        return made
+
+    def _demand(self, device_type: str, count: int) -> Demand:
+        pcie = self.hint(device_type).exclusive_policy == PCIE_LEVEL
+        if device_type == GPU and self.gpu is not None:
+            spec = self.partition
+            return Demand(
+                amounts_of(GPU, self.gpu.each), count or self.gpu.cards, grouped=True,
+                shared=self.gpu.shared, scope=_scope(self.hint(GPU)), whole_pcie=pcie,
+                honour_partition=spec is not None,
+                best_partition_only=spec is not None and spec.allocate_policy == RESTRICTED,
+                bandwidth_bps=_bandwidth(spec),
+            )  # fmt: skip
+        each, own_count = _split(device_type, self.requests[device_type], self.hint(device_type))
+        return Demand(amounts_of(device_type, each), count or own_count, whole_pcie=pcie)
+
+
+def amounts_of(device_type: str, amounts: Mapping[str, int]) -> list[int]:
+    """Amounts in the order of a type's resources; others are left out."""
+    return [amounts.get(name, 0) for name in RESOURCES[device_type]]
+
+
+def read_ask(pod: Pod, request: Mapping[str, int]) -> Ask | None:
+    """What a pod wants of devices; None for one that wants none.
+
+    Args:
+        pod: for its labels and annotations.
+        request: what it asks for, by resource.
+
+    Raises:
+        InvalidAskError: an illegal request, or an annotation that cannot be read.
+    """
+    try:
+        requests = device_requests(request)
+    except InvalidRequestError as error:
+        raise InvalidAskError(str(error)) from None
+    if not requests:
+        return None
+    hints = _hints(pod)
+    ask = Ask(requests, hints={kind: hint for kind, hint in hints.items() if kind in requests})
+    ask.gpu = split_gpus(requests[GPU]) if GPU in requests else None
+    ask.joint, ask.same_pcie = _joint(pod, ask)
+    ask.partition = _partition(pod) if ask.gpu else None
+    ask.isolation = pod.metadata.labels.get(keys.GPU_ISOLATION_PROVIDER, "") if ask.shared else ""
+    ask.reservation_required = _needs_reservation(pod)
+    ask.reservations_ignored = reservations.ignores_reservations(pod)
+    _check_counts(ask)
+    return ask
+
+
+def _hints(pod: Pod) -> dict[str, DeviceHint]:
+    try:
+        hints = scheduling.device_hints(pod)
+    except KoordError as error:
+        raise _unreadable("DeviceAllocateHint annotation", error) from None
+    for kind, hint in hints.items():
+        _check_selector(pod, hint.selector, kind, "Selector")
+        _check_selector(pod, hint.vf_selector, kind, "VFSelector")
+    return hints
+
+
+def _check_selector(pod: Pod, selector: LabelSelector | None, kind: str, word: str) -> None:
+    if selector is None:
+        return
+    try:
+        selectors.check(selector, pod.title, word[0].lower() + word[1:])
+    except KoordError as error:
+        raise _unreadable(f"{word} of DeviceHint, deviceType: {kind}", error) from None
+
+
+def _joint(pod: Pod, ask: Ask) -> tuple[tuple[str, ...], bool]:
+    try:
+        joint = scheduling.device_joint_allocate(pod)
+    except KoordError as error:
+        raise _unreadable("DeviceJointAllocate annotation", error) from None
+    if joint is None:
+        return (), False
+    kinds = dict.fromkeys(kind for kind in joint.device_types if kind in ask.requests)
+    kept = tuple(kind for kind in kinds if ask.hint(kind).allocate_strategy != APPLY_FOR_ALL)
+    return kept, joint.required_scope == SAME_PCIE and len(kept) > 1
+
+
+def _partition(pod: Pod) -> GPUPartitionSpec | None:
+    try:
+        spec = scheduling.gpu_partition_spec(pod)
+    except KoordError as error:
+        raise _unreadable("GPUPartitionSpec annotation", error) from None
+    if spec is not None and spec.ring_bus_bandwidth is not None:
+        try:
+            amount_of(spec.ring_bus_bandwidth)
+        except ValueError:
+            got = shown(str(spec.ring_bus_bandwidth))
+            text = f"ringBusBandwidth: got {got}, expected an amount from 0 to 2^50"
+            raise InvalidAskError(f"invalid GPUPartitionSpec annotation, err: {text}") from None
+    return spec
+
+
+def _bandwidth(spec: GPUPartitionSpec | None) -> int:
+    if spec is None or spec.ring_bus_bandwidth is None:
+        return 0
+    return amount_of(spec.ring_bus_bandwidth)
+
+
+def _needs_reservation(pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    required = keys.RESERVATION_AFFINITY in pod.metadata.annotations
+    return required or labels.get(keys.PRE_ALLOCATION_REQUIRED) == "true"
+
+
+def _unreadable(what: str, error: KoordError) -> InvalidAskError:
+    # The object is the pod that the reason is told to; a shape has many.
+    line = f"{error.field}: got {shown(error.value)}, expected {error.expected}"
+    return InvalidAskError(f"invalid {what}, err: {line}")
+
+
+def _check_counts(ask: Ask) -> None:
+    for kind in TYPES:
+        if kind not in ask.requests or ask.for_all(kind):
+            continue
+        if kind == GPU:
+            count = ask.gpu.cards if ask.gpu else 0
+        else:
+            _, count = _split(kind, ask.requests[kind], ask.hint(kind))
+        if count > _MOST_CARDS:
+            raise InvalidAskError(f"Insufficient {kind} devices")
+
+
+def _split(device_type: str, asked: Amounts, hint: DeviceHint) -> tuple[Amounts, int]:
+    """RDMA and FPGA by card: whole cards by hundreds, or by the hint's strategy."""
+    name = RESOURCES[device_type][0]
+    amount = asked[name]
+    if _many_whole(amount):
+        return {name: WHOLE}, amount // WHOLE
+    if hint.allocate_strategy == REQUESTS_AS_COUNT:
+        return {name: WHOLE if hint.exclusive_policy == DEVICE_LEVEL else 1}, amount
+    return asked, 1
+
+
+def _many_whole(amount: int) -> bool:
+    return amount > WHOLE and amount % WHOLE == 0
+
+
+def _scope(hint: DeviceHint) -> Scope:
+    if not hint.required_topology_scope:
+        return Scope.ANY
+    return _SCOPES.get(hint.required_topology_scope, Scope.NODE)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cards of every node and who holds them: a row a node, one native table a device type.
+
+What counts as used is what a pod sees that matches no reservation: what pods hold, and of each
+reservation what its owners have not taken yet. A reservation's devices are those of its reserve
+pod, whose uid is the reservation's; its owners are the pods that say they sit in it. So nothing is
+counted twice, and a pod that matches a reservation is given :meth:`DeviceCache.remained` back.
+
+Spec sections 5.1 and 5.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.controllers.scheduler.plugins.deviceshare.inventory import unhealthy
+from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
+from koord.kernels.devices import DeviceTable
+from koord.kernels.devices_assign import set_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.controllers.scheduler.plugins.deviceshare.holding import Held, Holdings
+    from koord.controllers.scheduler.plugins.deviceshare.inventory import Inventory
+    from koord.kernels.devices_assign import PartitionTable
+
+Remained = dict[tuple[str, int], tuple[int, ...]]
+"""By type and minor, amounts in the order of the type's resources."""
+
+
+@dataclass(slots=True)
+class Holder:
+    """A pod that holds devices.
+
+    Attributes:
+        key: ``namespace/name``.
+        holdings: what it holds.
+        ties: pairs of a reservation and a pod that sits in it, of which this pod tells.
+        booked: what is charged for it; of a reserve pod, what its owners left.
+    """
+
+    key: str
+    holdings: Holdings
+    ties: tuple[tuple[str, str], ...]
+    booked: Remained
+
+
+@dataclass(slots=True)
+class NodeDevices:
+    """One row.
+
+    Attributes:
+        name: of the node; a row may be used again for another one.
+        inventory: its cards; None until a Device was seen.
+        holders: by pod uid.
+        owners: by reservation uid, the pods that sit in it.
+        functions: by type and bus, how many hold a virtual function.
+    """
+
+    name: str
+    inventory: Inventory | None = None
+    holders: dict[str, Holder] = field(default_factory=dict)
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    functions: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def id_of(self, device_type: str, minor: int) -> str:
+        """The UUID of a card, "" if it is not there (any more)."""
+        cards = self.inventory.cards.get(device_type, {}) if self.inventory is not None else {}
+        return cards[minor].id if minor in cards else ""
+
+
+class DeviceCache:
+    """See the head of this file.
+
+    Attributes:
+        tables: native state by device type, indexed by row.
+        nodes: by row.
+    """
+
+    def __init__(self) -> None:
+        self.tables = {kind: DeviceTable(RESOURCES[kind]) for kind in TYPES}
+        self.nodes: list[NodeDevices] = []
+
+    def open(self, row: int, name: str) -> NodeDevices:
+        """The row of a node; whatever a former node of the row left there is forgotten."""
+        while len(self.nodes) <= row:
+            self.nodes.append(NodeDevices(""))
+            for table in self.tables.values():
+                table.add_row(())
+        node = self.nodes[row]
+        if node.name != name:
+            self.close(row)
+            node = self.nodes[row] = NodeDevices(name)
+        return node
+
+    def close(self, row: int) -> None:
+        """Forgets the node of a row with its devices and whoever holds them."""
+        for uid in list(self.nodes[row].holders):
+            self.drop(row, uid)
+        for table in self.tables.values():
+            table.update_row(row, ())
+            set_partitions(table, row, None, honour=False)
+        self.nodes[row] = NodeDevices("")
+
+    def set_inventory(
+        self, row: int, inventory: Inventory, partitions: PartitionTable | None, *, honour: bool
+    ) -> None:
+        """Takes over the cards of a node; what is used stays used.
+
+        Args:
+            row: of the node.
+            inventory: its cards.
+            partitions: of its GPUs, be it from the Device or from their model.
+            honour: whole GPUs are given as partitions only.
+        """
+        self.nodes[row].inventory = inventory
+        for kind, table in self.tables.items():
+            cards = inventory.cards.get(kind, {})
+            table.update_row(row, [listed.card for listed in cards.values()])
+        set_partitions(self.tables[TYPES[0]], row, partitions, honour=honour)
+
+    def remove_device(self, row: int) -> None:
+        """The Device is gone: no card may be given out, what is used stays used."""
+        node = self.nodes[row]
+        if node.inventory is None:
+            return
+        node.inventory = unhealthy(node.inventory)
+        for kind, table in self.tables.items():
+            cards = node.inventory.cards.get(kind, {})
+            table.update_row(row, [listed.card for listed in cards.values()])
+
+    def add(
+        self,
+        row: int,
+        uid: str,
+        key: str,
+        holdings: Holdings,
+        reservation: str = "",
+        taken_over: tuple[str, ...] = (),
+    ) -> None:
+        """Counts a pod's devices; a uid that counts already is left as it is.
+
+        Args:
+            row: of its node.
+            uid: the pod's; of a reserve pod, the reservation's.
+            key: ``namespace/name``.
+            holdings: what it holds.
+            reservation: uid of the reservation it sits in.
+            taken_over: of a reserve pod, uids of running pods that sit in it (spec 3.8).
+        """
+        node = self.nodes[row]
+        if uid in node.holders:
+            return
+        ties = [(reservation, uid)] if reservation and reservation != uid else []
+        ties += [(uid, other) for other in taken_over if other != uid]
+        holder = node.holders[uid] = Holder(key, holdings, tuple(ties), {})
+        self._count_functions(node, holdings, 1)
+        for tied, owner in ties:
+            node.owners.setdefault(tied, []).append(owner)
+        self._book(row, uid, holder)
+        self._rebook(row, uid)
+
+    def drop(self, row: int, uid: str) -> None:
+        """The exact inverse of :meth:`add`; an unknown uid is left alone."""
+        node = self.nodes[row]
+        holder = node.holders.pop(uid, None)
+        if holder is None:
+            return
+        self._unbook(row, holder)
+        self._count_functions(node, holder.holdings, -1)
+        self._rebook(row, uid)
+        for tied, owner in holder.ties:
+            owners = node.owners[tied]
+            owners.remove(owner)
+            if not owners:
+                del node.owners[tied]
+
+    def remained(self, row: int, reservation: str) -> Remained:
+        """What of a reservation's devices its owners have not taken; all its cards are named."""
+        holder = self.nodes[row].holders.get(reservation)
+        return dict(holder.booked) if holder is not None else {}
+
+    def reserved(self, row: int, reservation: str) -> Holdings:
+        """The devices of a reservation; empty if it holds none here."""
+        holder = self.nodes[row].holders.get(reservation)
+        return holder.holdings if holder is not None else ()
+
+    def taken_functions(self, row: int, device_type: str, returned: Iterable[str]) -> set[str]:
+        """Buses of the virtual functions that a pod may not have.
+
+        Args:
+            row: of the node.
+            device_type: of the cards.
+            returned: reservations whose functions the pod may have, unless an owner does.
+        """
+        node = self.nodes[row]
+        counts = {bus: held for (kind, bus), held in node.functions.items() if kind == device_type}
+        for reservation in returned:
+            for held in self.reserved(row, reservation):
+                for function in held.functions if held.type == device_type else ():
+                    counts[function.bus_id] -= 1
+        return {bus for bus, held in counts.items() if held > 0}
+
+    def _left(self, node: NodeDevices, uid: str, holdings: Holdings) -> Remained:
+        """What the owners of a reservation leave of it; of any other pod, all it holds."""
+        left = {(held.type, held.minor): held.amounts for held in holdings}
+        for owner in dict.fromkeys(node.owners.get(uid, ())):
+            sitting = node.holders.get(owner)
+            for held in sitting.holdings if sitting is not None else ():
+                before = left.get((held.type, held.minor))
+                if before is not None:
+                    left[held.type, held.minor] = _less(before, held)
+        return left
+
+    def _book(self, row: int, uid: str, holder: Holder) -> None:
+        holder.booked = self._left(self.nodes[row], uid, holder.holdings)
+        for (kind, minor), amounts in holder.booked.items():
+            self.tables[kind].native.charge(row, minor, amounts)
+
+    def _unbook(self, row: int, holder: Holder) -> None:
+        for (kind, minor), amounts in holder.booked.items():
+            self.tables[kind].native.discharge(row, minor, amounts)
+
+    def _rebook(self, row: int, owner: str) -> None:
+        """Books anew what the reservations have left that a pod sits in."""
+        node = self.nodes[row]
+        for reservation, owners in node.owners.items():
+            holder = node.holders.get(reservation)
+            if owner in owners and holder is not None:
+                self._unbook(row, holder)
+                self._book(row, reservation, holder)
+
+    def _count_functions(self, node: NodeDevices, holdings: Holdings, sign: int) -> None:
+        for held in holdings:
+            for function in held.functions:
+                key = (held.type, function.bus_id)
+                count = node.functions.get(key, 0) + sign
+                if count:
+                    node.functions[key] = count
+                else:
+                    del node.functions[key]
+
+
+def _less(amounts: tuple[int, ...], held: Held) -> tuple[int, ...]:
+    return tuple(max(0, a - b) for a, b in zip(amounts, held.amounts, strict=True))

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that a scheduling hint says a pod is to keep (spec sections 5.8 and 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.protocol import keys, resources, scheduling
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.plugins.deviceshare.allocator import Terms
+from koord.controllers.scheduler.plugins.deviceshare.holding import read_holdings
+from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
+from koord.controllers.scheduler.plugins.deviceshare.quantities import completed
+
+if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.scheduler.plugins.deviceshare.holding import Holdings
+    from koord.controllers.scheduler.plugins.deviceshare.inventory import Inventory
+
+
+def designated(pod: Pod) -> Holdings:
+    """What a pod is to keep; nothing unless its hint has an extension named after the plugin.
+
+    Raises:
+        KoordError: the hint, or what is recorded on the pod, cannot be read.
+    """
+    hint = scheduling.scheduling_hint(pod)
+    if hint is None or NAME not in hint.extensions:
+        return ()
+    holdings, problems = read_holdings(pod)
+    if problems:
+        raise KoordError(pod.title, keys.DEVICE_ALLOCATED, problems[0], "devices to keep")
+    return holdings
+
+
+def terms_for(holdings: Holdings, inventory: Inventory) -> Terms:
+    """These devices alone, and no more of them than is recorded, on one node."""
+    caps = {}
+    for held in holdings:
+        listed = inventory.cards.get(held.type, {}).get(held.minor)
+        amounts = held.amounts
+        if listed is not None and held.type == GPU:
+            card_bytes = listed.card.total.get(resources.GPU_MEMORY, 0)
+            amounts = tuple(completed(amounts, card_bytes))
+        caps[held.type, held.minor] = amounts
+    functions = {
+        (held.type, held.minor): frozenset(function.bus_id for function in held.functions)
+        for held in holdings
+        if held.functions
+    }
+    return Terms(caps=caps, designated=functions)

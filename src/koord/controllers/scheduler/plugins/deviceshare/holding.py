@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one pod holds of a node's devices: chosen by us, or read from the pod's annotation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.api.protocol import annotation, scheduling
+from koord.api.protocol.scheduling import AllocatedDevice, AllocatedVF, AllocationExtension
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
+from koord.controllers.scheduler.plugins.deviceshare.quantities import amounts_from, resource_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koord.api.kinds.pod import Pod
+
+
+class Function(NamedTuple):
+    """A virtual function; its bus is its name on the node."""
+
+    minor: int
+    bus_id: str
+
+
+class Held(NamedTuple):
+    """Part or all of one card.
+
+    Attributes:
+        type: of the device.
+        minor: the card.
+        amounts: in the order of the type's resources.
+        functions: virtual functions of the card.
+        template: the GPU shared resource template, "" for none.
+    """
+
+    type: str
+    minor: int
+    amounts: tuple[int, ...]
+    functions: tuple[Function, ...] = ()
+    template: str = ""
+
+
+Holdings = tuple[Held, ...]
+"""Ascending by type, in their order, then by minor."""
+
+
+def minors_of(holdings: Iterable[Held], device_type: str) -> int:
+    """The cards of a type among some holdings, as a word."""
+    word = 0
+    for held in holdings:
+        if held.type == device_type:
+            word |= 1 << held.minor
+    return word
+
+
+def read_holdings(pod: Pod) -> tuple[Holdings, list[str]]:
+    """What a pod's annotation says it holds, and one line about each part that cannot be read."""
+    try:
+        written = scheduling.device_allocated(pod)
+    except KoordError as error:
+        return (), [str(error)]
+    found: dict[tuple[int, int], Held] = {}
+    problems: list[str] = []
+    for kind in TYPES:
+        for index, allocated in enumerate(written.get(kind, ())):
+            where = f"{pod.title}: {annotation.field_of('device-allocated')}.{kind}[{index}]"
+            key = (TYPES.index(kind), allocated.minor)
+            try:
+                held = _held(kind, allocated)
+            except ValueError as error:
+                problems.append(f"{where}: {error}")
+                continue
+            before = found.get(key)
+            found[key] = held if before is None else _together(before, held)
+    return tuple(found[key] for key in sorted(found)), problems
+
+
+def _held(kind: str, allocated: AllocatedDevice) -> Held:
+    if not 0 <= allocated.minor < 64:
+        raise ValueError(f"minor: got {allocated.minor}, expected 0 to 63")
+    extension = allocated.extension or AllocationExtension()
+    functions = tuple(sorted(Function(vf.minor, vf.bus_id) for vf in extension.vfs))
+    amounts = tuple(amounts_from(kind, allocated.resources))
+    template = extension.gpu_shared_resource_template
+    return Held(kind, allocated.minor, amounts, functions, template)
+
+
+def _together(one: Held, other: Held) -> Held:
+    """Two entries about one card; nobody gets more than the kernel can count."""
+    amounts = tuple(min(a + b, 1 << 50) for a, b in zip(one.amounts, other.amounts, strict=True))
+    return one._replace(amounts=amounts, functions=one.functions + other.functions)
+
+
+def allocation_text(holdings: Holdings, id_of: Callable[[str, int], str]) -> str:
+    """The value of ``device-allocated``.
+
+    Args:
+        holdings: what the pod got.
+        id_of: a card's UUID by type and minor.
+    """
+    by_type: dict[str, list[AllocatedDevice]] = {}
+    for held in holdings:
+        resources = resource_list(held.type, held.amounts)
+        card = AllocatedDevice(held.minor, resources, id_of(held.type, held.minor))
+        if held.functions or held.template:
+            vfs = [AllocatedVF(each.minor, each.bus_id) for each in held.functions]
+            card.extension = AllocationExtension(vfs, held.template)
+        by_type.setdefault(held.type, []).append(card)
+    return annotation.text(by_type)
+
+
+def sums(holdings: Iterable[Held]) -> dict[str, int]:
+    """Amounts over all cards, by resource."""
+    total: dict[str, int] = {}
+    for held in holdings:
+        for name, amount in zip(RESOURCES[held.type], held.amounts, strict=True):
+            if amount:
+                total[name] = total.get(name, 0) + amount
+    return total

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes can serve a pod's devices: native answers for many rows, exact ones where needed.
+
+A node that has no reservation for the pod is decided by columns and by the kernel where the number
+of fitting cards decides; everything else (virtual functions, selectors, joint allocation, matched
+reservations, designated cards) is allocated on trial, row by row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.deviceshare import names
+from koord.controllers.scheduler.plugins.deviceshare.allocator import PLAIN, Terms
+from koord.controllers.scheduler.plugins.deviceshare.designated import terms_for
+from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
+from koord.controllers.scheduler.plugins.deviceshare.reserved import AllRefused, NodeAllocator
+from koord.controllers.scheduler.plugins.deviceshare.templates import model_key
+from koord.kernels.devices_assign import Refusal, assign_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.plugins.deviceshare.ask import Ask
+    from koord.controllers.scheduler.plugins.deviceshare.holding import Holdings
+    from koord.controllers.scheduler.plugins.deviceshare.reserved import ReservationOffer
+    from koord.controllers.scheduler.plugins.deviceshare.settings import Settings
+    from koord.controllers.scheduler.plugins.deviceshare.tracking import Tracker
+
+    Rows = NDArray[np.intp]
+
+
+class Question:
+    """What is asked of every node in one attempt.
+
+    Attributes:
+        ask: the pod's devices.
+        templates: ``vendor-model`` to template, None where templates do not matter.
+        designated: the devices that the pod is to keep; none: any.
+        offers: by row, the reservations that the pod matches.
+    """
+
+    __slots__ = ("ask", "designated", "offers", "templates")
+
+    def __init__(
+        self,
+        ask: Ask,
+        cycle: Cycle,
+        templates: Mapping[str, str] | None = None,
+        designated: Holdings = (),
+    ) -> None:
+        self.ask = ask
+        self.templates = templates
+        self.designated = designated
+        self.offers = cycle.reservations
+
+
+class Judge:
+    """See the head of this file.
+
+    Args:
+        tracker: the cache and its columns.
+        settings: of the plugin.
+    """
+
+    def __init__(self, tracker: Tracker, settings: Settings) -> None:
+        self.tracker = tracker
+        self.cache = tracker.cache
+        self.settings = settings
+        self._no: dict[tuple[str, bool], Rejection] = {}
+
+    def passes(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
+        """By row, whether the node can serve the pod. A node without a Device is the kubelet's."""
+        passes = self._may_share(question, rows)
+        asked = np.flatnonzero(self.tracker.known[rows] & passes)
+        passes[asked] = self._fits(question, rows[asked])
+        return passes
+
+    def why(self, question: Question, rows: Rows) -> list[Rejection]:
+        """Why each of some refused rows was refused."""
+        return [self._why(question, int(row)) for row in rows]
+
+    def try_row(self, question: Question, row: int) -> Holdings | AllRefused:
+        """What the pod would get on a row, cards not scored."""
+        offers, base = self.offers(question, row), self.base(question, row)
+        return NodeAllocator(self.cache, row, question.ask, offers, base).allocate()
+
+    def base(self, question: Question, row: int) -> Terms:
+        """The terms that hold on a row whatever reservations there are."""
+        inventory = self.cache.nodes[row].inventory
+        if not question.designated or inventory is None:
+            return PLAIN
+        return terms_for(question.designated, inventory)
+
+    def offers(self, question: Question, row: int) -> Sequence[ReservationOffer]:
+        """Reservations with devices on a row that the pod matches."""
+        if not self.cache.nodes[row].holders:
+            return ()
+        return [o for o in question.offers(row) if self.cache.reserved(row, o.uid)]
+
+    def _may_share(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
+        """Whether nodes share GPUs the way the pod wants, by their labels alone."""
+        passes = np.ones(len(rows), np.bool_)
+        ask, tracker = question.ask, self.tracker
+        if not ask.shared:
+            return passes
+        if ask.isolation:
+            passes &= tracker.isolation[rows] == tracker.code(ask.isolation)
+        for vendor, model in self.settings.unsupported_models:
+            passes &= tracker.model[rows] != tracker.code(vendor, model)
+        if question.templates is not None:
+            served = [row for row in rows.tolist() if self._has_template(question, row)]
+            passes &= np.isin(rows, served) | ~tracker.known[rows]
+        return passes
+
+    def template(self, question: Question, row: int) -> str:
+        """The GPU shared resource template that the pod uses on a row, "" for none."""
+        if question.templates is None:
+            return ""
+        return question.templates.get(model_key(*self.tracker.vendor_and_model(row)), "")
+
+    def _has_template(self, question: Question, row: int) -> bool:
+        return bool(self.template(question, row))
+
+    def _fits(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
+        ask = question.ask
+        if question.designated or not ask.by_count:
+            return self._each(question, rows, self._in_question(question, rows))
+        fits = np.ones(len(rows), np.bool_)
+        for kind in ask.requests:
+            refused = assign_rows(self.cache.tables[kind], rows, ask.demand(kind)) != 0
+            if ask.secondary(kind):
+                refused &= ~self.tracker.well_planned[rows]
+            fits &= ~refused
+        return self._reserved_too(question, rows, fits)
+
+    def _in_question(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
+        """Rows worth a trial: without enough cards no narrower choice is possible either."""
+        possible = np.ones(len(rows), np.bool_)
+        for kind in question.ask.requests:
+            if question.ask.for_all(kind) or question.ask.secondary(kind):
+                continue
+            codes = assign_rows(self.cache.tables[kind], rows, question.ask.demand(kind))
+            possible &= codes == 0
+        return possible
+
+    def _each(
+        self, question: Question, rows: Rows, possible: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        fits = np.zeros(len(rows), np.bool_)
+        for place, row in enumerate(rows.tolist()):
+            if possible[place] or self.offers(question, row):
+                fits[place] = not isinstance(self.try_row(question, row), AllRefused)
+        return fits
+
+    def _reserved_too(
+        self, question: Question, rows: Rows, fits: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Corrects rows where reservations hold devices for the pod."""
+        nodes = self.cache.nodes
+        for place, row in enumerate(rows.tolist()):
+            if nodes[row].holders and self.offers(question, row):
+                fits[place] = not isinstance(self.try_row(question, row), AllRefused)
+        return fits
+
+    def _why(self, question: Question, row: int) -> Rejection:
+        ask = question.ask
+        if ask.isolation and self.tracker.isolation[row] != self.tracker.code(ask.isolation):
+            return self._says(names.ISOLATION_MISSING, unresolvable=True)
+        vendor, model = self.tracker.vendor_and_model(row)
+        if ask.shared and (vendor, model) in self.settings.unsupported_models:
+            return self._says(names.unsupported_model(vendor, model), unresolvable=True)
+        if question.templates is not None and not self._has_template(question, row):
+            return self._says(names.NO_TEMPLATE, unresolvable=True)
+        if not question.designated and ask.by_count and not self.offers(question, row):
+            return self._counted(ask, row)
+        found = self.try_row(question, row)
+        if isinstance(found, AllRefused):
+            return Rejection(NAME, found.reasons, found.unresolvable)
+        # The row changed since it was refused; the next attempt will find it.
+        return self._says(names.insufficient(next(iter(ask.requests))))
+
+    def _counted(self, ask: Ask, row: int) -> Rejection:
+        """The reason of the first type that does not fit."""
+        at = np.array([row], np.int64)
+        for kind in ask.requests:
+            if ask.secondary(kind) and self.tracker.well_planned[row]:
+                continue
+            if not self.tracker.has[kind][row]:
+                return self._says(names.insufficient(kind), unresolvable=True)
+        for kind in ask.requests:
+            code = int(assign_rows(self.cache.tables[kind], at, ask.demand(kind))[0])
+            if code and not (ask.secondary(kind) and self.tracker.well_planned[row]):
+                reason, unresolvable = names.refusal_text(Refusal(code), kind)
+                return self._says(reason, unresolvable=unresolvable)
+        return self._says(names.insufficient(GPU))
+
+    def _says(self, reason: str, *, unresolvable: bool = False) -> Rejection:
+        made = self._no.get((reason, unresolvable))
+        if made is None:
+            made = self._no[reason, unresolvable] = Rejection(NAME, (reason,), unresolvable)
+        return made

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts of devices: exact quantities on the wire, integers inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.protocol import resources as res
+from koord.controllers.scheduler.plugins.deviceshare.names import MEMORY, RATIO, RESOURCES
+from koord.kernels.devices import complete_memory
+from koord.kernels.quantity import Format, Quantity, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.api.kinds.meta import ResourceList
+
+_MOST = 1 << 50
+
+
+def amount_of(quantity: Quantity) -> int:
+    """The integer value, rounded up as Kubernetes does. ValueError unless it is 0 to 2^50."""
+    value = quantity.value(Rounding.UP)
+    if not 0 <= value <= _MOST:
+        raise ValueError(f"got {quantity}, expected an amount from 0 to 2^50")
+    return value
+
+
+def amounts_from(device_type: str, resources: ResourceList) -> list[int]:
+    """Amounts in the order of a type's resources; names that no card of the type has are left out.
+
+    Raises:
+        ValueError: an amount out of range.
+    """
+    return [
+        amount_of(resources[name]) if name in resources else 0 for name in RESOURCES[device_type]
+    ]
+
+
+def resource_list(device_type: str, amounts: Sequence[int]) -> ResourceList:
+    """The opposite of :func:`amounts_from`, zeros left out; bytes with binary suffixes."""
+    return wire_list(dict(zip(RESOURCES[device_type], amounts, strict=True)))
+
+
+def wire_list(amounts: Mapping[str, int]) -> ResourceList:
+    """Amounts by resource as quantities, zeros left out; bytes with binary suffixes."""
+    return {
+        name: Quantity.from_value(
+            amount, Format.BINARY_SI if name == res.GPU_MEMORY else Format.DECIMAL_SI
+        )
+        for name, amount in amounts.items()
+        if amount
+    }
+
+
+def completed(each: Sequence[int], card_bytes: int) -> list[int]:
+    """GPU amounts with memory both in bytes and in percent of the card that was chosen.
+
+    Spec section 5.2. A card that reports no memory in bytes keeps the percentage alone.
+    """
+    full = list(each)
+    if full[MEMORY] and full[RATIO]:
+        return full
+    if not card_bytes:
+        return full
+    full[MEMORY], full[RATIO] = complete_memory(
+        card_bytes, size_bytes=full[MEMORY], percent=full[RATIO]
+    )
+    return full

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pod asks of devices: the legal combinations of resources, and the split over cards.
+
+Spec section 5.2. Amounts are integers: percent of a card, bytes of GPU memory, numbers of cards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.api.protocol import resources as res
+from koord.controllers.scheduler.plugins.deviceshare.names import FPGA, GPU, RDMA, TYPES, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Amounts = dict[str, int]
+
+_MOST = 1 << 50
+_THIRD_PARTY = (res.NVIDIA_GPU, res.AMD_GPU, res.DCU_GPU)
+OF_TYPE = {
+    GPU: (
+        *_THIRD_PARTY, res.GPU, res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY, res.GPU_MEMORY_RATIO,
+        res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP,
+    ),
+    RDMA: (res.RDMA,),
+    FPGA: (res.FPGA,),
+}  # fmt: skip
+"""By device type, what pods may ask for."""
+_IN_PERCENT = (res.GPU, res.RDMA, res.FPGA)
+
+
+class InvalidRequestError(ValueError):
+    """A combination or an amount that no card can serve; the text is the reason users know."""
+
+
+class GPUSplit(NamedTuple):
+    """A GPU request by card.
+
+    Attributes:
+        cards: how many.
+        each: of every one of them.
+        shared: parts of cards: less than all of the memory, or memory by bytes.
+    """
+
+    cards: int
+    each: Amounts
+    shared: bool
+
+
+def device_requests(request: Mapping[str, int]) -> dict[str, Amounts]:
+    """The pod's request of each device type, in the resources that cards have.
+
+    Args:
+        request: everything the pod asks for, by resource name; zeros count as absent.
+
+    Returns:
+        Device types in their order; empty for a pod that asks for no device.
+
+    Raises:
+        InvalidRequestError: a combination that is not legal, or an amount out of range.
+    """
+    return {
+        device_type: _converted(asked)
+        for device_type in TYPES
+        if (asked := {name: request[name] for name in OF_TYPE[device_type] if request.get(name)})
+    }
+
+
+def _converted(asked: Amounts) -> Amounts:
+    for name, amount in asked.items():
+        wrong_percent = name in _IN_PERCENT and not _is_percent(amount)
+        if wrong_percent or not 0 < amount <= _MOST:
+            raise InvalidRequestError(f"invalid resource unit {name}: {amount}")
+    rule = _COMBINATIONS.get(frozenset(asked))
+    if rule is None or not rule(asked):
+        listed = " ".join(sorted(asked))
+        raise InvalidRequestError(f"invalid resource device requests: [{listed}]")
+    for name in _THIRD_PARTY:
+        if name in asked:
+            return _whole_and_parts(asked[name] * WHOLE)
+    if res.GPU in asked:
+        return _whole_and_parts(asked[res.GPU])
+    return asked
+
+
+def _whole_and_parts(percent: int) -> Amounts:
+    return {res.GPU_CORE: percent, res.GPU_MEMORY_RATIO: percent}
+
+
+def _is_percent(amount: int) -> bool:
+    return amount <= WHOLE or amount % WHOLE == 0
+
+
+def _always(asked: Amounts) -> bool:
+    return True
+
+
+def _percentages(asked: Amounts) -> bool:
+    """Core and ratio: part of a card, or whole cards."""
+    names = (res.GPU_CORE, res.GPU_MEMORY_RATIO)
+    return all(_is_percent(asked[name]) for name in names if name in asked)
+
+
+def _even_shares(asked: Amounts) -> bool:
+    """Core and ratio: the same part of every shared card."""
+    cards = asked[res.GPU_SHARED]
+    names = (res.GPU_CORE, res.GPU_MEMORY_RATIO)
+    return all(
+        asked[name] % cards == 0 and asked[name] // cards <= WHOLE
+        for name in names
+        if name in asked
+    )
+
+
+def _one_npu(asked: Amounts) -> bool:
+    return asked[res.GPU_SHARED] == 1 and asked.get(res.NPU_DVPP, 0) <= WHOLE
+
+
+_COMBINATIONS: dict[frozenset[str], Callable[[Amounts], bool]] = {
+    **{frozenset({name}): _always for name in (*_THIRD_PARTY, res.GPU, res.RDMA, res.FPGA)},
+    frozenset({res.GPU_MEMORY}): _percentages,
+    frozenset({res.GPU_MEMORY_RATIO}): _percentages,
+    frozenset({res.GPU_CORE, res.GPU_MEMORY}): _percentages,
+    frozenset({res.GPU_CORE, res.GPU_MEMORY_RATIO}): _percentages,
+    frozenset({res.NPU_CORE, res.GPU_MEMORY_RATIO}): _percentages,
+    frozenset({res.GPU_SHARED, res.GPU_MEMORY}): _even_shares,
+    frozenset({res.GPU_SHARED, res.GPU_MEMORY_RATIO}): _even_shares,
+    frozenset({res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY}): _even_shares,
+    frozenset({res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY_RATIO}): _even_shares,
+    frozenset({res.GPU_SHARED, res.NPU_CORE, res.NPU_CPU, res.GPU_MEMORY}): _one_npu,
+    frozenset({res.GPU_SHARED, res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP, res.GPU_MEMORY}): _one_npu,
+}
+
+
+def split_gpus(asked: Amounts) -> GPUSplit:
+    """A GPU request as so many cards with so much of each.
+
+    Args:
+        asked: as :func:`device_requests` gives it.
+    """
+    ratio = asked.get(res.GPU_MEMORY_RATIO, 0)
+    count = asked.get(res.GPU_SHARED, 0)
+    if count == 0:
+        count = ratio // WHOLE if ratio > WHOLE and ratio % WHOLE == 0 else 1
+    each = {name: amount // count for name, amount in asked.items() if name != res.GPU_SHARED}
+    shared = each[res.GPU_MEMORY_RATIO] < WHOLE if ratio else res.GPU_MEMORY in asked
+    return GPUSplit(count, each, shared)

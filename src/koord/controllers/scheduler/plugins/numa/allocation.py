@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one pod holds of one node, and its way from and to the pod's annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.api.protocol import annotation, keys
+from koord.api.protocol.scheduling import (
+    NUMANodeResource,
+    ResourceStatus,
+    resource_spec,
+    resource_status,
+)
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.plugins.numa.amounts import Row, Table, resource_list, row_of
+from koord.kernels.cpuset import CPUSet
+from koord.kernels.topology import ExclusivePolicy
+
+if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+
+_STATUS_FIELD = annotation.field_of(keys.RESOURCE_STATUS)
+_EXCLUSIVE = frozenset(ExclusivePolicy)
+_NO_CPUS = CPUSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The CPUs and the zone amounts of a pod; immutable.
+
+    ``zones`` are amounts by zone id in base units, CPU in milli.
+    """
+
+    cpus: CPUSet = _NO_CPUS
+    zones: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    exclusive: str = ExclusivePolicy.NONE
+
+    def __bool__(self) -> bool:
+        return bool(self.cpus) or bool(self.zones)
+
+    def status(self) -> ResourceStatus:
+        """What ``scheduling.koordinator.sh/resource-status`` says of it, zones by id."""
+        return ResourceStatus(
+            cpuset=str(self.cpus),
+            numa_node_resources=[
+                NUMANodeResource(node=zone, resources=resource_list(self.zones[zone]))
+                for zone in sorted(self.zones)
+            ],
+        )
+
+
+def recorded(pod: Pod) -> Allocation:
+    """What the annotations of a bound pod say that it holds; empty where they say nothing.
+
+    An unknown exclusive policy counts as none: nobody is to be kept off for a misspelling.
+
+    Raises:
+        KoordError: an annotation is malformed, an amount or a zone is negative.
+    """
+    if keys.RESOURCE_STATUS not in pod.metadata.annotations:
+        return Allocation()
+    exclusive = resource_spec(pod).preferred_cpu_exclusive_policy
+    return parse_status(
+        resource_status(pod), pod.title, exclusive if exclusive in _EXCLUSIVE else ""
+    )
+
+
+def parse_status(status: ResourceStatus, owner: str, exclusive: str = "") -> Allocation:
+    """The allocation that a resource status describes.
+
+    Raises:
+        KoordError: the CPU list is malformed, an amount or a zone is negative.
+    """
+    try:
+        cpus = CPUSet.parse_wire(status.cpuset)
+    except ValueError as error:
+        raise KoordError.wrap(owner, f"{_STATUS_FIELD}.cpuset", error) from None
+    zones: Table = {}
+    for number, entry in enumerate(status.numa_node_resources):
+        where = f"{_STATUS_FIELD}.numaNodeResources[{number}]"
+        if entry.node < 0:
+            raise KoordError(owner, f"{where}.node", entry.node, "the id of a NUMA node")
+        row = _row(entry, owner, where)
+        there = zones.setdefault(entry.node, {})
+        for name, amount in row.items():
+            there[name] = there.get(name, 0) + amount
+    return Allocation(cpus, zones, exclusive or ExclusivePolicy.NONE)
+
+
+def _row(entry: NUMANodeResource, owner: str, where: str) -> Row:
+    for name, amount in entry.resources.items():
+        if amount < type(amount)():
+            raise KoordError(owner, f"{where}.resources.{name}", str(amount), "0 or more")
+    try:
+        return {name: amount for name, amount in row_of(entry.resources).items() if amount}
+    except ValueError as error:
+        raise KoordError.wrap(owner, f"{where}.resources", error) from None

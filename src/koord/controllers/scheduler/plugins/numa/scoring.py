@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good a node is, in columns where the whole node counts and row by row where zones do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.api.protocol.resources import CPU
+from koord.controllers.scheduler.plugins.numa.amounts import MILLI
+from koord.controllers.scheduler.plugins.numa.machine import amplify
+from koord.kernels.numa import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.scheduler.plugins.numa.allocate import Trial
+    from koord.controllers.scheduler.plugins.numa.allocation import Allocation
+    from koord.kernels.numa import Scorer
+
+FULL_SCORE = 100
+ALWAYS = ("cpu", "memory", "ephemeral-storage")
+"""What counts also for pods that do not ask for it."""
+
+
+def score(strategy: Strategy, used: int, capacity: int) -> int:
+    """0 to 100, cut, for one resource with the pod counted in; ``capacity`` is not 0."""
+    if strategy is Strategy.MOST_ALLOCATED:
+        return min(used, capacity) * FULL_SCORE // capacity
+    return (capacity - used) * FULL_SCORE // capacity if used <= capacity else 0
+
+
+def columns_score(
+    scorer: Scorer,
+    asked: Mapping[str, NDArray[np.int64] | int],
+    requested: Mapping[str, NDArray[np.int64]],
+    allocatable: Mapping[str, NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """0 to 100 by row: the weighted mean, cut, over resources that a row has.
+
+    The arguments are by resource of the scorer, those left out that do not count.
+    """
+    least = scorer.strategy is Strategy.LEAST_ALLOCATED
+    total = weight = np.int64(0)
+    for name, capacity in allocatable.items():
+        use = requested[name] + asked.get(name, 0)
+        there = np.maximum(capacity, 1)
+        if least:
+            part = np.where(use > capacity, 0, (capacity - use) * FULL_SCORE // there)
+        else:
+            part = np.minimum(use, capacity) * FULL_SCORE // there
+        counts = scorer.weights[name] * (capacity != 0)
+        total, weight = total + part * counts, weight + counts
+    result: NDArray[np.int64] = np.where(weight == 0, 0, total // np.maximum(weight, 1))
+    return result
+
+
+def allocation_score(
+    scorer: Scorer,
+    trial: Trial,
+    found: Allocation,
+    totals: tuple[Mapping[str, int], Mapping[str, int]],
+) -> int:
+    """0 to 100 for an allocation that would be made.
+
+    Args:
+        scorer: weights and direction.
+        trial: what was asked, of which node.
+        found: the allocation.
+        totals: requested and allocatable of the whole node, for pods without zones.
+    """
+    machine, request = trial.node.machine, trial.request
+    left = trial.left() if found.zones else None
+    bound = len(trial.node.bound(trial.offer.preferred - found.cpus)) if found.cpus else None
+    total = weight = 0
+    for name, factor in scorer.weights.items():
+        asked = request.amounts.get(name, 0)
+        if not asked and name not in ALWAYS:
+            continue
+        if left is None:
+            used, capacity = totals[0].get(name, 0), totals[1].get(name, 0)
+        else:
+            capacity = sum(machine.amounts[zone].get(name, 0) for zone in found.zones)
+            there = left.of(name) or {}
+            used = max(0, capacity - sum(there.get(zone, 0) for zone in found.zones))
+        if capacity == 0:
+            continue
+        if name == CPU and trial.binding.bound:
+            asked = amplify(asked, machine.zone_ratio)
+            if bound is not None:
+                used = amplify(bound * MILLI, machine.zone_ratio)
+        total += score(scorer.strategy, used + asked, capacity) * factor
+        weight += factor
+    return total // weight if weight else 0

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pods hold of one node's CPUs and zones, changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from koord.controllers.scheduler.plugins.numa import amounts
+from koord.controllers.scheduler.plugins.numa.allocation import Allocation
+from koord.controllers.scheduler.plugins.numa.amounts import Table, Tables
+from koord.controllers.scheduler.plugins.numa.machine import Machine
+from koord.kernels.cpuset import CPUSet
+from koord.kernels.numa import ZoneStatus, ZoneTable
+from koord.kernels.topology import BindPolicy, CPUState
+
+_NO_CPUS = CPUSet()
+
+
+class NodeState:
+    """The pods of one node and what they hold.
+
+    A pod's allocation is kept as it was added, also while the node has no topology or lacks some
+    of its CPUs and zones; what the machine does not have counts nowhere.
+    """
+
+    __slots__ = ("_counts", "_key", "_left", "cpus", "machine", "pods", "used")
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.pods: dict[str, Allocation] = {}
+        self.cpus: CPUState | None = None
+        self.used: Table = {}
+        self._key: Hashable = None
+        self._left: ZoneTable | None = None
+        self._counts: dict[str, dict[int | None, int]] = {}
+        self.move_to(machine)
+
+    def move_to(self, machine: Machine) -> None:
+        """Takes the node for another machine; the pods stay."""
+        self.machine = machine
+        self.cpus = CPUState(machine.topology) if machine.topology else None
+        self.used = {}
+        self._changed()
+        for uid, allocation in self.pods.items():
+            self._hold(uid, allocation)
+
+    def add(self, uid: str, allocation: Allocation) -> bool:
+        """Gives a pod what it was allocated; False, and nothing is changed, if it has something."""
+        if uid in self.pods:
+            return False
+        self.pods[uid] = allocation
+        self._hold(uid, allocation)
+        self._changed()
+        return True
+
+    def release(self, uid: str) -> bool:
+        """Takes everything back from a pod; False if it has nothing."""
+        allocation = self.pods.pop(uid, None)
+        if allocation is None:
+            return False
+        if self.cpus is not None:
+            self.cpus.release(uid)
+        amounts.subtract(self.used, self._known(allocation))
+        self._changed()
+        return True
+
+    def bindable(self, policy: str = "") -> dict[int | None, int]:
+        """How many CPUs each zone can give, kept until something changes; not to be changed.
+
+        Args:
+            policy: a bind policy that must be kept to; empty for none.
+        """
+        counts = self._counts.get(policy)
+        if counts is None:
+            counts = self._counts[policy] = self.count(policy)
+        return counts
+
+    def count(
+        self, policy: str, preferred: CPUSet = _NO_CPUS, within: CPUSet | None = None
+    ) -> dict[int | None, int]:
+        """The same with CPUs given back, or out of some CPUs only."""
+        counts: dict[int | None, int] = {}
+        if self.cpus is None:
+            return counts
+        for zone, number in self.cpus.count_available(
+            bind=policy or BindPolicy.DEFAULT,
+            required=bool(policy),
+            max_ref_count=self.machine.max_ref_count,
+            reserved=self.machine.reserved or None,
+            preferred=preferred or None,
+            within=within,
+        ):
+            counts[zone] = counts.get(zone, 0) + number
+        return counts
+
+    def left(
+        self, given_back: CPUSet = _NO_CPUS, reusable: Tables | None = None
+    ) -> ZoneTable | None:
+        """What zones have left; None without zones.
+
+        Args:
+            given_back: CPUs that count as free where CPUs in use are amplified.
+            reusable: amounts in use that count as free.
+        """
+        plain = not given_back and not reusable
+        if plain and self._left is not None:
+            return self._left
+        machine, total = self.machine, self.machine.total
+        if total is None:
+            return None
+        back = None
+        if reusable:
+            there = {zone: reusable[zone] for zone in machine.amounts if zone in reusable}
+            back = total.frame.table(there)
+        bound = self.bound_by_zone(given_back) if machine.zone_ratio > 1 else None
+        left = total.available(
+            total.frame.table(self.used), back, bound_cpus=bound, cpu_ratio=machine.zone_ratio
+        )
+        if plain:
+            self._left = left
+        return left
+
+    def bound(self, given_back: CPUSet) -> CPUSet:
+        """The CPUs that pods hold once some are given back, each of them by one pod."""
+        cpus = self.cpus
+        if cpus is None or not self.pods:
+            return CPUSet()
+        held = cpus.allocated()
+        if not given_back:
+            return held
+        # A CPU that several pods hold stays in use when one of them gives it back.
+        return held - CPUSet.from_ids(cpu for cpu in held & given_back if cpus.ref_count(cpu) == 1)
+
+    def bound_by_zone(self, given_back: CPUSet) -> dict[int, int]:
+        """How many CPUs of each zone of the machine :meth:`bound` has."""
+        layout = self.machine.layout
+        held = self.bound(given_back)
+        if layout is None or not held:
+            return {}
+        return {
+            zone: len(held & layout.zone_cpus[zone])
+            for zone in self.machine.amounts
+            if zone in layout.zone_cpus
+        }
+
+    def statuses(self) -> dict[int, ZoneStatus]:
+        """Which zones hold pods of their own, and pods that lie on several."""
+        if self.cpus is None:
+            return {}
+        return {
+            zone: ZoneStatus(self.cpus.numa_status(zone).value) for zone in self.machine.amounts
+        }
+
+    def key(self) -> Hashable:
+        """Equal for two states of one machine only if they answer every question alike."""
+        if self._key is None:
+            held = self.cpus.fingerprint() if self.cpus is not None else b""
+            self._key = (held, amounts.key_of(self.used))
+        return self._key
+
+    def _changed(self) -> None:
+        self._key = self._left = None
+        self._counts.clear()
+
+    def _hold(self, uid: str, allocation: Allocation) -> None:
+        if self.cpus is not None and allocation.cpus:
+            self.cpus.add(uid, allocation.cpus, allocation.exclusive)
+        amounts.add(self.used, self._known(allocation))
+
+    def _known(self, allocation: Allocation) -> Mapping[int, Mapping[str, int]]:
+        there = self.machine.amounts
+        if all(zone in there for zone in allocation.zones):
+            return allocation.zones
+        return {zone: row for zone, row in allocation.zones.items() if zone in there}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservation: resources of a node held for pods that come later (scheduler spec, section 3)."""

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler serves beside health and metrics: services, explanations, debug state.
+
+Paths below ``/apis/v1`` are Koordinator's (scheduler spec, section 2). Who does not lead answers
+them with 503, for it does not know what the leader has decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aiohttp import web
+
+from koord.base.errors import Code, KoordError
+from koord.controllers.scheduler import checker, state
+from koord.kube.serving import Endpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+
+_NOT_LEADER = {"message": "the instance is not leader"}
+SERVICES = {
+    "/apis/v1/nodes/{name}": "a node as the scheduler sees it",
+    "/apis/v1/plugins/{plugin}/{path:.*}": "what a plugin holds",
+    "/apis/v1/explain/pods/{namespace}/{name}": "why a pod is where it is, and what if",
+    "/debug/queue": "who waits, and where",
+    "/debug/cache": "every node with what it has and what is requested",
+    "/debug/drift": "where cache and API differ now",
+}
+
+
+class SchedulerEndpoints(Endpoints):
+    """Serves for one scheduler.
+
+    Args:
+        metrics: served at ``/metrics``.
+        host: address to listen on.
+        port: 0 for a free one.
+    """
+
+    def __init__(self, metrics: SchedulerMetrics, host: str, port: int) -> None:
+        self._app: App | None = None
+        answers: dict[str, Callable[[App, web.Request], Any]] = {
+            "/apis/v1/nodes/{name}": _node,
+            "/apis/v1/plugins/{plugin}/{path:.*}": _plugin,
+            "/apis/v1/explain/pods/{namespace}/{name}": _explain,
+            "/debug/queue": lambda app, request: state.queue(app.scheduler),
+            "/debug/cache": lambda app, request: state.cache(app.scheduler),
+            "/debug/drift": lambda app, request: checker.drift(app.scheduler),
+        }
+        routes = {path: self._handler(answer) for path, answer in answers.items()}
+        super().__init__(
+            [metrics.registry],
+            ready={"informers": self._informers},
+            routes={"/apis/v1/__services__": self._services, **routes},
+            before_metrics=[lambda: self._refresh(metrics)],
+            host=host,
+            port=port,
+        )
+
+    def attach(self, app: App) -> None:
+        """Says whose questions are answered from now on."""
+        self._app = app
+
+    def _informers(self) -> str | None:
+        if self._app is None:
+            return "starting"
+        missing = self._app.views.waiting_for()
+        return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    def _refresh(self, metrics: SchedulerMetrics) -> None:
+        if self._app is not None:
+            metrics.pending(self._app.scheduler.queue.pending())
+
+    def _handler(self, answer: Callable[[App, web.Request], Any]) -> Any:
+        async def handle(request: web.Request) -> web.Response:
+            if self._app is None or not self._app.leading:
+                return _json(503, _NOT_LEADER)
+            try:
+                return _json(200, answer(self._app, request))
+            except KoordError as error:
+                return _json(404 if error.code is Code.NOT_FOUND else 400, {"message": str(error)})
+            except KeyError as error:
+                return _json(404, {"message": str(error.args[0] if error.args else error)})
+
+        return handle
+
+    async def _services(self, request: web.Request) -> web.Response:
+        return _json(200, {"GET": sorted(SERVICES)})
+
+
+def _node(app: App, request: web.Request) -> Any:
+    return state.node(app.scheduler, request.match_info["name"])
+
+
+def _plugin(app: App, request: web.Request) -> Any:
+    name, path = request.match_info["plugin"], request.match_info["path"]
+    for plugin in app.scheduler.plugins:
+        if plugin.name == name:
+            return plugin.debug([part for part in path.split("/") if part])
+    raise KeyError(f"no plugin {name} is enabled")
+
+
+def _explain(app: App, request: web.Request) -> Any:
+    return app.explainer.pod(request.match_info["namespace"], request.match_info["name"])
+
+
+def _json(status: int, body: Any) -> web.Response:
+    data = msgspec.json.encode(body)
+    return web.Response(status=status, body=data, content_type="application/json")
