@@ -36,6 +36,7 @@ class Cycle:
 
     Attributes:
         pod: the pod.
+        shape: what it shares with its equals.
         table: the node table.
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
@@ -64,12 +65,14 @@ class Cycle:
         "pod",
         "preempting",
         "reservations",
+        "shape",
         "state",
         "table",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
         self.pod = pod
+        self.shape: PodShape = pod.shape
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
@@ -81,11 +84,6 @@ class Cycle:
         self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
-
-    @property
-    def shape(self) -> PodShape:
-        """What the pod shares with its equals."""
-        return self.pod.shape
 
     @property
     def has_no_overlay(self) -> bool:
@@ -100,6 +98,7 @@ class Cycle:
         copy.board, copy.own_rows = self.board, self.own_rows
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
+        copy.overlay_stamp = self.overlay_stamp
         return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
@@ -121,11 +120,6 @@ class Cycle:
         """
         self._overlay = overlay
         self.overlay_stamp = (stamp,)
-
-    @property
-    def has_overlay(self) -> bool:
-        """Whether :meth:`overlay` may say anything of any row."""
-        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

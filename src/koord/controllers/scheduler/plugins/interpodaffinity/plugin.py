@@ -11,7 +11,7 @@ from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.args import InterPodAffinityArgs
+from koord.controllers.scheduler.config.args_stock import InterPodAffinityArgs
 from koord.controllers.scheduler.plugins.interpodaffinity import hints
 from koord.controllers.scheduler.plugins.interpodaffinity.carriers import Carriers
 from koord.controllers.scheduler.plugins.interpodaffinity.state import State

@@ -46,7 +46,7 @@ def ask(cycle: Cycle, rows: Rows, answers: Asks) -> NDArray[Any]:
     """
     table = cycle.table
     found = answers(table.allocatable, table.requested, table.nonzero, rows)
-    if cycle.has_overlay:
+    if not cycle.has_no_overlay:
         at = np.arange(table.size)[rows]
         for place, row in enumerate(at.tolist()):
             columns = seen(cycle, row)
