@@ -121,10 +121,12 @@ class Preemption:
         early = self._early(decider, diagnosis)
         if early is None:
             return Found(None, (), {})
+        rows, bare = self._promising(cycle, diagnosis)
+        if not rows:
+            return Found(None, (), bare)
         run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return Found(None, (), {})
-        rows, bare = self._promising(cycle, diagnosis)
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         found = self._search(run, rows, self._kept.shelf(key, stamps))
@@ -182,7 +184,7 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         worth = self.policy.rows(cycle.pod)
         if worth is None:
             return ordered, {}
