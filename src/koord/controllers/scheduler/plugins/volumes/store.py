@@ -17,6 +17,8 @@ from koord.api.kinds.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from koord.controllers.scheduler.plugins.volumes import waking
+from koord.controllers.scheduler.queue import events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +60,12 @@ class Store:
             view.on_change(self._other, lambda old, new: self._other(new), self._other_gone)
         self.volumes.on_change(self._volume_added, self._volume_updated, self._volume_deleted)
         self.claims.on_change(self._claim_changed, self._claim_updated, self._claim_deleted)
+        # After what is above, so that a pod that is woken finds it true.
+        waking.follow(handle, self.classes, ev.STORAGE_CLASS)
+        waking.follow(handle, self.drivers, ev.CSI_DRIVER)
+        waking.follow(handle, self.capacities, ev.CSI_STORAGE_CAPACITY)
+        waking.follow(handle, self.volumes, ev.PERSISTENT_VOLUME)
+        waking.follow(handle, self.claims, ev.PERSISTENT_VOLUME_CLAIM)
 
     def on_claim(self, listener: Callable[[str], None]) -> None:
         """Tells of every claim that changed, by key, or whose volume did."""
