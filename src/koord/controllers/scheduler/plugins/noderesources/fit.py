@@ -51,6 +51,7 @@ class NodeResourcesFit(Plugin):
 
     name = "NodeResourcesFit"
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
+    by_columns = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
