@@ -217,12 +217,13 @@ class Reservation(Accounting, Standing, Plugin):
         """Only to reserve pods, and to pods that match a reservation or insist on one."""
         return PLUGIN in cycle.state
 
-    def stamp(self, cycle: Cycle) -> Hashable:
-        """What answers depend on beside shape and rows.
+    def filter_stamp(self, cycle: Cycle) -> Hashable:
+        """A reserve pod's shape does not tell its policy, nor which pods it may take over."""
+        placement = state_of(cycle).placement
+        return placement.stamp if placement is not None else 0
 
-        A reserve pod's shape does not tell its policy, nor which pods it may take over. And which
-        reservation is the first by order depends on which nodes are feasible.
-        """
+    def score_stamp(self, cycle: Cycle) -> Hashable:
+        """Which reservation is the first by order depends on which nodes are feasible."""
         state = state_of(cycle)
         if state.placement is not None:
             return state.placement.stamp
@@ -234,10 +235,10 @@ class Reservation(Accounting, Standing, Plugin):
         state.first = state.attempt.first_by_order(feasible, cycle.table.rank)
         return state.first
 
-    def stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
+    def score_stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
         """The rows that were and are the first by order."""
         state = state_of(cycle)
-        if state.placement is not None or cycle.board is None or not isinstance(before, int):
+        if state.placement is not None or not isinstance(before, int):
             return None
         return np.array([row for row in (before, state.first) if row >= 0], np.intp)
 
