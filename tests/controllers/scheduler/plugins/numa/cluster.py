@@ -103,9 +103,7 @@ class Cluster:
         self.world = World(self.views, SimpleNamespace())  # type: ignore[arg-type]
         self.plugin = NodeNUMAResource(args(**changes), self.world)
         self.world.accounts.listen(self.plugin)
-        parts = {
-            name: [self.plugin] for name in ("pre_filter", "filter", "reserve", "pre_bind")
-        }
+        parts = {name: [self.plugin] for name in ("pre_filter", "filter", "reserve", "pre_bind")}
         plugins = Plugins(score=[(self.plugin, 1)], **parts)
         self.decider = Decider(self.world.table, self.world.accounts, plugins)
 

@@ -151,6 +151,9 @@ class Reservation(Accounting, Standing, Plugin):
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Finds what matches the pod, and says so to the other plugins."""
+        known = cycle.pod.shape.memo.get(PLUGIN)
+        if known is not None and known.concerns_nobody(self.book) and not cycle.state:
+            return None
         cycle.state.pop(PLUGIN, None)  # preemption's dry runs ask again
         if stands_for_reservation(cycle.pod.pod):
             return self._pre_filter_reserve_pod(cycle)
