@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from koord.base.metrics import Registry
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
@@ -96,6 +97,10 @@ class Reservation(Accounting, Standing, Plugin):
     def join(self, plugins: Sequence[Any]) -> None:
         """Tells of the other plugins of the profile, of which some have a say in the choice."""
         self.chooser.join(plugins)
+
+    def measure(self, into: Registry) -> None:
+        """Begins to keep metrics."""
+        self.controller.metrics = figures.ReservationMetrics(into)
 
     def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
         """What runs while this process leads."""
