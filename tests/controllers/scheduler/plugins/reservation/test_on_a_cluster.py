@@ -61,7 +61,8 @@ class Cluster:
             (profile,), ClientConnection(), LeaderElection(), QueueOptions()
         )
         gates = feature_gates("CleanExpiredReservationAllocated=true")
-        self.app = App(scheduler, wish, clock, self.recorder, gates)
+        self.start = lambda: App(scheduler, wish, clock, self.recorder, gates)
+        self.app = self.start()
 
     async def node(self, name: str, cpu: str = "4") -> None:
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
@@ -286,5 +287,28 @@ def test_a_malformed_reservation_is_told_why() -> None:
             "Reservation bad: spec.template.spec.containers[0].resources.requests[cpu]: "
             "got '-1', expected an amount of 0 or more"
         )
+
+    play(story)
+
+
+def test_a_restart_finds_all_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.add(held("kept", "3", allocateOnce=False), asks("owner", "2", app="kept"))
+        await cluster.reservation("kept", "Available")
+        await cluster.bound("owner")
+        await asyncio.sleep(5)
+        again = cluster.start()
+        task = asyncio.create_task(again.run())
+        await again.ready()
+        await asyncio.sleep(1)
+        before, after = cluster.app.world, again.world
+        assert int(after.table.requested[0, 0]) == int(before.table.requested[0, 0]) == 3000
+        sits = after.accounts.pods()
+        owner = await cluster.bound("owner")
+        assert sits[owner.metadata.uid].allocations["Reservation"].name == "kept"
+        assert not any(drift(again.scheduler).values())
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
     play(story)

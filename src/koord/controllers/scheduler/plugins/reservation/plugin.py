@@ -24,6 +24,7 @@ from koord.controllers.scheduler.plugins.reservation import (
     figures,
     fit,
     hints,
+    phases,
     preempting,
     reasons,
     writing,
@@ -108,7 +109,15 @@ class Reservation(Accounting, Standing, Plugin):
 
     def events(self) -> Sequence[HintedEvent]:
         """Which cluster events may help a pod that the plugin refused."""
-        return hints.events(self._helps)
+        return hints.events(self._helps, self._concerns)
+
+    def _concerns(self, pod: PodInfo) -> bool:
+        """Whether a pod insists on a reservation, or there is one for it."""
+        try:
+            matches = self._matches(pod)
+        except KoordError:
+            return False
+        return matches.wish.required or bool(matches.by_row or matches.of_pod(pod.pod))
 
     def _helps(self, pod: PodInfo, uid: str) -> bool:
         """Whether a reservation that came or changed may be of use to a waiting pod."""
@@ -130,6 +139,11 @@ class Reservation(Accounting, Standing, Plugin):
     # What the API says.
 
     def _put(self, reservation: ReservationObject) -> None:
+        self._take_in(reservation)
+        if phases.is_available(reservation):
+            self.handle.wake(hints.RESOURCE, Action.ADD, None, reservation)
+
+    def _take_in(self, reservation: ReservationObject) -> None:
         self.book.put(reservation)
         record = self.book.get(reservation.metadata.uid)
         if record is not None and record.error:
@@ -139,8 +153,8 @@ class Reservation(Accounting, Standing, Plugin):
     def _replace(self, old: ReservationObject, reservation: ReservationObject) -> None:
         if old.metadata.uid != reservation.metadata.uid:
             self.book.remove(old.metadata.uid)
-        self._put(reservation)
-        if old.spec != reservation.spec or old.metadata.labels != reservation.metadata.labels:
+        self._take_in(reservation)
+        if phases.is_available(reservation) and _differs(old, reservation):
             self.handle.wake(hints.RESOURCE, Action.UPDATE, old, reservation)
 
     def _remove(self, reservation: ReservationObject, unknown: bool) -> None:
@@ -150,7 +164,10 @@ class Reservation(Accounting, Standing, Plugin):
         if pod.metadata.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
             record = self.book.get(pod.metadata.uid)
             if record is not None and record.pod is not None:
+                was_available = record.available
                 self.book.put_pod(pod)
+                if record.available and not was_available:
+                    self.handle.wake(hints.RESOURCE, Action.UPDATE, old, pod)
 
     # Filter.
 
@@ -371,6 +388,8 @@ class Reservation(Accounting, Standing, Plugin):
                 return result
             said.append(result.message)
         if not stands_for_reservation(cycle.pod.pod):
+            # Whoever refused the pod, a reservation that is for it would help.
+            diagnosis.also.add(PLUGIN)
             said.append(self._explain(cycle, diagnosis))
         return PostFilterResult(message=", ".join(text for text in said if text))
 
@@ -383,6 +402,16 @@ class Reservation(Accounting, Standing, Plugin):
         if matches.wish.required:
             self.handle.event(cycle.pod.pod, "Warning", "FailedScheduling-Reservation", why.event)
         return why.message
+
+
+def _differs(old: ReservationObject, new: ReservationObject) -> bool:
+    """Whether pods may use a Reservation now that could not before."""
+    return (
+        not phases.is_available(old)
+        or old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+    )
 
 
 def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:
