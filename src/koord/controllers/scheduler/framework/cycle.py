@@ -86,9 +86,9 @@ class Cycle:
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
     @property
-    def has_no_overlay(self) -> bool:
-        """Whether no row's request is less for this pod than for others."""
-        return self._overlay is None
+    def has_overlay(self) -> bool:
+        """Whether some row's request may be less for this pod than for others."""
+        return self._overlay is not None
 
     def copy(self) -> Cycle:
         """The same attempt; what is set in the copy does not reach this one."""

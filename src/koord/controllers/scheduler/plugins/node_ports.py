@@ -16,6 +16,7 @@ from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.hinting import pod_of
+from koord.controllers.scheduler.framework.reserved import ask_without
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
     NODE,
@@ -58,6 +59,9 @@ class NodePorts(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all the pod's host ports are free."""
+        return ask_without(self.handle, cycle, rows, self._passes)
+
+    def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         passes = np.ones(cycle.table.size, np.bool_)
         for protocol, port, address in self._ports(cycle.shape):
             for row, addresses in self._taken.get((protocol, port), {}).items():

@@ -112,7 +112,7 @@ class DryRun:
         self._rejected = rejected
         held = type(policy).admits is not VictimPolicy.admits
         plain = [p for p in self._applying if getattr(p, "by_columns", False)]
-        self._plain = plain if self.cycle.has_no_overlay else []
+        self._plain = plain if not self.cycle.has_overlay else []
         self._columnar = not early and not held and len(self._plain) == len(self._applying)
 
     def stamps(self) -> tuple[Hashable, ...] | None:
