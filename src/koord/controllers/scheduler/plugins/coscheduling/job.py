@@ -68,7 +68,8 @@ class GangJob:
             needed = gang.missing()
             first += uids[:needed]
             rest += uids[needed:]
-        return [by_uid[uid] for uid in first + rest]
+        known = dict.fromkeys(first + rest)
+        return [by_uid[uid] for uid in [*known, *(uid for uid in by_uid if uid not in known)]]
 
     def missing(self) -> int:
         """How many pods must still find a node before any may be bound."""
