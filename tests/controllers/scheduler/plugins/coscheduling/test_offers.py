@@ -13,8 +13,8 @@ from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.decider import Decider, Plugins
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.coscheduling.offers import NodeOffers, room_by_columns
-from tests.controllers.scheduler.pods import info, node, pod, table
 from tests.controllers.scheduler.plugins.coscheduling.test_gathered_jobs import Moody
+from tests.controllers.scheduler.pods import info, node, pod, table
 from tests.controllers.scheduler.test_decider import Room
 
 CPUS = st.lists(st.integers(0, 12), min_size=1, max_size=6)
