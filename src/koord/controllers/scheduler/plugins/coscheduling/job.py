@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class GangJob:
-    """See :class:`koord.controllers.scheduler.jobs.Job`.
+    """See :class:`koord.controllers.scheduler.jobplan.Job`.
 
     Args:
         plugin: whose gangs these are.
