@@ -279,6 +279,25 @@ async def test_what_is_missing_of_a_broken_round_goes_together_too() -> None:
 
 
 @running
+async def test_once_satisfied_means_a_whole_round() -> None:
+    cut = Cut("p1")
+    world = GangWorld({"a": "6"}, more={"bind": [cut]})
+    world.put(*(member(f"p{i}", least=3) for i in range(3)))
+    await world.schedule()
+    world.put(pod("thief", cpu="2"))
+    await world.schedule()
+    world.confirm()
+    world.clock.advance(2.0)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "thief": "a"}
+    # One that goes for good is not waited for.
+    world.remove(member("p2"))
+    world.clock.advance(400.0)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a", "thief": "a"}
+
+
+@running
 async def test_what_is_bound_together_is_marked() -> None:
     cut = Cut()
     world = GangWorld({"a": "8"}, more={"bind": [cut]})

@@ -65,6 +65,11 @@ class GangJob:
         first, rest = list[str](), list[str]()
         for gang in self._gangs:
             uids = [member.uid for member in gang.of(State.PENDING) if member.uid in by_uid]
+            released = gang.group.released if gang.group is not None else set()
+            # Who lost its node with others goes first; the rest keeps its order.
+            uids = [uid for uid in uids if uid in released] + [
+                uid for uid in uids if uid not in released
+            ]
             needed = gang.missing()
             first += uids[:needed]
             rest += uids[needed:]
