@@ -19,8 +19,8 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.crds import install
-from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.plugins.elasticquota.objects import PREFIX, guide, quota
+from tests.controllers.scheduler.pods import node, pod
 
 PLUGINS = ["PrioritySort", "NodeResourcesFit", "ElasticQuota", "DefaultBinder"]
 CONFIGURATION = {
