@@ -19,46 +19,51 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.crds import install
+from koord.kube.patches import Patch
 from tests.controllers.scheduler.plugins.elasticquota.objects import PREFIX, guide, quota
 from tests.controllers.scheduler.pods import node, pod
 
 PLUGINS = ["PrioritySort", "NodeResourcesFit", "ElasticQuota", "DefaultBinder"]
-CONFIGURATION = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaderElect": False},
-    "profiles": [
-        {
-            "schedulerName": "koord-scheduler",
-            "plugins": {
-                "multiPoint": {
-                    "disabled": [{"name": "*"}],
-                    "enabled": [{"name": name} for name in PLUGINS],
-                }
-            },
-            "pluginConfig": [{"name": "ElasticQuota", "args": {"quotaGroupNamespace": "default"}}],
-        }
-    ],
-}
+GANG = "gang.scheduling.koordinator.sh/"
 
 
-def play(story: Callable[[Client], Awaitable[None]]) -> None:
+def configuration(*plugins: str) -> dict[str, Any]:
+    """One profile of these plugins."""
+    chosen = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in plugins]}
+    own = {"name": "ElasticQuota", "args": {"quotaGroupNamespace": "default"}}
+    profile = {
+        "schedulerName": "koord-scheduler",
+        "plugins": {"multiPoint": chosen},
+        "pluginConfig": [own],
+    }
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [profile],
+    }
+
+
+def play(story: Callable[[Client], Awaitable[None]], *plugins: str) -> None:
     """Runs a scheduler beside a story on virtual time."""
     clock = VirtualClock(1_700_000_000.0)
     loop = VirtualLoop(clock)
+    chosen = configuration(*(plugins or PLUGINS))
 
     async def whole() -> None:
         async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as plane:
             client = Client(plane.transport(), requests_per_second=None)
             async for _ in install(client, crds()):
                 pass
-            app = App(client, decode(CONFIGURATION, "test", Registry([])), clock)
+            app = App(client, decode(chosen, "test", Registry([])), clock)
             running = asyncio.create_task(app.run())
-            try:
-                await story(client)
-            finally:
-                running.cancel()
-                await asyncio.wait({running})
+            telling = asyncio.create_task(story(client))
+            await asyncio.wait({running, telling}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (running, telling):
+                task.cancel()
+            await asyncio.wait({running, telling})
+            # Whichever came to an end has the last word: a scheduler must not.
+            await (telling if running.cancelled() else running)
 
     try:
         loop.run_until_complete(whole())
@@ -121,3 +126,30 @@ def test_a_lesser_pod_of_the_quota_makes_room() -> None:
         assert (await client.get(Pod, "high", "default")).spec.node_name == "n"
 
     play(story)
+
+
+def test_a_job_gets_its_quota_whole_or_not_at_all() -> None:
+    def job(name: str, count: int) -> list[Pod]:
+        notes = {GANG + "name": name, GANG + "min-available": str(count)}
+        label = {PREFIX + "name": "a"}
+        names = [f"{name}{i}" for i in range(count)]
+        return [pod(each, cpu="1", labels=label, annotations=notes) for each in names]
+
+    async def bound(client: Client) -> list[str]:
+        pods = (await client.list(Pod)).items
+        return sorted(p.metadata.name for p in pods if p.spec.node_name)
+
+    async def story(client: Client) -> None:
+        await made(client, node("n", cpu="64"), quota("a", max={"cpu": "4"}))
+        await made(client, *job("big", 6), *job("small", 3))
+        await asyncio.sleep(20)
+        small = ["small0", "small1", "small2"]
+        assert await bound(client) == small
+        told = (await client.get(Pod, "big0", "default")).status.conditions[0].message
+        assert "Insufficient quotas, quotaName: a, runtime: cpu:4, used: cpu:4" in told
+        raised = Patch.merge({"spec": {"max": {"cpu": "9"}}})
+        await client.patch(ElasticQuota, "a", raised, "default")
+        await asyncio.sleep(30)
+        assert await bound(client) == [*(f"big{i}" for i in range(6)), *small]
+
+    play(story, *PLUGINS, "Coscheduling")

@@ -133,9 +133,12 @@ class ElasticQuota(Plugin):
         result = self.preemption.post_filter(cycle, diagnosis)
         if result.success:
             self.admission.promises.make(cycle.pod)
-        elif result.clear:
+            return result
+        if result.clear:
             self._gave_up(cycle.pod)
-        return result
+        # Of a want of nodes those speak that preempt for it.
+        message = result.message if early is not None else ""
+        return PostFilterResult(message=message, clear=result.clear)
 
     def _gave_up(self, pod: PodInfo) -> None:
         """What was freed for a pod is for others, too."""
@@ -308,9 +311,12 @@ class ElasticQuota(Plugin):
             self._asked_less()
 
     def _pod_gone(self, pod: Pod, unknown: bool) -> None:
+        entry = self.ledger.get(pod.metadata.uid)
         self.ledger.unlist(pod.metadata.uid)
         self.admission.promises.end(pod.metadata.uid)
-        self._asked_less()
+        # One that holds a node goes from the accounts next, and wakes whom that helps.
+        if entry is not None and not entry.placed:
+            self._asked_less()
 
     def _asked_less(self) -> None:
         """What one pod no longer asks for may raise the share of others, in any quota."""
