@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.offer import Offer as Reserved
     from koord.kernels.numa import Scorer
 
-_KEPT = 1 << 16
+_KEPT = 1 << 15
 
 Zones = tuple[int, ...]
 

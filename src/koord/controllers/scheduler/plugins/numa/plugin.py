@@ -86,6 +86,10 @@ class NodeNUMAResource(Plugin):
         """Bound CPUs and zones come free when a pod goes, or when a node reports others."""
         return events(self.ledger, NRT_EVENT)
 
+    def applies(self, cycle: Cycle) -> bool:
+        """Whether the pod asks for anything."""
+        return any(amount > 0 for amount in cycle.shape.request.values())
+
     def debug(self, path: Sequence[str]) -> object:
         """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
 
