@@ -51,8 +51,7 @@ def best_zone(node: NodeState, request: Request, terms: Terms, scorer: Scorer) -
         count = bindable.get(zone, 0)
         if barred.get(zone) is ZoneStatus.SHARED or (binding.bound and count < request.cpus):
             continue
-        used = node.used.get(zone, _NOTHING)
-        left = {name: max(0, amount - used.get(name, 0)) for name, amount in row.items()}
+        left = node.plain_left(zone)
         if required and left.get(CPU):
             left[CPU] = min(left[CPU], count * MILLI)
         if any(left.get(name, 0) < amount for name, amount in asked.items()):
@@ -61,9 +60,6 @@ def best_zone(node: NodeState, request: Request, terms: Terms, scorer: Scorer) -
         if found > highest:
             best, highest = zone, found
     return best
-
-
-_NOTHING: Mapping[str, int] = {}
 
 
 def _score(
