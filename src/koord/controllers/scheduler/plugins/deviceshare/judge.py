@@ -44,9 +44,10 @@ class Question:
         templates: ``vendor-model`` to template, None where templates do not matter.
         designated: the devices that the pod is to keep; none: any.
         offers: by row, the reservations that the pod matches.
+        by_labels: labels of a node may keep the pod off.
     """
 
-    __slots__ = ("ask", "designated", "offers", "templates")
+    __slots__ = ("ask", "by_labels", "designated", "offers", "templates")
 
     def __init__(
         self,
@@ -54,11 +55,16 @@ class Question:
         cycle: Cycle,
         templates: Mapping[str, str] | None = None,
         designated: Holdings = (),
+        *,
+        models: bool = False,
     ) -> None:
         self.ask = ask
         self.templates = templates
         self.designated = designated
         self.offers = cycle.reservations
+        self.by_labels = ask.shared and (
+            bool(ask.isolation) or bool(models) or templates is not None
+        )
 
 
 class Judge:
@@ -77,10 +83,18 @@ class Judge:
 
     def passes(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether the node can serve the pod. A node without a Device is the kubelet's."""
-        passes = self._may_share(question, rows)
-        asked = np.flatnonzero(self.tracker.known[rows] & passes)
-        passes[asked] = self._fits(question, rows[asked])
-        return passes
+        known = self.tracker.known[rows]
+        passes = known
+        if question.by_labels:
+            # Nodes without a Device are refused by their labels too.
+            labelled = self._may_share(question, rows)
+            passes, known = labelled & known, known | ~labelled
+        if passes.all():
+            return self._fits(question, rows)
+        asked = np.flatnonzero(passes)
+        fits = ~known
+        fits[asked] = self._fits(question, rows[asked])
+        return fits
 
     def why(self, question: Question, rows: Rows) -> list[Rejection]:
         """Why each of some refused rows was refused."""
@@ -108,8 +122,6 @@ class Judge:
         """Whether nodes share GPUs the way the pod wants, by their labels alone."""
         passes = np.ones(len(rows), np.bool_)
         ask, tracker = question.ask, self.tracker
-        if not ask.shared:
-            return passes
         if ask.isolation:
             passes &= tracker.isolation[rows] == tracker.code(ask.isolation)
         for vendor, model in self.settings.unsupported_models:
@@ -132,13 +144,14 @@ class Judge:
         ask = question.ask
         if question.designated or not ask.by_count:
             return self._each(question, rows, self._in_question(question, rows))
-        fits = np.ones(len(rows), np.bool_)
+        refused: NDArray[np.bool_] | None = None
         for kind in ask.requests:
-            refused = assign_rows(self.cache.tables[kind], rows, ask.demand(kind)) != 0
+            short = assign_rows(self.cache.tables[kind], rows, ask.demand(kind)) != 0
             if ask.secondary(kind):
-                refused &= ~self.tracker.well_planned[rows]
-            fits &= ~refused
-        return self._reserved_too(question, rows, fits)
+                short &= ~self.tracker.well_planned[rows]
+            refused = short if refused is None else refused | short
+        assert refused is not None  # a pod without requests is never asked about
+        return self._reserved_too(question, rows, ~refused)
 
     def _in_question(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
         """Rows worth a trial: without enough cards no narrower choice is possible either."""

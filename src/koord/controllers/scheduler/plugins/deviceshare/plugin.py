@@ -76,7 +76,7 @@ class DeviceShare(Plugin):
 
     name: ClassVar[str] = NAME
     depends: ClassVar[Aspect] = _ASPECTS
-    normalization: ClassVar[Normalization] = Normalization.CUSTOM
+    normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -90,6 +90,7 @@ class DeviceShare(Plugin):
             self.fragmentation = FragmentationScorer(handle.table, self.tracker, self.settings)
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
+            self.normalization = Normalization.CUSTOM  # type: ignore[misc]
         self._templates = Templates({})
         self._templates_version = 0
         self._locks = NodeLocks()
@@ -166,13 +167,8 @@ class DeviceShare(Plugin):
     def normalize(
         self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
     ) -> NDArray[np.int64]:
-        """Fragmentation keeps the order of the best; all else is a share of the highest."""
-        if self.fragmentation is not None:
-            return spread(raw)
-        most = int(raw.max(initial=0))
-        if most in (0, 100):
-            return raw
-        return (np.arange(most + 1) * 100 // most)[raw]
+        """Of fragmentation-aware scores: the order of the best is kept."""
+        return spread(raw)
 
     # Reservations.
 
@@ -361,7 +357,9 @@ class DeviceShare(Plugin):
                 if not templates:
                     return names.NO_TEMPLATE
         try:
-            return Question(ask, cycle, templates, designated(cycle.pod.pod))
+            kept = designated(cycle.pod.pod)
+            models = bool(self.settings.unsupported_models)
+            return Question(ask, cycle, templates, kept, models=models)
         except KoordError as error:
             return str(error)
 
