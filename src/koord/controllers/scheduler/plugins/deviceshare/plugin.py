@@ -21,7 +21,6 @@ from koord.controllers.scheduler.plugins.deviceshare.designated import designate
 from koord.controllers.scheduler.plugins.deviceshare.fragmentation import (
     UNRATED,
     FragmentationScorer,
-    spread,
 )
 from koord.controllers.scheduler.plugins.deviceshare.hints import designated_hints, device_hints
 from koord.controllers.scheduler.plugins.deviceshare.holding import (
@@ -90,7 +89,7 @@ class DeviceShare(Plugin):
             self.fragmentation = FragmentationScorer(handle.table, self.tracker, self.settings)
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
-            self.normalization = Normalization.CUSTOM  # type: ignore[misc]
+            self.normalization = Normalization.NONE  # type: ignore[misc]
         self._templates = Templates({})
         self._templates_version = 0
         self._locks = NodeLocks()
@@ -152,7 +151,7 @@ class DeviceShare(Plugin):
         return self.judge.why(question, rows)
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
-        """Raw scores; see :meth:`normalize`."""
+        """Raw scores: shares of the highest count, or 0..100 by what a placement costs."""
         self.tracker.follow()
         index = _index(cycle, rows)
         question = self._question(cycle)
@@ -162,13 +161,8 @@ class DeviceShare(Plugin):
                 return self.fragmentation.rate(shape, index)
         if question is None:
             return np.zeros(len(index), np.int64)
-        return self.scorer.score(question, index)
-
-    def normalize(
-        self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        """Of fragmentation-aware scores: the order of the best is kept."""
-        return spread(raw)
+        raw = self.scorer.score(question, index)
+        return raw if self.fragmentation is None else raw // len(question.ask.requests)
 
     # Reservations.
 
