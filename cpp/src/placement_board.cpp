@@ -9,11 +9,15 @@ namespace koord::placement {
 
 Board::Board(std::size_t rows, std::vector<ScoreRule> scores)
     : refused_(rows, std::uint64_t{1} << kClosed), ranks_(rows), totals_(rows) {
+  if (scores.size() > 62) throw Exception(invalid("scores", std::to_string(scores.size()), "62"));
   const std::size_t blocks = (rows + kBlock - 1) / kBlock;
   heads_.assign(blocks, -1);
   touched_.assign(blocks, 0);
   for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
   for (const ScoreRule& rule : scores) {
+    if (rule.weight < 0 || rule.weight > 1'000'000) {
+      throw Exception(invalid("weight", std::to_string(rule.weight), "0 to 1000000"));
+    }
     columns_.emplace_back();
     columns_.back().rule = rule;
   }
@@ -33,21 +37,20 @@ Board::Column& Board::checked_score(std::size_t score) {
   throw Exception(not_found("score", std::to_string(score), "a score of the board"));
 }
 
-void Board::touch_block(std::size_t block) {
-  if (touched_[block] != 0) return;
-  touched_[block] = 1;
-  pending_.push_back(block);
+void Board::touch(std::size_t block, std::uint64_t what) {
+  if (touched_[block] == 0) pending_.push_back(block);
+  touched_[block] |= what;
 }
 
-void Board::touch_all() {
-  for (std::size_t block = 0; block < heads_.size(); ++block) touch_block(block);
+void Board::touch_all(std::uint64_t what) {
+  for (std::size_t block = 0; block < heads_.size(); ++block) touch(block, what);
 }
 
 void Board::set_ranks(std::span<const std::int64_t> ranks) {
   for (std::size_t row = 0; row < rows(); ++row) {
     ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
   }
-  touch_all();
+  touch_all(kFlipped);
 }
 
 void Board::set_refused(std::size_t row, std::uint64_t bits) {
@@ -57,7 +60,7 @@ void Board::set_refused(std::size_t row, std::uint64_t bits) {
   if ((before == 0) == (bits == 0)) return;
   ++flips_;
   feasible_ += bits == 0 ? std::size_t{1} : ~std::size_t{0};
-  touch(row);
+  touch(row / kBlock, kFlipped);
 }
 
 void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
@@ -83,27 +86,40 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
   if (raw.size() != rows.count) {
     throw Exception(invalid("raw", std::to_string(raw.size()), "one a row"));
   }
+  const bool plain = column.rule.normalization == Normalization::kNone;
+  const std::uint64_t bit = std::uint64_t{1} << score;
   if (!column.active) {
     column.active = true;
     column.raw.assign(this->rows(), 0);
-    column.blocks.assign(heads_.size(), {});
-    touch_all();
+    if (!plain) {
+      column.parts.assign(this->rows(), 0);
+      column.blocks.assign(heads_.size(), {});
+      column.bounds = {};
+      touch_all(bit);
+    }
   }
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked_row(rows[i]);
-    if (column.raw[row] == raw[i]) continue;
+    const std::int64_t change = raw[i] - column.raw[row];
+    if (change == 0) continue;
     column.raw[row] = raw[i];
-    if (refused_[row] == 0) touch(row);
+    if (plain) totals_[row] += column.rule.weight * change;
+    if (refused_[row] == 0) touch(row / kBlock, bit);
   }
 }
 
 void Board::skip(std::size_t score) {
   Column& column = checked_score(score);
   if (!column.active) return;
+  const bool plain = column.rule.normalization == Normalization::kNone;
+  for (std::size_t row = 0; row < rows(); ++row) {
+    totals_[row] -= plain ? column.rule.weight * column.raw[row] : column.parts[row];
+  }
   column.active = false;
   column.raw = {};
+  column.parts = {};
   column.blocks = {};
-  touch_all();
+  touch_all(std::uint64_t{1} << score);
 }
 
 std::span<const std::int64_t> Board::raw(std::size_t score) const {
@@ -137,26 +153,19 @@ bool Board::bound(Column& column) {
   return true;
 }
 
-void Board::total_block(std::size_t block) {
+void Board::part_block(Column& column, std::size_t block) {
   const std::size_t from = block * kBlock;
   const std::size_t to = end_of(block);
-  for (std::size_t row = from; row < to; ++row) totals_[row] = 0;
-  for (const Column& column : columns_) {
-    if (!column.active) continue;
-    const auto [weight, kind] = column.rule;
-    // Neighbours mostly have the same score: what they give is worked out once.
-    std::int64_t last = column.raw[from];
-    std::int64_t part = kLowest;
+  const auto [least, most] = column.bounds;
+  normalising(column.rule.normalization, least, most, [&](const auto& score) {
     for (std::size_t row = from; row < to; ++row) {
+      // What totals of refused rows have of it is of no account, as long as it is known.
       if (refused_[row] != 0) continue;
-      const std::int64_t raw = column.raw[row];
-      if (raw != last || part == kLowest) {
-        last = raw;
-        part = weight * normalised(kind, raw, column.bounds.least, column.bounds.most);
-      }
-      totals_[row] += part;
+      const std::int64_t part = column.rule.weight * score(column.raw[row]);
+      totals_[row] += part - column.parts[row];
+      column.parts[row] = static_cast<std::int32_t>(part);
     }
-  }
+  });
 }
 
 bool Board::ahead(std::int64_t row, std::int64_t other) const {
@@ -177,17 +186,30 @@ void Board::head_block(std::size_t block) {
   heads_[block] = head;
 }
 
+void Board::settle_column(Column& column, std::uint64_t bit) {
+  for (const std::size_t block : pending_) {
+    if ((touched_[block] & (bit | kFlipped)) != 0) bound_block(column, block);
+  }
+  if (bound(column)) {
+    for (std::size_t block = 0; block < heads_.size(); ++block) {
+      part_block(column, block);
+      touch(block, bit);
+    }
+    return;
+  }
+  for (const std::size_t block : pending_) {
+    if ((touched_[block] & (bit | kFlipped)) != 0) part_block(column, block);
+  }
+}
+
 void Board::settle() {
   if (pending_.empty()) return;
-  bool moved = false;
-  for (Column& column : columns_) {
+  for (std::size_t score = 0; score < columns_.size(); ++score) {
+    Column& column = columns_[score];
     if (!column.active || column.rule.normalization == Normalization::kNone) continue;
-    for (const std::size_t block : pending_) bound_block(column, block);
-    moved |= bound(column);
+    settle_column(column, std::uint64_t{1} << score);
   }
-  if (moved) touch_all();
   for (const std::size_t block : pending_) {
-    total_block(block);
     head_block(block);
     touched_[block] = 0;
   }
@@ -218,10 +240,11 @@ std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {
       bounds.least = std::min(bounds.least, raw);
       bounds.most = std::max(bounds.most, raw);
     }
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      totals[i] += column.rule.weight * normalised(column.rule.normalization, column.raw[left[i]],
-                                                   bounds.least, bounds.most);
-    }
+    normalising(column.rule.normalization, bounds.least, bounds.most, [&](const auto& score) {
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        totals[i] += column.rule.weight * score(column.raw[left[i]]);
+      }
+    });
   }
   std::size_t found = left.size();
   for (std::size_t i = 0; i < left.size(); ++i) {

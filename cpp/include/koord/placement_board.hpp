@@ -57,7 +57,8 @@ class KOORD_API Board {
   static constexpr unsigned kClosed = 63;
   static constexpr std::size_t kBlock = 64;
 
-  /// All rows are closed at first, no score applies.
+  /// All rows are closed at first, no score applies. kInvalid for more than 62 scores, and for
+  /// weights beyond 0 to 1,000,000.
   Board(std::size_t rows, std::vector<ScoreRule> scores);
 
   [[nodiscard]] std::size_t rows() const { return refused_.size(); }
@@ -108,17 +109,23 @@ class KOORD_API Board {
     ScoreRule rule = {};
     bool active = false;
     std::vector<std::int64_t> raw = {};
-    std::vector<Bounds> blocks = {};  // of feasible rows; least > most: none
-    Bounds bounds = {};               // what totals were worked out with
+    // Of normalised scores only: what the row's total has of it, and the bounds of feasible rows
+    // by block (least > most: there are none) and in all.
+    std::vector<std::int32_t> parts = {};
+    std::vector<Bounds> blocks = {};
+    Bounds bounds = {};
   };
 
-  void touch(std::size_t row) { touch_block(row / kBlock); }
-  void touch_block(std::size_t block);
-  void touch_all();
+  // What changed in a block: a bit a column, and this one for the rows that are feasible.
+  static constexpr std::uint64_t kFlipped = std::uint64_t{1} << 63;
+
+  void touch(std::size_t block, std::uint64_t what);
+  void touch_all(std::uint64_t what);
   void settle();
+  void settle_column(Column& column, std::uint64_t bit);
   void bound_block(Column& column, std::size_t block) const;
   bool bound(Column& column);
-  void total_block(std::size_t block);
+  void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);
   [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
@@ -131,8 +138,8 @@ class KOORD_API Board {
   std::vector<std::int64_t> totals_;
   std::vector<std::int64_t> heads_;  // by block, its best row or -1
   std::vector<Column> columns_;
-  std::vector<std::uint8_t> touched_;  // by block
-  std::vector<std::size_t> pending_;   // touched blocks
+  std::vector<std::uint64_t> touched_;  // by block
+  std::vector<std::size_t> pending_;    // touched blocks
   std::size_t feasible_ = 0;
   std::uint64_t flips_ = 0;
 };

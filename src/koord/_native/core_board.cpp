@@ -6,6 +6,7 @@
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_spread.hpp"
 
 namespace py = pybind11;
 
@@ -163,11 +164,35 @@ void add_room(py::module_& m) {
       .def("score", &scored_room);
 }
 
+using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
+// The label's numbers, the domains (None: each row is its own), counts by domain, weight, bias.
+using PythonPart = std::tuple<Numbers, std::optional<Numbers>, Ints, double, std::int64_t>;
+
+std::span<const std::int32_t> numbers(const Numbers& values) {
+  return {values.data(), static_cast<std::size_t>(values.size())};
+}
+
+Ints spread(const std::vector<PythonPart>& parts, const Bools& rated, const py::object& rows) {
+  std::vector<SpreadPart> read;
+  for (const auto& [label, domain, counts, weight, bias] : parts) {
+    read.push_back({.label = numbers(label),
+                    .domain = domain ? numbers(*domain) : std::span<const std::int32_t>{},
+                    .counts = ints(counts),
+                    .weight = weight,
+                    .bias = bias});
+  }
+  const Rows asked(rows, static_cast<std::size_t>(rated.size()));
+  Ints scores(static_cast<py::ssize_t>(asked.set().count));
+  spread_scores(read, bytes(rated), asked.set(), {scores.mutable_data(), asked.set().count});
+  return scores;
+}
+
 }  // namespace
 
 void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
+  m.def("spread_scores", &spread);
 }
 
 }  // namespace koord::python

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from koord.api.kinds.node import Node
-    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.pod import Pod, ResourceRequirements
 
 Amounts = dict[str, int]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -28,7 +28,7 @@ def requested(pod: Pod) -> Amounts:
     Containers run together, init containers one after the other, each beside the sidecars started
     before it. Amounts for the whole pod take the place of the containers', overhead comes on top.
     """
-    total = _effective(pod, {})
+    total = effective(pod)
     total[PODS] = 1
     return {resource: value for resource, value in total.items() if value}
 
@@ -45,25 +45,38 @@ def nonzero(pod: Pod, cpu_milli: int, memory_bytes: int) -> tuple[int, int]:
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
 
-def _effective(pod: Pod, least: Amounts) -> Amounts:
+def effective(pod: Pod, *, limits: bool = False) -> Amounts:
+    """What a pod asks for, or may use at most, by resource; see :func:`requested`.
+
+    Overhead raises a limit only where there is one.
+    """
+    return _effective(pod, {}, limits=limits)
+
+
+def _effective(pod: Pod, least: Amounts, *, limits: bool = False) -> Amounts:
     total: Amounts = {}
     most: Amounts = {}
     sidecars: Amounts = {}
     for container in pod.spec.init_containers:
-        asked = {**least, **_amounts(container.resources.requests)}
+        asked = {**least, **_of(container.resources, limits)}
         if container.restart_policy == "Always":
             _add(sidecars, asked)
             _raise(most, sidecars)
         else:
             _raise(most, _sum((sidecars, asked)))
     for container in pod.spec.containers:
-        _add(total, {**least, **_amounts(container.resources.requests)})
+        _add(total, {**least, **_of(container.resources, limits)})
     _add(total, sidecars)
     _raise(total, most)
     if pod.spec.resources:
-        total.update(_amounts(pod.spec.resources.requests))
-    _add(total, _amounts(pod.spec.overhead))
+        total.update(_of(pod.spec.resources, limits))
+    overhead = _amounts(pod.spec.overhead)
+    _add(total, {k: v for k, v in overhead.items() if not limits or total.get(k)})
     return total
+
+
+def _of(resources: ResourceRequirements, limits: bool) -> Amounts:
+    return _amounts(resources.limits if limits else resources.requests)
 
 
 def offered(node: Node) -> Amounts:

@@ -32,6 +32,14 @@ class Metric(Protocol):
         """Adds a sample to a histogram."""
         ...
 
+    def clear(self) -> None:
+        """Forgets all children, such as those of objects that are gone."""
+        ...
+
+    def remove(self, *values: str) -> None:
+        """Forgets the child with these label values; a KeyError if there is none."""
+        ...
+
 
 class Registry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
@@ -106,6 +114,12 @@ class _NullMetric:
 
     def observe(self, amount: float) -> None:
         del amount
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+
+    def remove(self, *values: str) -> None:
+        del values
 
 
 class _NullRegistry:

@@ -14,8 +14,9 @@ from koord.api import ResourceList, codec
 from koord.base.documents import decode_text, read_text
 from koord.base.errors import KoordError
 from koord.cli.output import Format, OutputOption, print_json, print_table
+from koord.controllers.cluster.quotas import MOST, QuotaObject, integer_amounts
 from koord.kernels.quota_report import quantity_text
-from koord.simulator.quota_manifests import MOST, QuotaObject, integer_amounts, read_manifests
+from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import GroupRow, QuotaPlan
 
 app = typer.Typer()

@@ -68,12 +68,13 @@ STRATEGIES = _natives(Strategy, _native.Strategy)
 class Zones:
     """The zones of a machine, and the masks over them."""
 
-    __slots__ = ("_native", "ids")
+    __slots__ = ("_native", "ids", "known")
 
     def __init__(self, ids: Iterable[int]) -> None:
         """Takes 1 to 64 distinct ids in any order; ValueError otherwise."""
         self._native = _native.ZoneSet([int64("zone id", zone, 2**31 - 1) for zone in ids])
         self.ids = tuple(self._native.ids)
+        self.known = frozenset(self.ids)
 
     @property
     def all(self) -> int:
@@ -209,7 +210,7 @@ class Scorer:
         names = list(self.weights)
         terms = [
             _native.ScoreTerm(
-                _kind(name),
+                kind_of(name),
                 *(int64(name, side.get(name, 0)) for side in (requested, allocatable, pod)),
             )
             for name in names
@@ -267,7 +268,7 @@ def columns_of(table: Amounts, zones: Zones, names: Sequence[str]) -> list[_nati
     rows = [table.get(zone, {}) for zone in zones.ids]
     return [
         _native.Column(
-            _kind(name),
+            kind_of(name),
             sum(1 << position for position, row in enumerate(rows) if name in row),
             [int64(name, row.get(name, 0)) for row in rows],
         )
@@ -277,11 +278,13 @@ def columns_of(table: Amounts, zones: Zones, names: Sequence[str]) -> list[_nati
 
 def by_position(counts: Mapping[int, int], zones: Zones) -> list[int]:
     """Counts in the order of the zones, 0 where missing; KeyError for an unknown zone."""
-    zones.mask(counts)
+    if not counts.keys() <= zones.known:
+        zones.mask(counts)
     return [int64("cpus", counts.get(zone, 0)) for zone in zones.ids]
 
 
-def _kind(name: str) -> _native.Kind:
+def kind_of(name: str) -> _native.Kind:
+    """What the rules take a resource for."""
     if name == "cpu":
         return _native.Kind.CPU
     return _native.Kind.NATIVE if name in _NATIVE_RESOURCES else _native.Kind.SCALAR

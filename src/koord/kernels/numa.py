@@ -6,7 +6,8 @@ zones are integer masks by *position* in `Zones`, which is ascending by id. Amou
 integers in base units, CPU (`"cpu"`) in milli, as mappings ``{zone id: {resource: amount}}``.
 
 The rules are those of Koordinator's NodeNUMAResource plugin and of the kubelet's topology manager;
-``docs/kernels/numa.md`` tells them in full. Every function is pure. Wrong input raises ValueError,
+``docs/kernels/numa.md`` tells them in full. Who asks the same machine often makes a `Frame` of its
+zones and resources once, and tables of it. Every function is pure. Wrong input raises ValueError,
 an unknown zone id KeyError, both with one line.
 """
 
@@ -16,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from koord._native.core import numa as _native
+from koord.kernels._numa_table import Frame, ZoneTable
 from koord.kernels._numa_types import (
     EXCLUSIVES,
     POLICIES,
@@ -49,6 +51,7 @@ __all__ = [
     "Distribution",
     "EffectivePolicy",
     "Exclusive",
+    "Frame",
     "Hint",
     "HintList",
     "Pool",
@@ -57,6 +60,7 @@ __all__ = [
     "Strategy",
     "TopologyPolicy",
     "ZoneStatus",
+    "ZoneTable",
     "Zones",
     "admit",
     "available",

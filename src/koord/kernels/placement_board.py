@@ -34,6 +34,7 @@ __all__ = [
     "Board",
     "RoomCheck",
     "RoomScore",
+    "spread_scores",
 ]
 
 NONE, DEFAULT, REVERSED, MIN_MAX, SPREAD = range(5)
@@ -62,3 +63,8 @@ RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
 request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
+
+spread_scores = _native.spread_scores
+"""``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of
+``counts[domain] * weight + bias`` over parts whose ``label`` is not below 0 there, rounded half up;
+-1 for rows that are not ``rated``. A ``domain`` of None takes each row for its own."""

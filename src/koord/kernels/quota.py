@@ -222,6 +222,10 @@ class QuotaTree:
         path = tuple(self._path(group, name)) if group else ()
         return Decision(Verdict(code), name, path, tuple(sorted(exceeded)), limit, used, asked)
 
+    def fits(self, name: str, request: Amounts, *, non_preemptible: bool = False) -> bool:
+        """Whether :meth:`admit` says yes, without its reasons: what a hot loop asks."""
+        return self._tree.admit(name, dict(request), non_preemptible)[0] == Verdict.ADMITTED
+
     def explain(self, name: str, resource: str) -> Explanation:
         """How the group's level was shared out in one resource, round by round.
 

@@ -1,56 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ElasticQuota objects of both API groups, as the groups of the tree that they stand for."""
+"""ElasticQuota manifests of both API groups."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from koord.api import ElasticQuota, GroupQuota, load_manifests
-from koord.api.protocol import keys, quotas
-from koord.api.protocol.annotation import field_of
-from koord.api.protocol.resources import CPU, with_current_names
+from koord.api import load_manifests
 from koord.base.errors import KoordError
-from koord.kernels.quantity import Quantity
-from koord.kernels.quota import GroupSpec
-from koord.kernels.quota_report import quantity_text
-
-if TYPE_CHECKING:
-    from koord.api import Object, ResourceList
-
-MOST = 2**63 - 1
-_MOST_CPU = Quantity.from_milli(MOST)
-_NOTHING = Quantity()
-_GROUPS = ("scheduling.sigs.k8s.io", "quota.koordinator.sh")
-# Names stand in tables; the API server allows no more than these characters.
-_NAME = re.compile(r"[-A-Za-z0-9._]+")
-_RESOURCE = re.compile(r"[-A-Za-z0-9._/]+")
-
-
-@dataclass(frozen=True)
-class QuotaObject:
-    """One manifest.
-
-    Attributes:
-        label: file and object, as an error names it.
-        group: the name in the tree: the object's, or NAMESPACE/NAME for a quota without a tree.
-        priority: of a quota without a tree, None for the others.
-        tree: id of the tree, ``""`` if the manifest leaves it to the parent.
-        total: what the tree shares out, given by the tree's root object.
-        deducted: the default tree pays for that total.
-    """
-
-    label: str
-    kind: str
-    namespace: str
-    name: str
-    group: str
-    spec: GroupSpec
-    priority: int | None
-    tree: str
-    total: dict[str, int] | None
-    deducted: bool
+from koord.controllers.cluster.quotas import QuotaObject, quota_object
 
 
 def read_manifests(source: str, text: str) -> list[QuotaObject]:
@@ -63,105 +18,7 @@ def read_manifests(source: str, text: str) -> list[QuotaObject]:
     for item in load_manifests(text, source):
         item.metadata.namespace = item.metadata.namespace or "default"
         try:
-            found.append(_quota_object(item, f"{source}: {item.title}"))
+            found.append(quota_object(item, f"{source}: {item.title}"))
         except KoordError as error:
             raise error.within(source) from None
     return found
-
-
-def integer_amounts(title: str, path: str, quantities: ResourceList) -> dict[str, int]:
-    """A resource list as integers rounded up: cpu in milli-units, all else in whole units.
-
-    Old resource names become the present ones. A cpu amount beyond 64 bits is as much as there is,
-    which is what the limits of a cluster's built-in groups mean by it.
-
-    Raises:
-        KoordError: no name of a resource, or an amount that is negative or too large.
-    """
-    amounts = {}
-    for name, quantity in quantities.items():
-        if not _RESOURCE.fullmatch(name):
-            raise KoordError(title, path, name, "a resource name such as cpu or nvidia.com/gpu")
-        if quantity < _NOTHING:
-            raise KoordError(title, f"{path}[{name}]", str(quantity), "a quantity of 0 or more")
-        try:
-            is_cpu = name == CPU
-            amounts[name] = min(quantity, _MOST_CPU).milli() if is_cpu else quantity.value()
-        except ValueError as error:
-            raise KoordError.wrap(title, f"{path}[{name}]", error) from None
-    return with_current_names(amounts)
-
-
-def _quota_object(item: Object, label: str) -> QuotaObject:
-    if not isinstance(item, ElasticQuota | GroupQuota):
-        got = f"{item.api_version} {item.kind}"
-        expected = " or ".join(f"{group}/v1alpha1 ElasticQuota" for group in _GROUPS)
-        raise KoordError(item.title, "apiVersion, kind", got, expected)
-    for field in ("name", "namespace"):
-        _check_name(item, f"metadata.{field}", getattr(item.metadata, field))
-    if isinstance(item, ElasticQuota):
-        priority, group = None, item
-    else:
-        # The group shows the lesser of both limits, so what is wrong with one is found here.
-        for field in ("hard", "max"):
-            integer_amounts(item.title, f"spec.{field}", getattr(item.spec, field))
-        priority, group = _priority(item), quotas.as_tree_group(item)
-    tree = quotas.tree_id(group)
-    if tree:
-        _check_name(item, f"labels[{keys.QUOTA_TREE_ID}]", tree)
-    return QuotaObject(
-        label=label,
-        kind=item.kind,
-        namespace=item.metadata.namespace,
-        name=item.metadata.name,
-        group=group.metadata.name,
-        spec=_group_spec(group, item.title, priority),
-        priority=priority,
-        tree=tree,
-        total=_tree_total(group) if tree and quotas.is_tree_root(group) else None,
-        deducted=not quotas.ignores_default_tree(group),
-    )
-
-
-def _group_spec(group: ElasticQuota, title: str, priority: int | None) -> GroupSpec:
-    least = integer_amounts(title, "spec.min", group.spec.min)
-    most = integer_amounts(title, "spec.max", group.spec.max)
-    for name, amount in least.items():
-        if amount > most.get(name, amount):
-            expected = "no more than the spec's max" + ("" if priority is None else " and hard")
-            shown = quantity_text(name, amount)
-            raise KoordError(title, f"spec.min[{name}]", shown, expected)
-    return GroupSpec(
-        parent=quotas.parent(group),
-        min=least,
-        max=most,
-        weight=_weight(group),
-        is_parent=quotas.is_parent(group),
-        allow_lent=quotas.allows_lending(group),
-        priority=priority or 0,
-    )
-
-
-def _weight(group: ElasticQuota) -> dict[str, int]:
-    """The shared weight; what cannot be read counts as missing, as in the scheduler."""
-    try:
-        return integer_amounts("", "", quotas.shared_weight(group))
-    except KoordError:
-        return {}
-
-
-def _tree_total(root: ElasticQuota) -> dict[str, int] | None:
-    total = quotas.amounts(root, keys.QUOTA_TOTAL_RESOURCE)
-    return integer_amounts(root.title, field_of(keys.QUOTA_TOTAL_RESOURCE), total) or None
-
-
-def _priority(quota: GroupQuota) -> int:
-    priority = quota.spec.priority
-    if not -(2**31) <= priority < 2**31:
-        raise KoordError(quota.title, "spec.priority", priority, "an integer of 32 bits")
-    return priority
-
-
-def _check_name(item: Object, field: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise KoordError(item.title, field, name, "a name of letters, digits, - and .")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,8 +10,8 @@ from dataclasses import dataclass, replace
 from koord.api.protocol import keys
 from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import Code, KoordError
-from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest, GroupSpec
-from koord.simulator.quota_manifests import MOST, QuotaObject
+from koord.controllers.cluster.quotas import GuideSums, QuotaObject
+from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Forest
 
 _BUILTIN = (ROOT, SYSTEM, DEFAULT)
 
@@ -105,21 +104,14 @@ class QuotaPlan:
 
     def _add_guide_parent(self) -> None:
         """The parent of the guide's quotas owns what they own and may take everything."""
-        guides = [o.spec for o in self._objects.values() if o.spec.parent == GROUPS_PARENT]
-        if not guides or GROUPS_PARENT in self._objects:
-            return
-        tree = self._forest.tree()
-        least: Counter[str] = Counter()
-        most: Counter[str] = Counter()
-        for spec in guides:
-            least.update(spec.min)
-            most.update(spec.max)
-        # A resource that the total does not name is limited by the children alone.
-        limits = {key: min(amount, MOST) for key, amount in most.items()}
-        limits |= {key: max(amount, 0) for key, amount in tree.total.items()}
-        owned = {key: min(amount, MOST) for key, amount in least.items()}
-        with _named(GROUPS_PARENT):
-            tree.add(GROUPS_PARENT, GroupSpec(min=owned, max=limits, is_parent=True))
+        sums = GuideSums()
+        for item in self._objects.values():
+            if item.spec.parent == GROUPS_PARENT:
+                sums.add(item.spec)
+        if sums.count:
+            tree = self._forest.tree()
+            with _named(GROUPS_PARENT):
+                tree.add(GROUPS_PARENT, sums.parent(tree.total))
 
     def _find(self, label: str, name: str) -> QuotaObject:
         found = [

@@ -154,3 +154,12 @@ class RoomScore:
         rows: Rows,
         /,
     ) -> NDArray[np.int64]: ...
+
+def spread_scores(
+    parts: Sequence[
+        tuple[NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int64], float, int]
+    ],
+    rated: NDArray[np.bool_],
+    rows: Rows,
+    /,
+) -> NDArray[np.int64]: ...

@@ -48,6 +48,7 @@ class Kind(NamedTuple):
 
 _SLO, _SCHEDULING = "slo.koordinator.sh", "scheduling.koordinator.sh"
 _QUOTA, _SIGS = "quota.koordinator.sh", "scheduling.sigs.k8s.io"
+_STORAGE = "storage.k8s.io"
 _CONFIG, _NRT = "config.koordinator.sh", "topology.node.k8s.io"
 
 
@@ -68,6 +69,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "Node", "nodes", False, "node.Node", ("no",)),
     Kind("", "v1", "Namespace", "namespaces", False, "cluster.Namespace", ("ns",)),
     Kind("", "v1", "ConfigMap", "configmaps", True, "cluster.ConfigMap", ("cm",)),
+    Kind("", "v1", "Service", "services", True, "service.Service", ("svc",)),
+    Kind("", "v1", "ReplicationController", "replicationcontrollers", True,
+         "service.ReplicationController", ("rc",)),
     Kind("", "v1", "Event", "events", True, "cluster.Event", ("ev",)),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", True, "cluster.Lease"),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False,
@@ -79,6 +83,17 @@ KINDS: tuple[Kind, ...] = (
     Kind("batch", "v1", "Job", "jobs", True, "workloads.Job"),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True,
          "workloads.PodDisruptionBudget", ("pdb",)),
+    Kind("", "v1", "PersistentVolume", "persistentvolumes", False,
+         "storage.PersistentVolume", ("pv",)),
+    Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True,
+         "storage.PersistentVolumeClaim", ("pvc",)),
+    Kind(_STORAGE, "v1", "StorageClass", "storageclasses", False, "storage.StorageClass", ("sc",)),
+    Kind(_STORAGE, "v1", "CSINode", "csinodes", False, "storage.CSINode"),
+    Kind(_STORAGE, "v1", "CSIDriver", "csidrivers", False, "storage.CSIDriver"),
+    Kind(_STORAGE, "v1", "CSIStorageCapacity", "csistoragecapacities", True,
+         "storage.CSIStorageCapacity"),
+    Kind(_STORAGE, "v1", "VolumeAttachment", "volumeattachments", False,
+         "storage.VolumeAttachment"),
     _custom(_SLO, "NodeSLO", "nodeslo.NodeSLO"),
     _custom(_SLO, "NodeMetric", "nodemetric.NodeMetric"),
     _custom(_SCHEDULING, "Reservation", "reservation.Reservation"),

@@ -7,7 +7,7 @@ from msgspec import field
 
 from koord.api.kinds.meta import LabelSelector, Object
 from koord.api.kinds.pod import PodTemplateSpec
-from koord.api.schema import IntOrString
+from koord.api.schema import IntOrString, Time
 from koord.api.wirestruct import WireStruct
 
 
@@ -95,6 +95,7 @@ class PodDisruptionBudgetStatus(WireStruct):
     desired_healthy: int = 0
     expected_pods: int = 0
     observed_generation: int = 0
+    disrupted_pods: dict[str, Time] = {}
 
 
 class PodDisruptionBudget(Object):

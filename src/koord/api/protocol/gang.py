@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gangs as pods describe them in labels and annotations."""
+"""Gangs as pods and PodGroups describe them in labels and annotations."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from koord.base.errors import KoordError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
 
 STRICT, NON_STRICT = "Strict", "NonStrict"
@@ -54,15 +55,16 @@ def min_available(pod: Pod) -> int:
         KoordError: absent, or no integer.
     """
     label = pod.metadata.labels.get(keys.POD_GROUP_MIN_AVAILABLE_OLD)
-    if label is not None:
-        return parse_int(label, pod.title, f"labels[{keys.POD_GROUP_MIN_AVAILABLE_OLD}]")
+    if label:
+        field = f"labels[{keys.POD_GROUP_MIN_AVAILABLE_OLD}]"
+        return parse_int(label, pod.title, field, bits=32)
     return _integer(pod, keys.GANG_MIN_AVAILABLE)
 
 
-def total_number(pod: Pod) -> int:
+def total_number(gang: Object) -> int:
     """How many pods the gang has; 0 if not said or malformed, which stands for the minimum."""
     try:
-        return _integer(pod, keys.GANG_TOTAL_NUMBER)
+        return _integer(gang, keys.GANG_TOTAL_NUMBER)
     except KoordError:
         return 0
 
@@ -78,37 +80,37 @@ def waiting_time(pod: Pod) -> Duration:
         return Duration(0)
 
 
-def mode(pod: Pod) -> str:
+def mode(gang: Object) -> str:
     """``Strict`` unless the annotation says ``NonStrict``."""
-    return NON_STRICT if pod.metadata.annotations.get(keys.GANG_MODE) == NON_STRICT else STRICT
+    return NON_STRICT if gang.metadata.annotations.get(keys.GANG_MODE) == NON_STRICT else STRICT
 
 
-def match_policy(pod: Pod, default: str = ONCE_SATISFIED) -> str:
+def match_policy(gang: Object, default: str = ONCE_SATISFIED) -> str:
     """Which pods count towards the minimum; the default if not said or unknown."""
-    annotations = pod.metadata.annotations
+    annotations = gang.metadata.annotations
     policy = annotations.get(keys.GANG_MATCH_POLICY) or annotations.get(keys.POD_GROUP_MATCH_POLICY)
     known = (ONLY_WAITING, WAITING_AND_RUNNING, ONCE_SATISFIED)
     return policy if policy in known else default
 
 
-def groups(pod: Pod) -> list[str]:
+def groups(gang: Object) -> list[str]:
     """The gangs, as ``namespace/name``, that are satisfied together.
 
     Empty if not said or malformed, which stands for the gang alone.
     """
     try:
-        return annotation.read(pod, keys.GANG_GROUPS, list[str]) or []
+        return annotation.read(gang, keys.GANG_GROUPS, list[str]) or []
     except KoordError:
         return []
 
 
-def network_topology_spec(pod: Pod) -> NetworkTopologySpec | None:
+def network_topology_spec(gang: Object) -> NetworkTopologySpec | None:
     """How close the gang wants to be; None without the annotation.
 
     Raises:
         KoordError: malformed.
     """
-    return annotation.read(pod, keys.GANG_NETWORK_TOPOLOGY_SPEC, NetworkTopologySpec)
+    return annotation.read(gang, keys.GANG_NETWORK_TOPOLOGY_SPEC, NetworkTopologySpec)
 
 
 def network_topology_index(pod: Pod) -> int:
@@ -132,6 +134,6 @@ def in_topology_order(pods: Iterable[tuple[int, Pod]]) -> list[Pod]:
     return [pod for _, pod in ordered]
 
 
-def _integer(pod: Pod, key: str) -> int:
+def _integer(pod: Object, key: str) -> int:
     text = pod.metadata.annotations.get(key, "")
     return parse_int(text, pod.title, annotation.field_of(key))

@@ -11,6 +11,8 @@ from koord.api.kinds.reservation import ReservationOwner
 from koord.api.protocol import annotation, keys
 from koord.api.protocol.numbers import parse_int
 from koord.api.wirestruct import WireStruct, emitted
+from koord.base.errors import KoordError
+from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
@@ -45,6 +47,14 @@ class RestrictedOptions(WireStruct):
     """``scheduling.koordinator.sh/reservation-restricted-options``: what Restricted applies to."""
 
     resources: list[str] = []
+
+
+class ReservedResources(WireStruct):
+    """Amounts that an annotation of a Reservation names: what replaces its allocatable, and what
+    its owners do not get.
+    """
+
+    resources: ResourceList = {}
 
 
 class ExactMatch(WireStruct):
@@ -113,6 +123,33 @@ def restricted_options(reservation: Reservation) -> RestrictedOptions | None:
         KoordError: malformed.
     """
     return annotation.read(reservation, keys.RESERVATION_RESTRICTED_OPTIONS, RestrictedOptions)
+
+
+def resize_allocatable(reservation: Reservation) -> ReservedResources | None:
+    """The amounts that replace those of the template; None without the annotation.
+
+    Raises:
+        KoordError: malformed, or a negative amount.
+    """
+    return _amounts(reservation, keys.RESERVATION_RESIZE_ALLOCATABLE)
+
+
+def withheld(reservation: Reservation) -> ReservedResources | None:
+    """The amounts that the Reservation holds but owners do not get; None without the annotation.
+
+    Raises:
+        KoordError: malformed, or a negative amount.
+    """
+    return _amounts(reservation, keys.NODE_RESERVATION)
+
+
+def _amounts(reservation: Reservation, key: str) -> ReservedResources | None:
+    found = annotation.read(reservation, key, ReservedResources)
+    for name, quantity in found.resources.items() if found else ():
+        if quantity < Quantity.from_value(0):
+            where = f"{annotation.field_of(key)}.resources[{name}]"
+            raise KoordError(reservation.title, where, str(quantity), "an amount of 0 or more")
+    return found
 
 
 def reservation_order(reservation: Reservation) -> int:

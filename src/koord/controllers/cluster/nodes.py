@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api import requests
+from koord.controllers.cluster.labels import Labels, Taints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,8 +63,12 @@ class NodeTable:
         rank: by row, the place of the node's name in their order: who goes first among equals.
         nodes: by row, the typed object; None where the row is not open.
         pods: by row, the pods that count there, by uid.
+        adjusted: rows on which :meth:`adjust` was used, so that what is requested there may differ
+            from what the pods ask for.
+        labels, taints: of the nodes, as columns.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
             they have grown, or a resource was added.
+        shared: what plugins keep once a table, by plugin, where several profiles configure them.
     """
 
     def __init__(self) -> None:
@@ -76,11 +81,16 @@ class NodeTable:
         self._rank: NDArray[np.int64] | None = None
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
+        self.labels = Labels()
+        self.taints = Taints()
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = []
         self.layout = 0
+        self.shared: dict[str, object] = {}
+        self.adjusted: set[int] = set()
         self._journal: list[int] = []
         self._journal_start = 0
+        self._read = 0
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -100,7 +110,8 @@ class NodeTable:
     @property
     def version(self) -> int:
         """How many changes there were."""
-        return self._journal_start + len(self._journal)
+        self._read = self._journal_start + len(self._journal)
+        return self._read
 
     @property
     def rank(self) -> NDArray[np.int64]:
@@ -146,6 +157,7 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for index, amount in offered.items():
             self.allocatable[index, row] = amount
+        self._describe(row, node)
         self.touch(row, Aspect.NODE)
         return row
 
@@ -157,8 +169,10 @@ class NodeTable:
         self.pods[row] = {}
         self.allocatable[:, row] = self.requested[:, row] = 0
         self.nonzero[:, row] = 0
+        self.adjusted.discard(row)
         self._free_rows.append(row)
         self._rank = None
+        self._describe(row, None)
         self.touch(row, Aspect.ALL)
 
     def add(self, row: int, pod: PodInfo) -> None:
@@ -173,19 +187,49 @@ class NodeTable:
         del self.pods[row][pod.uid]
         self.touch(row, Aspect.PODS)
 
-    def adjust(self, row: int, index: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
-        """Adds to what is requested on a row, for plugins that count what no pod says."""
+    def adjust(
+        self,
+        row: int,
+        index: NDArray[np.intp],
+        amounts: NDArray[np.int64],
+        nonzero: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Adds to what is requested on a row, for plugins that count what no pod says.
+
+        Args:
+            row: where.
+            index: resource columns, each once.
+            amounts: what is added there; may be negative.
+            nonzero: the same for :attr:`nonzero`.
+        """
         self.requested[index, row] += amounts
+        self.nonzero[0, row] += nonzero[0]
+        self.nonzero[1, row] += nonzero[1]
+        self.adjusted.add(row)
         self.touch(row, Aspect.PODS)
 
     def touch(self, row: int, aspect: Aspect | int) -> None:
         """Makes answers stale that depend on an aspect of a row."""
-        # Plain integers: flags cost ten times as much.
+        # As a plain int: sums of flags are objects of their own, and slow to make.
         self._journal.append(row << 8 | int(aspect))
         if len(self._journal) > _JOURNAL:
             half = _JOURNAL // 2
             del self._journal[:half]
             self._journal_start += half
+
+    def mark(self) -> int:
+        """The version, for :meth:`forget`."""
+        return self._journal_start + len(self._journal)
+
+    def forget(self, mark: int) -> None:
+        """Forgets the changes after a mark, for who has undone them all.
+
+        They stay if anybody has asked for the version since, for an answer may be kept that was
+        true only then.
+        """
+        start = mark - self._journal_start
+        if self._read <= mark and start >= 0:
+            del self._journal[start:]
 
     def changes(self, since: int) -> dict[int, int] | None:
         """The rows that changed after a version, each with all its aspects.
@@ -211,6 +255,10 @@ class NodeTable:
             self.requested[index, row] -= amounts
         self.nonzero[0, row] += sign * shape.nonzero[0]
         self.nonzero[1, row] += sign * shape.nonzero[1]
+
+    def _describe(self, row: int, node: Node | None) -> None:
+        self.labels.set(row, node, len(self.open))
+        self.taints.set(row, node, len(self.open))
 
     def _open(self, name: str) -> int:
         if self._free_rows:

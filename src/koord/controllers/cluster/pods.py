@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 100, 200 * 1024 * 1024
 """What a container without a request counts as in scores (Kubernetes' non-zero requests)."""
 
-# What schedulers write: it must not make a bound pod differ from its pending equals.
+# What schedulers write: it must not make a bound pod differ from its pending equals. And the place
+# in a gang's order, which only says who is first.
 _OUTPUTS = frozenset(
     {
+        "gang.scheduling.koordinator.sh/network-topology-index",
+        "internal.scheduling.koordinator.sh/bind-gang-group-id",
+        "internal.scheduling.koordinator.sh/bind-gang-member-count",
+        "scheduling.koordinator.sh/bind-gang-group-id",
+        "scheduling.koordinator.sh/bind-gang-member-count",
         "scheduling.koordinator.sh/resource-status",
         "scheduling.koordinator.sh/device-allocated",
         "scheduling.koordinator.sh/reservation-allocated",
+        "scheduling.koordinator.sh/reservation-name",
         "scheduling.koordinator.sh/bind-timestamp",
         "scheduling.koordinator.sh/gpu-minors",
     }
@@ -160,8 +167,11 @@ class Shapes:
 
     def _by_content(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> PodShape:
         annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OUTPUTS}
-        owner = controller(pod)
-        who = (owner.kind, owner.name, owner.uid) if owner else None
+        # All of them: a Reservation may be for pods of any owner.
+        who = [
+            (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
+            for owner in pod.metadata.owner_references
+        ]
         text = to_json((parts[0], parts[1], annotations, who, parts[4:], scalars))
         shape = self._by_text.get(text)
         if shape is None:

@@ -81,8 +81,12 @@ class Accounts:
 
     @contextmanager
     def what_if(self) -> Iterator[None]:
-        """Takes back whatever is added and dropped inside, at its end; may be nested."""
+        """Takes back whatever is added and dropped inside, at its end; may be nested.
+
+        Kept answers stay valid: the table's journal knows nothing of it afterwards.
+        """
         outer, self._log = self._log, []
+        mark = self.table.mark()
         try:
             yield
         finally:
@@ -93,3 +97,4 @@ class Accounts:
                 else:
                     self.add(row, pod)
             self._log = outer
+            self.table.forget(mark)

@@ -69,6 +69,10 @@ class Nominations:
         """The row that the pod itself is nominated to."""
         return None
 
+    def drop_lower(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Takes back the nominations of a row to pods below a priority; gives those pods."""
+        return ()
+
 
 class Decider:
     """Places pods of one profile.
@@ -101,18 +105,14 @@ class Decider:
 
     def attempt(self, cycle: Cycle) -> Decision:
         """:meth:`decide` with a cycle of the caller's."""
-        for plugin in self.plugins.pre_filter:
-            refused = plugin.pre_filter(cycle)
-            if refused is not None:
-                return self._failed(cycle, refused)
-        if cycle.allowed is not None and not cycle.allowed.any():
-            none = Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
-            return self._failed(cycle, none)
+        refused = self._pre_filter(cycle)
+        if refused is not None:
+            return self._failed(cycle, refused)
         verdict = self.evaluator.verdict(cycle)
         mask = self._mask(cycle, verdict)
         if not (verdict.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, verdict)
-        claimed = self.nominations.on_rows(cycle.pod)
+        claimed = self._claimed(cycle)
         own = self.nominations.row_of(cycle.pod)
         if own is not None and self._takes(cycle, verdict, mask, own, claimed):
             return Decision(cycle, own)
@@ -151,6 +151,34 @@ class Decider:
             mask[row] = False
             row = select.best(cycle, verdict, self.plugins.score, mask)
         return self._nowhere(cycle, verdict, claimed)
+
+    def survey(self, cycle: Cycle) -> tuple[NDArray[np.intp], Diagnosis]:
+        """All rows that a pod may go to, ascending, and why not to the others."""
+        refused = self._pre_filter(cycle)
+        if refused is not None:
+            return np.zeros(0, np.intp), Diagnosis(len(self.table), refused, {})
+        verdict = self.evaluator.verdict(cycle)
+        diagnosis = self._nowhere(cycle, verdict).diagnosis
+        assert diagnosis is not None
+        mask = self._mask(cycle, verdict)
+        rows = np.flatnonzero(verdict.feasible[: self.table.size] if mask is None else mask)
+        return rows, diagnosis
+
+    def try_row(self, cycle: Cycle, row: int) -> Decision:
+        """A decision for one given row; cheap where the pod is of a shape seldom seen."""
+        refused = self._pre_filter(cycle)
+        if refused is not None:
+            return self._failed(cycle, refused)
+        if cycle.allowed is not None and not cycle.allowed[row]:
+            refused = EXCLUDED
+        else:
+            refused = self.evaluator.check(cycle, row)
+        claimed = self._claimed(cycle)
+        if refused is None and row in claimed:
+            refused = self._beside(cycle, row, claimed[row])
+        if refused is None:
+            return Decision(cycle, row)
+        return Decision(cycle, -1, Diagnosis(len(self.table), None, {row: refused}))
 
     def assume(self, decision: Decision) -> Rejection | None:
         """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
@@ -193,6 +221,25 @@ class Decider:
                     self.accounts.add(row, pod)
             return self.evaluator.check(cycle, row)
 
+    def _pre_filter(self, cycle: Cycle) -> Rejection | None:
+        cycle.decider = self
+        for plugin in self.plugins.pre_filter:
+            refused: Rejection | None = plugin.pre_filter(cycle)
+            if refused is not None:
+                return refused
+        if cycle.allowed is not None and not cycle.allowed.any():
+            return Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
+        return None
+
+    def _claimed(self, cycle: Cycle) -> Mapping[int, Sequence[PodInfo]]:
+        """By row, who is nominated there; pods of one job leave each other no room."""
+        claimed = self.nominations.on_rows(cycle.pod)
+        if not claimed or not cycle.members:
+            return claimed
+        job = {member.uid for member in cycle.members}
+        others = {row: [p for p in pods if p.uid not in job] for row, pods in claimed.items()}
+        return {row: pods for row, pods in others.items() if pods}
+
     def _failed(self, cycle: Cycle, early: Rejection) -> Decision:
         return Decision(cycle, -1, Diagnosis(len(self.table), early, {}))
 
@@ -207,9 +254,8 @@ class Decider:
             if row not in by_row:
                 refused = self._beside(cycle, row, pods)
                 if refused is not None:
-                    by_row[row] = refused
+                    by_row.put(np.array([row], np.intp), (refused,))
         if cycle.allowed is not None:
-            by_row = {row: refused for row, refused in by_row.items() if cycle.allowed[row]}
-            excluded = np.flatnonzero(self.table.open[: self.table.size] & ~cycle.allowed)
-            by_row.update((row, EXCLUDED) for row in excluded.tolist())
+            excluded = self.table.open[: self.table.size] & ~cycle.allowed
+            by_row.fill(excluded, EXCLUDED)
         return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))

@@ -31,7 +31,8 @@ class Feed:
     """Handlers of node and pod changes.
 
     Args:
-        table: the nodes.
+        table: the nodes; who made it opens and closes its rows.
+        orphans: pods whose node is not known, by node and uid.
         shapes: interns pod shapes.
         accounts: who counts where.
         queue: who waits.
@@ -43,6 +44,7 @@ class Feed:
     def __init__(
         self,
         table: NodeTable,
+        orphans: dict[str, dict[str, PodInfo]],
         shapes: Shapes,
         accounts: Accounts,
         queue: SchedulingQueue,
@@ -57,7 +59,7 @@ class Feed:
         self._profiles = frozenset(profiles)
         self._restorers = list(restorers)
         self._woken = woken
-        self._orphans: dict[str, dict[str, PodInfo]] = {}
+        self._orphans = orphans
         # Assumed pods that the API has not confirmed yet, by uid.
         self.assumed: dict[str, PodInfo] = {}
 
@@ -70,28 +72,19 @@ class Feed:
 
     def node_added(self, node: Node) -> None:
         """A node came, and with it the pods that were on it before it was known."""
-        row = self._table.put(node)
+        row = self._table.row(node.metadata.name)
         for info in list(self._orphans.pop(node.metadata.name, {}).values()):
-            self._accounts.add(row, info)
+            if row is not None:
+                self._accounts.add(row, info)
         self._happened(ev.NODE_ADD, None, node)
 
     def node_updated(self, old: Node, node: Node) -> None:
         """A node changed."""
-        self._table.put(node)
         for event in ev.node_events(old, node):
             self._happened(event, old, node)
 
     def node_deleted(self, node: Node, unknown: bool) -> None:
         """A node went; pods that are still said to be on it wait for it to come back."""
-        name = node.metadata.name
-        row = self._table.row(name)
-        if row is None:
-            return
-        left = self._orphans.setdefault(name, {})
-        for info in list(self._table.pods[row].values()):
-            self._accounts.drop(info)
-            left[info.uid] = info
-        self._table.remove(name)
         self._happened(ev.NODE_DELETE, node, None)
 
     # Pods.

@@ -27,6 +27,7 @@ from koord.controllers.scheduler.decider import Decider, Decision
 from koord.controllers.scheduler.failures import Failure, FailureWriter
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.queue import events as ev
+from koord.controllers.scheduler.standins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.jobs import Failed, JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.controllers.scheduler.queue.queued import QueuedPod
@@ -60,6 +62,7 @@ class Parts(NamedTuple):
     clock: Clock
     metrics: SchedulerMetrics
     event: Callable[[Any, str, str, str], None]
+    stand_ins: StandIns = StandIns()
 
 
 class Loop:
@@ -76,14 +79,17 @@ class Loop:
         self,
         parts: Parts,
         client: Client | None,
-        planners: Mapping[str, Any] | None = None,
+        planners: Mapping[str, JobPlanner] | None = None,
         observers: tuple[Callable[[Decision, str], None], ...] = (),
     ) -> None:
         self.parts = parts
         self._planners = dict(planners or {})
         self._observers = observers
-        self.binder = Binder(client, parts.table.name, self._succeeded, self._failed)
-        self.failures = FailureWriter(client, parts.clock)
+        stand_ins = parts.stand_ins
+        self.binder = Binder(
+            client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins
+        )
+        self.failures = FailureWriter(client, parts.clock, stand_ins=stand_ins)
         self._wake = asyncio.Event()
         self.decided = 0
 
@@ -206,19 +212,22 @@ class Loop:
         """No node: whoever can make room tries to, and the pod is told why."""
         diagnosis = decision.diagnosis
         assert diagnosis is not None
-        nominated, said = "", []
+        nominated, said, clear = "", [], False
         if not diagnosis.error:
             for plugin in decider.plugins.post_filter:
                 result = plugin.post_filter(decision.cycle, diagnosis)
                 if result.message:
                     said.append(result.message)
+                clear = clear or result.clear
                 if result.success:
-                    nominated = result.node
+                    nominated, clear = result.node, False
                     break
         message = diagnosis.message(" ".join(said))
         self._observe(decision, message)
         if nominated:
             self.parts.queue.nominator.nominate(queued.info, nominated)
+        elif clear:
+            self.parts.queue.nominator.forget(queued.info.uid)
         result_label = "error" if diagnosis.error else "unschedulable"
         self.parts.metrics.attempt(result_label, queued.profile, self._since(started))
         plugins = frozenset() if diagnosis.error else frozenset(diagnosis.plugins)
@@ -250,26 +259,38 @@ class Loop:
         self.parts.queue.put_back(queued, plugins)
         reason = failures.SCHEDULER_ERROR if error else failures.UNSCHEDULABLE
         self.failures.say(Failure(pod, reason, message, nominated))
-        self.parts.event(pod, "Warning", "FailedScheduling", _cut(message))
+        about = self.parts.stand_ins.about(pod)
+        self.parts.event(about, "Warning", "FailedScheduling", _cut(message))
 
     # Jobs.
 
     def _schedule_job(
-        self, planner: Any, queued: QueuedPod, decider: Decider, started: float
+        self, planner: JobPlanner, queued: QueuedPod, decider: Decider, started: float
     ) -> None:
         """All pods of a job in one pass: reserved together, then bound side by side."""
         plan = planner.plan(queued, decider)
-        for failed, message, plugins in plan.failed:
-            self.parts.metrics.attempt("unschedulable", failed.profile, self._since(started))
-            self._give_up(failed, message, plugins)
-        group = Group()
-        for member, decision in plan.placed:
+        for failed in plan.failed:
+            self._job_failed(failed, started)
+        group = Group() if plan.together else None
+        for placed in plan.placed:
+            member, decision = placed.queued, placed.decision
             self.parts.feed.assumed[member.info.uid] = member.info
             self._observe(decision, "")
             binding = Binding(decision, decider.plugins, member, started, group=group)
-            group.members.append(binding)
-        for binding in group.members:
-            self.binder.start(binding)
+            self.binder.start(binding, placed.wait)
+
+    def _job_failed(self, failed: Failed, started: float) -> None:
+        """One pod of a job gets no node now."""
+        queued = failed.queued
+        if failed.decision is not None:
+            self._observe(failed.decision, failed.message)
+        if failed.nominated is not None:
+            self.parts.queue.nominator.nominate(queued.info, failed.nominated)
+        label = "error" if failed.error else "unschedulable"
+        self.parts.metrics.attempt(label, queued.profile, self._since(started))
+        self._give_up(
+            queued, failed.message, failed.plugins, error=failed.error, nominated=failed.nominated
+        )
 
     # Bindings.
 
@@ -284,8 +305,9 @@ class Loop:
             queued.profile, self._since(binding.started), self._since(queued.first_seconds)
         )
         node = self.parts.table.name(row)
-        message = f"Successfully assigned {info.key} to {node}"
-        self.parts.event(info.pod, "Normal", "Scheduled", message)
+        about, title = self.parts.stand_ins.about(info.pod), self.parts.stand_ins.title(info.pod)
+        message = f"Successfully assigned {title} to {node}"
+        self.parts.event(about, "Normal", "Scheduled", message)
 
     def _failed(self, binding: Binding, error: Exception) -> None:
         queued, decision = binding.queued, binding.decision

@@ -38,3 +38,9 @@ class QueueNominations(Nominations):
         """The row that the pod itself is nominated to."""
         name = self.nominator.node_of(pod.uid) if self.nominator else ""
         return self._table.row(name) if name else None
+
+    def drop_lower(self, row: int, priority: int) -> Sequence[PodInfo]:
+        """Takes back the nominations of a row to pods below a priority; gives those pods."""
+        if self.nominator is None:
+            return ()
+        return self.nominator.forget_lower(self._table.name(row), priority)

@@ -50,13 +50,13 @@ def _at(path: str, points: str) -> BuiltIn:
 
 
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
-    "SchedulingGates": _at("schedulinggates:SchedulingGates", "preEnqueue"),
-    "PrioritySort": _at("prioritysort:PrioritySort", "queueSort"),
-    "NodeUnschedulable": _at("nodeunschedulable:NodeUnschedulable", "filter"),
-    "NodeName": _at("nodename:NodeName", "filter"),
-    "TaintToleration": _at("tainttoleration:TaintToleration", "filter preScore score"),
-    "NodeAffinity": _at("nodeaffinity:NodeAffinity", "preFilter filter preScore score"),
-    "NodePorts": _at("nodeports:NodePorts", "preFilter filter"),
+    "SchedulingGates": _at("scheduling_gates:SchedulingGates", "preEnqueue"),
+    "PrioritySort": _at("priority_sort:PrioritySort", "queueSort"),
+    "NodeUnschedulable": _at("node_unschedulable:NodeUnschedulable", "filter"),
+    "NodeName": _at("node_name:NodeName", "filter"),
+    "TaintToleration": _at("taint_toleration:TaintToleration", "filter preScore score"),
+    "NodeAffinity": _at("node_affinity:NodeAffinity", "preFilter filter preScore score"),
+    "NodePorts": _at("node_ports:NodePorts", "preFilter filter"),
     "NodeResourcesFit": _at(
         "noderesources.fit:NodeResourcesFit", "preFilter filter preScore score"
     ),
@@ -67,28 +67,30 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     ),
     "VolumeZone": _at("volumes.zone:VolumeZone", "preFilter filter"),
     "PodTopologySpread": _at(
-        "podtopologyspread:PodTopologySpread", "preFilter filter preScore score"
+        "podtopologyspread.plugin:PodTopologySpread", "preFilter filter preScore score"
     ),
-    "InterPodAffinity": _at("interpodaffinity:InterPodAffinity", "preFilter filter preScore score"),
-    "DefaultPreemption": _at("defaultpreemption:DefaultPreemption", "postFilter"),
+    "InterPodAffinity": _at(
+        "interpodaffinity.plugin:InterPodAffinity", "preFilter filter preScore score"
+    ),
+    "DefaultPreemption": _at("default_preemption:DefaultPreemption", "preEnqueue postFilter"),
     "NodeResourcesBalancedAllocation": _at(
         "noderesources.balanced:NodeResourcesBalancedAllocation", "preScore score"
     ),
-    "ImageLocality": _at("imagelocality:ImageLocality", "score"),
-    "DefaultBinder": _at("defaultbinder:DefaultBinder", "bind"),
+    "ImageLocality": _at("image_locality:ImageLocality", "score"),
+    "DefaultBinder": _at("default_binder:DefaultBinder", "bind"),
     "LoadAwareScheduling": _at("loadaware:LoadAwareScheduling", "preFilter filter score reserve"),
     "NodeNUMAResource": _at(
-        "nodenumaresource:NodeNUMAResource", "preFilter filter preScore score reserve preBind"
+        "numa.plugin:NodeNUMAResource", "preFilter filter preScore score reserve preBind"
     ),
     "DeviceShare": _at(
-        "deviceshare:DeviceShare", "preFilter filter preScore score reserve preBind"
+        "deviceshare.plugin:DeviceShare", "preFilter filter preScore score reserve preBind"
     ),
     "Reservation": _at(
-        "reservation:Reservation",
+        "reservation.plugin:Reservation",
         "preFilter filter postFilter preScore score reserve preBind bind",
     ),
     "Coscheduling": _at(
-        "coscheduling:Coscheduling",
+        "coscheduling.plugin:Coscheduling",
         "preEnqueue preFilter postFilter preScore score reserve permit preBind postBind",
     ),
     "ElasticQuota": _at("elasticquota:ElasticQuota", "preFilter postFilter reserve"),

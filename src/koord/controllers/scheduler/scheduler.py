@@ -18,11 +18,13 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.decider import Decider, Plugins
 from koord.controllers.scheduler.feed import Feed
+from koord.controllers.scheduler.jobs import JobPlanner
 from koord.controllers.scheduler.loop import Loop, Parts
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.nominations import QueueNominations
 from koord.controllers.scheduler.queue.options import QueueProfile
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
+from koord.controllers.scheduler.standins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +61,7 @@ class Scheduler:
     ) -> None:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
+        world.registry = self.metrics.registry
         self._made: dict[tuple[str, bytes], Any] = {}
         sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
         self.profiles = {
@@ -78,6 +81,7 @@ class Scheduler:
         self.deciders = self._deciders(nominations)
         self.feed = Feed(
             world.table,
+            world.orphans,
             world.shapes,
             world.accounts,
             self.queue,
@@ -87,11 +91,17 @@ class Scheduler:
         )
         parts = Parts(
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
-            self.metrics, world.event,
+            self.metrics, world.event, StandIns(self.plugins),
         )  # fmt: skip
-        self.loop = Loop(parts, world.client, observers=observers)
+        self.loop = Loop(parts, world.client, self._planners(sets), observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
+        for members in sets.values():
+            for plugin in members.values():
+                if hasattr(plugin, "join"):
+                    plugin.join(list(members.values()))
         self.feed.attach(world.view(Node), world.view(Pod))
+        for stand_in in parts.stand_ins.plugins:
+            stand_in.attach(self.feed)
 
     def _woken(self) -> None:
         self.loop.woken()
@@ -115,6 +125,16 @@ class Scheduler:
             at("preEnqueue"), at("preFilter"), at("filter"), at("postFilter"), at("preScore"),
             weighted, at("reserve"), at("permit"), at("preBind"), at("bind"), at("postBind"),
         )  # fmt: skip
+
+    def _planners(self, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, JobPlanner]:
+        """Who plans jobs, for profiles with a plugin that knows them."""
+        made: dict[str, JobPlanner] = {}
+        for name, plugins in sets.items():
+            jobs = next((p for p in plugins.values() if hasattr(p, "job_of")), None)
+            quota = next((p for p in plugins.values() if hasattr(p, "admit")), None)
+            if jobs is not None:
+                made[name] = JobPlanner(jobs, self.queue, quota)
+        return made
 
     def _deciders(self, nominations: QueueNominations) -> dict[str, Decider]:
         """One decider for profiles of the same plugins, so that they share kept answers."""

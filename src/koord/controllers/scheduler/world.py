@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from koord.api.kinds.node import Node
+from koord.base.metrics import registry
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.scheduler.accounts import Accounts
@@ -60,6 +62,9 @@ class World:
         self.clock = clock
         self.client = client
         self.scheduler_name = scheduler_name
+        self.registry = registry()
+        # Pods whose node is not known, by node and uid: they count once it comes (back).
+        self.orphans: dict[str, dict[str, PodInfo]] = {}
         self._views = views
         self._tell = tell
         self._gates = gates or feature_gates()
@@ -67,6 +72,26 @@ class World:
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None
         self.woken: Callable[[], None] = lambda: None
+        # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
+        # that. The feed comes last and brings the pods.
+        self.view(Node).on_change(self._opened, self._changed, self._closed)
+
+    def _opened(self, node: Node) -> None:
+        self.table.put(node)
+
+    def _changed(self, old: Node, node: Node) -> None:
+        self.table.put(node)
+
+    def _closed(self, node: Node, unknown: bool) -> None:
+        name = node.metadata.name
+        row = self.table.row(name)
+        if row is None:
+            return
+        left = self.orphans.setdefault(name, {})
+        for info in list(self.table.pods[row].values()):
+            self.accounts.drop(info)
+            left[info.uid] = info
+        self.table.remove(name)
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""

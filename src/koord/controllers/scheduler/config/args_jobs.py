@@ -103,7 +103,11 @@ def _unlimited() -> dict[str, Quantity]:
 
 
 class ElasticQuotaArgs(PluginArgs, frozen=True):
-    """The built-in quotas, checks, and what becomes of pods of a quota that uses too much."""
+    """The built-in quotas, checks, and what becomes of pods of a quota that uses too much.
+
+    ``enableReclaim`` is koord's own: a pod within its quota that finds no node may take pods of
+    quotas that use more than their share.
+    """
 
     delay_evict_time: Duration = Duration(120_000_000_000)
     revoke_pod_interval: Duration = Duration(1_000_000_000)
@@ -115,6 +119,7 @@ class ElasticQuotaArgs(PluginArgs, frozen=True):
     enable_runtime_quota: bool = True
     enable_min_quota_scale: bool = True
     disable_default_quota_preemption: bool = True
+    enable_reclaim: bool = False
     enable_queue_hint: bool = False
     quota_snapshot_update_interval: Duration = Duration(120_000_000_000)
     hook_plugins: list[HookPluginConf] = []

@@ -72,12 +72,9 @@ class Asked:
         self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
         self.now: Hashable = SKIPPED
         self._depends = int(plugin.depends)
-        # What a plugin leaves as it is in Plugin need not be called.
-        own = type(plugin)
-        inherited = issubclass(own, Plugin)
-        self._applies = None if inherited and own.applies is Plugin.applies else plugin.applies
-        self._stamp = None if inherited and own.stamp is Plugin.stamp else plugin.stamp
-        self._stale_rows = getattr(plugin, "stale_rows", None)
+        self._applies = _own(plugin, point, "applies")
+        self._stamp = _own(plugin, point, "stamp")
+        self._stale_rows = _own(plugin, point, "stale_rows")
 
     def due(self, cycle: Cycle, before: Hashable, stale: Stale) -> Iterable[Rows]:
         """The rows to ask about. Leaves the stamp of now behind in ``now``.
@@ -101,3 +98,15 @@ class Asked:
         if moved is None:
             return (table.rows,)
         return (moved,) if changed is None else (moved, changed)
+
+
+def _own(plugin: Any, point: str, question: str) -> Any | None:
+    """The plugin's method for a question at this point or at all; None where it has none."""
+    special = getattr(plugin, f"{point}_{question}", None)
+    if special is not None:
+        return special
+    # What a plugin leaves as it is in Plugin need not be called.
+    inherited = getattr(Plugin, question, None)
+    if inherited is not None and getattr(type(plugin), question, None) is inherited:
+        return None
+    return getattr(plugin, question, None)

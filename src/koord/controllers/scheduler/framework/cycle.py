@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.decider import Decider
     from koord.kernels.placement_board import Board
 
 
@@ -42,16 +43,24 @@ class Cycle:
         board: what filters say of every row, from the moment that Score plugins are asked;
             ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
+        overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
+        own_rows: rows whose answers depend on more of this pod than its shape, such as a
+            reservation that is held for a pod of this name: asked at every attempt, and again for
+            the next pod of the shape. Set in PreFilter; ascending, None for none.
+        decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
     __slots__ = (
         "_overlay",
         "allowed",
         "board",
+        "decider",
         "members",
+        "overlay_stamp",
+        "own_rows",
         "pod",
         "preempting",
         "reservations",
@@ -67,6 +76,9 @@ class Cycle:
         self.board: Board | None = None
         self.preempting = False
         self.members: tuple[PodInfo, ...] = ()
+        self.own_rows: NDArray[np.intp] | None = None
+        self.decider: Decider | None = None
+        self.overlay_stamp: Hashable = 0
         self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -75,15 +87,45 @@ class Cycle:
         """What the pod shares with its equals."""
         return self.pod.shape
 
+    @property
+    def has_no_overlay(self) -> bool:
+        """Whether no row's request is less for this pod than for others."""
+        return self._overlay is None
+
+    def copy(self) -> Cycle:
+        """The same attempt; what is set in the copy does not reach this one."""
+        copy = Cycle(self.pod, self.table)
+        copy.state = dict(self.state)
+        copy.allowed, copy.members = self.allowed, self.members
+        copy.board, copy.own_rows = self.board, self.own_rows
+        copy.preempting, copy.decider = self.preempting, self.decider
+        copy._overlay, copy.reservations = self._overlay, self.reservations
+        return copy
+
     def restrict(self, rows: NDArray[np.intp]) -> None:
         """Leaves only these nodes; several calls intersect."""
         mask = np.zeros(self.table.size, np.bool_)
         mask[rows] = True
         self.allowed = mask if self.allowed is None else self.allowed & mask
 
-    def set_overlay(self, overlay: Callable[[int], NDArray[np.int64] | None]) -> None:
-        """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter."""
+    def set_overlay(
+        self, overlay: Callable[[int], NDArray[np.int64] | None], stamp: Hashable = 0
+    ) -> None:
+        """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
+
+        Args:
+            overlay: see :meth:`overlay`. What it says of a row may change when the row's
+                ``Aspect.RESERVATIONS`` does.
+            stamp: what it depends on beside shape and row: another for a pod that is offered other
+                reservations than its equals are.
+        """
         self._overlay = overlay
+        self.overlay_stamp = (stamp,)
+
+    @property
+    def has_overlay(self) -> bool:
+        """Whether :meth:`overlay` may say anything of any row."""
+        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

@@ -6,8 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from koord.controllers.scheduler.framework.refusals import Refusals
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.rejection import Rejection
 
@@ -33,27 +39,58 @@ class Diagnosis:
         """Who refused; their events may wake the pod."""
         if self.early is not None:
             return {self.early.plugin}
-        return {rejection.plugin for rejection in self.by_row.values()}
+        return {rejection.plugin for rejection in self._present()}
 
     @property
     def error(self) -> bool:
         """Whether some plugin failed rather than refused."""
         if self.early is not None:
             return self.early.error
-        return any(rejection.error for rejection in self.by_row.values())
+        return any(rejection.error for rejection in self._present())
+
+    def resolvable(self) -> NDArray[np.intp]:
+        """The rows where removing pods might help."""
+        if isinstance(self.by_row, Refusals):
+            return self.by_row.resolvable()
+        rows = [row for row, why in self.by_row.items() if not why.unresolvable and not why.error]
+        return np.array(rows, np.intp)
+
+    def _present(self) -> Collection[Rejection]:
+        if isinstance(self.by_row, Refusals):
+            return self.by_row.present()
+        return self.by_row.values()
 
     def message(self, post_filter: str = "") -> str:
-        """``0/N nodes are available: 3 Insufficient cpu, ...``: counted reasons, sorted as texts.
-
-        Kubernetes: FitError in pkg/scheduler/framework (spec section 1.7).
-        """
+        """``0/N nodes are available: 3 Insufficient cpu.``, then what PostFilter plugins say."""
         if self.early is not None:
-            reasons = self.early.text
+            head = f"0/{self.nodes} nodes are available"
+            text = f"{head}: {self.early.text}." if self.early.text else f"{head}."
         else:
-            counts = Counter(
-                reason for rejection in self.by_row.values() for reason in rejection.reasons
-            )
-            reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        head = f"0/{self.nodes} nodes are available"
-        text = f"{head}: {reasons}." if reasons else f"{head}."
+            rows = self.by_row
+            counts = rows.counts() if isinstance(rows, Refusals) else counted(rows.values())
+            text = availability(self.nodes, counts)
         return f"{text} {post_filter}" if post_filter else text
+
+
+def counted(rejections: Collection[Rejection]) -> Counter[str]:
+    """How many of the rejections have each reason."""
+    # Most are one object many times.
+    by_id = Counter(map(id, rejections))
+    counts: Counter[str] = Counter()
+    for rejection in rejections:
+        count = by_id.pop(id(rejection), 0)
+        for reason in rejection.reasons if count else ():
+            counts[reason] += count
+        if not by_id:
+            break
+    return counts
+
+
+def availability(nodes: int, counts: Mapping[str, int]) -> str:
+    """``0/N nodes are available: 2 this, 3 that.``: sorted as texts.
+
+    Kubernetes: FitError in pkg/scheduler/framework (spec section 1.7).
+    """
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    head = f"0/{nodes} nodes are available"
+    return f"{head}: {reasons}." if reasons else f"{head}."

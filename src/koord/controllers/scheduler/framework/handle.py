@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from koord.base.clock import Clock
+    from koord.base.metrics import Registry
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, Shapes
     from koord.controllers.scheduler.accounts import Accounts
@@ -49,6 +50,7 @@ class Handle(Protocol):
         clock: the time.
         client: writes, for PreBind and controllers; None where there is no cluster.
         scheduler_name: of the profile.
+        registry: where a plugin's metrics go.
     """
 
     table: NodeTable
@@ -57,6 +59,7 @@ class Handle(Protocol):
     clock: Clock
     client: Client | None
     scheduler_name: str
+    registry: Registry
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""

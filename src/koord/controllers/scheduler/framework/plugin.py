@@ -44,6 +44,11 @@ class Plugin:
     """Of an outside plugin: the type of its arguments in a configuration, None if it takes none."""
     depends: ClassVar[Aspect] = Aspect.ALL
     """Which changes of a row make the plugin's Filter and Score answers for it stale."""
+    by_columns: ClassVar[bool] = False
+    """Whether all that Filter reads of pods on a row are the request columns of the table.
+
+    Preemption then tries many rows at once, with changed columns.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -63,6 +68,10 @@ class Plugin:
         "never keep". A plugin that has a method ``stale_rows(cycle, since)`` too is asked by it
         which rows' answers may differ from those given at an earlier stamp, rows that the table
         reports as changed aside: an index array, or None for all of them.
+
+        Where Filter and Score differ in this, methods ``filter_stamp`` and ``score_stamp`` (and
+        ``filter_applies``, ``filter_stale_rows`` and so on) take the place of the common ones.
+        :attr:`Cycle.board` is set when Score's are called.
         """
         return 0
 
@@ -142,14 +151,25 @@ class PostFilterResult:
         node: nominated: the pod will fit there soon; empty if not.
         message: joins the pod's condition and event.
         success: whether room was, or is being, made; later plugins are not asked.
+        clear: whether an earlier nomination of the pod is to be taken back.
+        victims: who had to go.
     """
 
-    __slots__ = ("message", "node", "success")
+    __slots__ = ("clear", "message", "node", "success", "victims")
 
-    def __init__(self, node: str = "", message: str = "", success: bool = False) -> None:
+    def __init__(
+        self,
+        node: str = "",
+        message: str = "",
+        success: bool = False,
+        clear: bool = False,
+        victims: Sequence[PodInfo] = (),
+    ) -> None:
         self.node = node
         self.message = message
         self.success = success
+        self.clear = clear
+        self.victims = victims
 
 
 class Normalization(Enum):

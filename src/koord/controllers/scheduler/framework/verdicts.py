@@ -17,6 +17,8 @@ import numpy as np
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.asking import SKIPPED, Asked, Stale
 from koord.controllers.scheduler.framework.plugin import Normalization
+from koord.controllers.scheduler.framework.refusals import Refusals
+from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import placement_board
 from koord.kernels.placement_board import CLOSED, Board
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.rejection import Rejection
+
+_NODE = int(Aspect.NODE)
 
 # What CUSTOM makes of raw scores is rated as it is.
 _NATIVE = {
@@ -50,17 +53,19 @@ class Verdict:
         board: refusals and scores by row. Rows with open questions to per-node filters count as
             feasible until asked.
         custom: by score number, raw scores by row of plugins that normalise by themselves.
+        said: why rows are refused, once somebody asked.
     """
 
     __slots__ = (
-        "asked_at", "board", "custom", "filter_stamps", "layout", "rank", "score_stamps",
-        "unasked", "unscored", "version",
+        "asked_at", "board", "custom", "filter_stamps", "layout", "own_rows", "rank", "said",
+        "score_stamps", "unasked", "unscored", "version",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
         self.board = Board(len(table.open), rules)
         self.layout = table.layout
         self.version = -1
+        self.said: _Said | None = None
         self.rank: NDArray[np.int64] | None = None
         self.filter_stamps: list[Any] = [SKIPPED] * filters
         self.score_stamps: list[Any] = [SKIPPED] * len(rules)
@@ -69,6 +74,8 @@ class Verdict:
         self.unasked: dict[int, NDArray[np.bool_]] = {}
         self.unscored: dict[int, NDArray[np.bool_]] = {}
         self.asked_at = -1
+        # Where the answers are those of the last pod alone.
+        self.own_rows: set[int] = set()
 
     @property
     def rejected(self) -> NDArray[np.uint64]:
@@ -120,7 +127,7 @@ class Evaluator:
         table = self.table
         verdict = self._keep(cycle.shape.id)
         version = table.version
-        stale = Stale(table, table.changes(verdict.version) if verdict.version >= 0 else None)
+        stale = Stale(table, self._changes(cycle, verdict))
         if verdict.rank is not table.rank:
             verdict.rank = table.rank
             verdict.board.set_ranks(verdict.rank)
@@ -129,7 +136,20 @@ class Evaluator:
         cycle.board = verdict.board
         self._score(cycle, verdict, stale)
         verdict.version = version
+        verdict.own_rows = set(cycle.own_rows.tolist()) if cycle.own_rows is not None else set()
         return verdict
+
+    def _changes(self, cycle: Cycle, verdict: Verdict) -> dict[int, int] | None:
+        """The rows to ask about again, with the aspects that changed; None for all.
+
+        Among them the pod's own rows, and those that the pod before had for its own.
+        """
+        changes = self.table.changes(verdict.version) if verdict.version >= 0 else None
+        if cycle.own_rows is not None:
+            verdict.own_rows.update(cycle.own_rows.tolist())
+        if changes is not None:
+            changes.update(dict.fromkeys(sorted(verdict.own_rows), int(Aspect.ALL)))
+        return changes
 
     def _keep(self, key: int) -> Verdict:
         """The verdict of a shape as it was left, or an empty one."""
@@ -147,7 +167,7 @@ class Evaluator:
         if stale.all:
             verdict.board.refuse(CLOSED, slice(None), self.table.open)
             return
-        rows = stale.rows(Aspect.NODE)
+        rows = stale.rows(_NODE)
         if rows is not None:
             verdict.board.refuse(CLOSED, rows, self.table.open[rows])
 
@@ -247,25 +267,62 @@ class Evaluator:
                     return refused
         return None
 
-    def refusals(self, cycle: Cycle, verdict: Verdict) -> dict[int, Rejection]:
-        """By refused row of an open node, the first refusal in the profile's order."""
+    def refusals(self, cycle: Cycle, verdict: Verdict) -> Refusals:
+        """The first refusal of each refused row of an open node, in the profile's order.
+
+        What was said before is said again of rows that did not change.
+        """
         table = self.table
         rejected = np.where(table.open[: table.size], verdict.rejected[: table.size], 0)
-        found: dict[int, Rejection] = {}
-        left = rejected != 0
+        first = rejected & (~rejected + np.uint64(1))
+        said = verdict.said
+        if said is None or len(said.first) != len(first):
+            said = verdict.said = _Said(table.size, len(self.filters))
+        due = said.due(table, first, verdict.filter_stamps)
         for number, plugin in enumerate(self.filters):
-            rows = np.flatnonzero(left & ((rejected >> np.uint64(number)) & np.uint64(1) == 1))
+            rows = np.flatnonzero(due & (first == np.uint64(1 << number)))
             if not len(rows):
                 continue
-            left[rows] = False
             if hasattr(plugin, "filter"):
-                found.update(zip(rows.tolist(), plugin.diagnose(cycle, rows), strict=True))
+                said.refusals.put(rows, plugin.diagnose(cycle, rows))
             else:
-                for row in rows.tolist():
-                    refusal = plugin.filter_node(cycle, row)
-                    if refusal is not None:
-                        found[row] = refusal
-        return found
+                asked = [plugin.filter_node(cycle, row) for row in rows.tolist()]
+                unsaid = Rejection(plugin.name, ("refused",))
+                said.refusals.put(rows, [refusal or unsaid for refusal in asked])
+        said.refusals.clear(due & (first == 0))
+        said.first, said.version = first, table.version
+        said.stamps = list(verdict.filter_stamps)
+        return said.refusals.copy()
+
+
+class _Said:
+    """What was last said of the rows that filters refuse.
+
+    Attributes:
+        first: by row, the bit of the filter that refused first.
+    """
+
+    __slots__ = ("first", "refusals", "stamps", "version")
+
+    def __init__(self, rows: int, filters: int) -> None:
+        self.first = np.zeros(rows, np.uint64)
+        self.refusals = Refusals(rows)
+        self.stamps: list[Any] = [None] * filters
+        self.version = -1
+
+    def due(
+        self, table: NodeTable, first: NDArray[np.uint64], stamps: Sequence[Any]
+    ) -> NDArray[np.bool_]:
+        """The rows of which something else may have to be said."""
+        changes = table.changes(self.version) if self.version >= 0 else None
+        if changes is None:
+            return np.ones(len(first), np.bool_)
+        due: NDArray[np.bool_] = first != self.first
+        due[list(changes)] = True
+        for number, stamp in enumerate(stamps):
+            if stamp is None or stamp != self.stamps[number]:
+                due |= first == np.uint64(1 << number)
+        return due
 
 
 def _mark(marks: dict[int, NDArray[np.bool_]], number: int, rows: int) -> NDArray[np.bool_]:

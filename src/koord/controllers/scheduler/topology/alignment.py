@@ -14,7 +14,8 @@ A provider joins at every attempt, in PreFilter, if the pod wants anything of it
 and asks in Score and Reserve for the zones it has to keep to::
 
     decided = Alignment.of(cycle).decide(row)
-    if isinstance(decided, Rejection): ...
+    if isinstance(decided, Rejection):
+        ...
     affinity = decided.zones  # ids; None: anywhere
 
 Hints are merged in the order in which providers joined, the profile's. Nothing here changes
@@ -24,7 +25,7 @@ anything, and what is kept is thrown away with the attempt.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import numa
@@ -69,7 +70,7 @@ FREE = Affinity()
 class HintProvider(Protocol):
     """A plugin with resources that lie in zones."""
 
-    name: str
+    name: ClassVar[str]
 
     def hints(self, cycle: Cycle, row: int, zones: Zones) -> numa.Provider:
         """Hints by resource, or why there can be none."""

@@ -7,7 +7,7 @@ The rules are those of Koordinator's resource manager; `koord.kernels.numa` spre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from koord.api.protocol.resources import CPU
@@ -19,9 +19,8 @@ from koord.controllers.scheduler.plugins.numa.offers import Offer
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
 from koord.controllers.scheduler.plugins.numa.request import Binding, Request
 from koord.controllers.scheduler.plugins.numa.state import NodeState
-from koord.kernels import numa
 from koord.kernels.cpuset import CPUSet
-from koord.kernels.numa import CpuBinding
+from koord.kernels.numa import CpuBinding, ZoneTable
 from koord.kernels.topology import BindPolicy, CPUState, ExclusivePolicy, NUMAStrategy, Pick
 
 Zones = tuple[int, ...]
@@ -45,35 +44,21 @@ class Trial:
 
     def bindable(self) -> dict[int | None, int]:
         """How many CPUs each zone could give under the bind policy."""
-        cpus, machine, offer = self.node.cpus, self.node.machine, self.offer
-        if cpus is None:
-            return {}
-        counts: dict[int | None, int] = {}
-        for zone, count in cpus.count_available(
-            bind=self.binding.policy,
-            required=self.binding.required,
-            max_ref_count=machine.max_ref_count,
-            reserved=machine.reserved,
-            preferred=offer.preferred,
-            within=offer.within,
-        ):
-            counts[zone] = counts.get(zone, 0) + count
-        return counts
+        policy = self.binding.policy if self.binding.required else ""
+        offer = self.offer
+        if not offer.preferred and offer.within is None:
+            return self.node.bindable(policy)
+        return self.node.count(policy, offer.preferred, offer.within)
 
-    def available(self) -> Table:
-        """What zones have left for the pod, not yet capped by the CPUs that can be bound."""
-        machine, offer = self.node.machine, self.offer
-        ratio = machine.zone_ratio
-        left = numa.available(
-            machine.amounts,
-            self.node.used,
-            reusable=_of_zones(offer.reusable, machine.amounts),
-            bound_cpus=self.node.bound_by_zone(offer.preferred) if ratio > 1 else None,
-            cpu_ratio=ratio,
-        )
-        if offer.limits is not None:
-            _limit(left, offer.limits)
-        return left
+    def left(self) -> ZoneTable | None:
+        """What zones have left for the pod, not capped by the CPUs that can be bound."""
+        offer = self.offer
+        left = self.node.left(offer.preferred, offer.reusable)
+        if left is None or offer.limits is None:
+            return left
+        rows = left.amounts()
+        _limit(rows, offer.limits)
+        return left.frame.table(rows)
 
     def cpu_binding(self, bindable: Mapping[int | None, int]) -> CpuBinding | None:
         """What the spreading of amounts must know of bound CPUs; None where they are shared."""
@@ -113,11 +98,10 @@ class Trial:
         return Allocation(picked, zones, self.request.exclusive)
 
     def _spread(self, affinity: Zones, bindable: Mapping[int | None, int]) -> Table | Refusal:
-        if not self.node.machine.amounts:
+        left = self.left()
+        if left is None:
             return reasons.NO_ZONE_AMOUNTS
-        spread = numa.distribute(
-            self.available(), self.request.amounts, affinity, cpus=self.cpu_binding(bindable)
-        )
+        spread = left.distribute(self.request.amounts, affinity, self.cpu_binding(bindable))
         if spread.insufficient:
             return Refusal(tuple(spread.reasons))
         return spread.by_zone
@@ -182,22 +166,8 @@ class Trial:
         )
 
 
-def capped(available: Table, bindable: Mapping[int | None, int]) -> Table:
-    """What zones have left, CPU capped by the CPUs that a required policy can bind there."""
-    for zone, row in available.items():
-        if row.get(CPU):
-            row[CPU] = min(row[CPU], bindable.get(zone, 0) * MILLI)
-    return available
-
-
 def _whole_cpus(zones: Mapping[int, Mapping[str, int]]) -> dict[int, int]:
     return {zone: row.get(CPU, 0) // MILLI for zone, row in zones.items()}
-
-
-def _of_zones(
-    table: Mapping[int, Mapping[str, int]], zones: Iterable[int]
-) -> dict[int, Mapping[str, int]]:
-    return {zone: table[zone] for zone in zones if zone in table}
 
 
 def _limit(left: Table, limits: Mapping[int, Mapping[str, int]]) -> None:

@@ -7,13 +7,14 @@ for pods that use no reservation and are not aligned to zones; for others they a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from koord.controllers.cluster.nodes import CPU
 from koord.controllers.scheduler.plugins.numa import reasons
 from koord.controllers.scheduler.plugins.numa.amounts import MILLI
+from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.controllers.scheduler.plugins.numa.request import NODE_POLICIES
 from koord.kernels.numa import TopologyPolicy
 from koord.kernels.topology import BindPolicy
@@ -40,11 +41,12 @@ REFUSALS = (
     reasons.NOT_ENOUGH_CPUS,
 )
 _CODE = {refusal: code for code, refusal in enumerate(REFUSALS)}
+NOT_ENOUGH = _CODE[reasons.NOT_ENOUGH_CPUS]
 #: By code, whether what reservations hold may make a difference.
 DEPENDS_ON_USE = np.array([refusal is None or not refusal.unresolvable for refusal in REFUSALS])
 
 _POLICIES = {policy: code for code, policy in enumerate(TopologyPolicy)}
-_BINDS = {BindPolicy.FULL_PCPUS: 1, BindPolicy.SPREAD_BY_PCPUS: 2}
+_BINDS: dict[str, int] = {BindPolicy.FULL_PCPUS: 1, BindPolicy.SPREAD_BY_PCPUS: 2}
 
 
 class Columns:
@@ -69,7 +71,7 @@ class Columns:
 
     def _grow(self, size: int) -> None:
         def column(name: str, kind: type, value: object) -> None:
-            grown = np.full(size, value, kind)
+            grown: NDArray[Any] = np.full(size, value, kind)
             if self.size:
                 grown[: self.size] = getattr(self, name)[: self.size]
             setattr(self, name, grown)
@@ -113,27 +115,12 @@ class Columns:
 
     def count(self, row: int, node: NodeState) -> None:
         """Takes over what pods have left of a row."""
-        cpus, machine = node.cpus, node.machine
-        if cpus is None:
-            self.free[row] = self.whole[row] = self.cores[row] = self.bound[row] = 0
-            return
-        for column, bind in (
-            (self.free, BindPolicy.DEFAULT),
-            (self.whole, BindPolicy.FULL_PCPUS),
-            (self.cores, BindPolicy.SPREAD_BY_PCPUS),
-        ):
-            counts = cpus.count_available(
-                bind=bind,
-                required=bind is not BindPolicy.DEFAULT,
-                max_ref_count=machine.max_ref_count,
-                reserved=machine.reserved,
-            )
-            column[row] = sum(count for _, count in counts)
-        self.bound[row] = len(cpus.allocated()) if node.pods else 0
+        self.free[row] = sum(node.bindable().values())
+        self.whole[row] = sum(node.bindable(BindPolicy.FULL_PCPUS).values())
+        self.cores[row] = sum(node.bindable(BindPolicy.SPREAD_BY_PCPUS).values())
+        self.bound[row] = len(node.cpus.allocated()) if node.cpus and node.pods else 0
 
-    def codes(
-        self, request: Request, rows: NDArray[np.intp], table: NodeTable
-    ) -> NDArray[np.int8]:
+    def codes(self, request: Request, rows: NDArray[np.intp], table: NodeTable) -> NDArray[np.int8]:
         """By row, the first refusal of :data:`REFUSALS` that holds; 0 for none."""
         code = np.zeros(len(rows), np.int8)
         own = _POLICIES[request.numa_policy]
@@ -143,7 +130,9 @@ class Columns:
         binds = self.binds[rows]
         milli, cpus = request.cpu_milli, request.cpus
         bound = np.full(len(rows), True) if request.bound else (binds != 0) & (milli > 0)
-        required = np.full(len(rows), _BINDS.get(request.required, 0)) if request.required else binds
+        required = (
+            np.full(len(rows), _BINDS.get(request.required, 0)) if request.required else binds
+        )
         room = np.choose(required, (self.free[rows], self.whole[rows], self.cores[rows]))
         code[bound & (room < cpus)] = _CODE[reasons.NOT_ENOUGH_CPUS]
         aligned = (policy != 0) | (own != 0)
@@ -186,7 +175,14 @@ class Columns:
         aligned = (self.policy[rows] != 0) | (request.numa_policy is not TopologyPolicy.NONE)
         # Unequal cores: whether whole cores add up to the request only a pick can tell.
         required = request.required == BindPolicy.FULL_PCPUS or self.binds[rows] == 1
-        return ~aligned & (self.uniform[rows] | ~np.asarray(required))
+        exact: NDArray[np.bool_] = ~aligned & (self.uniform[rows] | ~np.asarray(required))
+        return exact
+
+
+def amplified(requested: int, bound: int, ratio: float) -> int:
+    """:func:`amplified_use` of one row."""
+    plain = bound * MILLI
+    return requested - plain + amplify(plain, ratio) if requested >= plain > 0 else requested
 
 
 def amplified_use(
@@ -202,4 +198,3 @@ def amplified_use(
     plain = bound * MILLI
     more = np.ceil(plain * np.where(np.isnan(ratio), 1.0, ratio)).astype(np.int64) - plain
     return np.where((plain > 0) & (requested >= plain), requested + more, requested)
-

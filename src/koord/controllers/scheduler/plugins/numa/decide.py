@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from koord.api.protocol.resources import CPU
 from koord.controllers.scheduler.plugins.numa import reasons
-from koord.controllers.scheduler.plugins.numa.allocate import Trial, Zones, capped
+from koord.controllers.scheduler.plugins.numa.allocate import Trial, Zones
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.machine import Machine, amplify
 from koord.controllers.scheduler.plugins.numa.offers import Ways
@@ -20,7 +20,14 @@ from koord.controllers.scheduler.plugins.numa.request import (
 )
 from koord.controllers.scheduler.plugins.numa.state import NodeState
 from koord.kernels import numa
-from koord.kernels.numa import Exclusive, Pool, Provider, Scorer, TopologyPolicy
+from koord.kernels.numa import (
+    CpuBinding,
+    Exclusive,
+    Provider,
+    Scorer,
+    TopologyPolicy,
+    ZoneTable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +87,32 @@ def hints(
     """The sets of zones that can serve the pod, resource by resource."""
     machine, binding = node.machine, terms.binding
     try:
-        pools = []
-        for offer in ways:
-            trial = Trial(node, request, binding, offer)
-            bindable = trial.bindable() if binding.bound else {}
-            pools.append(Pool(trial.available(), trial.cpu_binding(bindable)))
-        base = Trial(node, request, binding, ways.base)
-        judged = base.available()
-        if binding.required:
-            judged = capped(judged, base.bindable())
+        pools = [_pool(Trial(node, request, binding, offer)) for offer in ways]
+        judged, cpus = pools[-1]
+        if ways.base is not ways.node:
+            judged, cpus = _pool(Trial(node, request, binding, ways.base))
+        if machine.total is None:
+            raise ValueError("zones: got none, expected some")
         return Provider(
-            numa.generate_hints(
-                machine.amounts, judged, request.amounts, terms.policy,
-                pools=pools, amplified=scored(request, machine, binding), scorer=scorer,
+            machine.total.hints(
+                judged.capped(cpus) if cpus is not None and binding.required else judged,
+                request.amounts,
+                terms.policy,
+                pools,
+                amplified=scored(request, machine, binding),
+                scorer=scorer,
             )
-        )  # fmt: skip
+        )
     except ValueError:
         # More zones or larger amounts than can be reasoned about.
         return Provider(failure=reasons.NO_HINTS.reasons[0])
+
+
+def _pool(trial: Trial) -> tuple[ZoneTable, CpuBinding | None]:
+    left = trial.left()
+    if left is None:
+        raise ValueError("zones: got none, expected some")
+    return left, trial.cpu_binding(trial.bindable()) if trial.binding.bound else None
 
 
 def scored(request: Request, machine: Machine, binding: Binding) -> dict[str, int]:

@@ -12,6 +12,8 @@ from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.columns import Columns
 from koord.controllers.scheduler.plugins.numa.machine import Machine, Machines
 from koord.controllers.scheduler.plugins.numa.state import NodeState
+from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN as RESERVATION
+from koord.controllers.scheduler.plugins.reservation.offer import holders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +27,20 @@ log = logging.getLogger(__name__)
 
 _LABELS = (keys.CPU_BIND_POLICY, keys.NUMA_ALLOCATE_STRATEGY, keys.NUMA_TOPOLOGY_POLICY)
 _NOTHING = Machine()
+_NODE = int(Aspect.NODE)  # what is compared for every placed pod should be a plain number
 
 
 class _Row:
     """What is known of one row, and from which objects."""
 
-    __slots__ = ("node", "nrt", "state", "words")
+    __slots__ = ("node", "nrt", "owners", "state", "words")
 
     def __init__(self) -> None:
         self.node: Node | None = None
         self.nrt: NodeResourceTopology | None = None
         self.words: tuple[str | None, ...] = ()
         self.state = NodeState(_NOTHING)
+        self.owners: set[str] = set()
 
 
 class Ledger:
@@ -83,7 +87,7 @@ class Ledger:
                 self._look_at(row)
             return
         for row, aspects in changes.items():
-            if aspects & Aspect.NODE:
+            if aspects & _NODE:
                 self._look_at(row)
 
     def state(self, row: int) -> NodeState:
@@ -92,11 +96,14 @@ class Ledger:
             self._rows.append(_Row())
         return self._rows[row].state
 
-    def reported(self, name: str) -> None:
-        """A NodeResourceTopology came, changed or went."""
+    def reported(self, name: str) -> bool:
+        """A NodeResourceTopology came, changed or went; False if that makes no difference."""
+        self.sync()
         row = self.table.row(name)
-        if row is not None and self._describe(row):
-            self.table.touch(row, Aspect.NUMA)
+        if row is None or not self._describe(row):
+            return False
+        self.table.touch(row, Aspect.NUMA)
+        return True
 
     def added(self, row: int, pod: PodInfo) -> None:
         """Counts what a pod holds."""
@@ -104,13 +111,21 @@ class Ledger:
         if isinstance(held, Allocation) and held:
             self.sync()
             self.state(row).add(pod.uid, held)
+            self._own(row, pod)
             self._uncounted.add(row)
 
     def removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse of :meth:`added`."""
         self.sync()
         if self.state(row).release(pod.uid):
+            self._rows[row].owners.discard(pod.uid)
             self._uncounted.add(row)
+
+    def shared(self, row: int) -> list[tuple[PodInfo, dict[str, PodInfo]]]:
+        """The reserve pods of a row that have owners there: these are on the books twice."""
+        if row >= len(self._rows) or not self._rows[row].owners:
+            return []
+        return list(holders(self.table.pods[row]))
 
     def count(self) -> Columns:
         """The columns, true for every row."""
@@ -136,6 +151,7 @@ class Ledger:
         known = self._rows[row]
         known.nrt, known.words = None, ()
         known.state = NodeState(_NOTHING)
+        known.owners.clear()
         self.columns.describe(row, _NOTHING)
         self._special.discard(row)
         self._uncounted.add(row)
@@ -143,6 +159,12 @@ class Ledger:
             held = pod.allocations.get(self._plugin)
             if isinstance(held, Allocation) and held:
                 known.state.add(uid, held)
+                self._own(row, pod)
+
+    def _own(self, row: int, pod: PodInfo) -> None:
+        seat = pod.allocations.get(RESERVATION)
+        if seat is not None and (seat.uid or seat.pre_allocated):
+            self._rows[row].owners.add(pod.uid)
 
     def _describe(self, row: int) -> bool:
         """Works out a row's machine; True if it is another one now."""

@@ -23,7 +23,7 @@ from koord.controllers.scheduler.plugins.numa.amounts import MILLI, Table
 from koord.controllers.scheduler.plugins.numa.layout import Layout, layout_of
 from koord.kernels import numa
 from koord.kernels.cpuset import CPUSet
-from koord.kernels.numa import TopologyPolicy, Zones
+from koord.kernels.numa import Frame, TopologyPolicy, Zones, ZoneTable
 from koord.kernels.topology import NUMAStrategy, Topology
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ _LARGEST_AMOUNT = 1 << 50
 class Machine:
     """One kind of node.
 
-    ``amounts`` is what zones offer to pods, amplified, in base units and CPU in milli.
+    ``amounts`` is what zones offer to pods, amplified, in base units and CPU in milli; ``total``
+    the same in native form, None where there are no zones.
     ``zone_ratio`` is the CPU amplification that zones count with, ``node_ratio`` that of the node
     as a whole; ``bad_ratio`` says that the node's annotation cannot be read.
     """
@@ -60,7 +61,7 @@ class Machine:
     strategy: str = NUMAStrategy.LEAST_ALLOCATED
     numa_policy: TopologyPolicy = TopologyPolicy.NONE
     amounts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    zones: Zones | None = None
+    total: ZoneTable | None = None
     ratios: Mapping[str, float] = field(default_factory=dict)
     zone_ratio: float = 1.0
     node_ratio: float = 1.0
@@ -124,8 +125,7 @@ class Machines:
         key = (id(layout), plain, tuple(sorted(ratios.items())), amounts.key_of(zones))
         machine = self._known.get(key)
         if machine is None:
-            found = Zones(zones) if zones else None
-            machine = Machine(amounts=zones, zones=found, **fields)  # type: ignore[arg-type]
+            machine = Machine(amounts=zones, total=_native_table(zones), **fields)  # type: ignore[arg-type]
             self._known[key] = machine
         return machine, reader.problems
 
@@ -134,6 +134,13 @@ class Machines:
         # Any other word is as good as none to the original, which asks for MostAllocated only.
         known = name in tuple(NUMAStrategy)
         return NUMAStrategy(name) if known else NUMAStrategy.LEAST_ALLOCATED
+
+
+def _native_table(zones: Table) -> ZoneTable | None:
+    if not zones:
+        return None
+    names = {name for row in zones.values() for name in row}
+    return Frame(Zones(zones), names).table(zones)
 
 
 class _Reader:

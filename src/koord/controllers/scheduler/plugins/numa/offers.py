@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from koord.api.protocol.resources import CPU
 from koord.controllers.scheduler.plugins.numa import amounts
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.amounts import Table, Tables
@@ -24,20 +24,18 @@ class Hold:
     """A reservation as this plugin sees it.
 
     Args:
-        uid: orders reservations that are equally good.
-        matched: whether the pod at hand may use it.
+        uid: of the reservation.
         allocation: what it holds of the node.
         owners: what the pods that use it hold.
-        restricted: its owners may take nothing from beyond it.
+        restricted: resources of which its owners take nothing from beyond it.
         pre_allocation: it is a running pod in whose place a new Reservation is to come; what the
-            Reservation gets must include all of the pod's CPUs.
+            Reservation gets must include all of the pod's CPUs if it is restricted.
     """
 
     uid: str
-    matched: bool
     allocation: Allocation
     owners: Sequence[Allocation] = ()
-    restricted: bool = False
+    restricted: frozenset[str] = frozenset()
     pre_allocation: bool = False
 
     def twice(self) -> Table:
@@ -77,35 +75,6 @@ class Offer:
     including: CPUSet = _NO_CPUS
 
 
-class Reserved(Protocol):
-    """What the Reservation plugin tells of one reservation on a node (``cycle.reservations``)."""
-
-    @property
-    def uid(self) -> str: ...
-    @property
-    def matched(self) -> bool:
-        """Whether the pod at hand may use it."""
-        ...
-
-    @property
-    def restricted(self) -> bool:
-        """Whether its allocate policy is Restricted."""
-        ...
-
-    @property
-    def pre_allocation(self) -> bool:
-        """Whether it is a running pod that the Reservation at hand would take over."""
-        ...
-
-    def held(self, plugin: str) -> object | None:
-        """What a plugin allocated to the reservation: its reserve pod's ``allocations[plugin]``."""
-        ...
-
-    def owned(self, plugin: str) -> Iterable[object]:
-        """What the plugin allocated to the pods that use it, those that got nothing left out."""
-        ...
-
-
 PLAIN = Offer()
 
 
@@ -115,22 +84,28 @@ def node_offer(holds: Iterable[Hold]) -> Offer:
 
 
 def reservation_offer(chosen: Hold, holds: Iterable[Hold]) -> Offer:
-    """One matched reservation, and with it the node's free part unless it is restricted."""
+    """One reservation, and with it the node's free part unless it is restricted."""
     others = [hold.twice() for hold in holds if hold.uid != chosen.uid]
     reusable = amounts.total([*others, chosen.allocation.zones])
     cpus = chosen.remaining_cpus()
     if chosen.pre_allocation:
         return Offer(reusable, cpus, including=cpus if chosen.restricted else _NO_CPUS)
-    if chosen.restricted:
-        return Offer(reusable, cpus, limits=chosen.remaining(), within=cpus)
-    return Offer(reusable, cpus)
+    if not chosen.restricted:
+        return Offer(reusable, cpus)
+    limits = {
+        zone: {name: amount for name, amount in row.items() if name in chosen.restricted}
+        for zone, row in chosen.remaining().items()
+    }
+    return Offer(reusable, cpus, limits, cpus if CPU in chosen.restricted else None)
 
 
-def ignoring_offer(holds: Iterable[Hold]) -> Offer:
-    """Everything that no owner has taken, for a pod that ignores reservations."""
-    holds = list(holds)
-    tables = [hold.allocation.zones if hold.matched else hold.twice() for hold in holds]
-    return Offer(amounts.total(tables), _union(hold for hold in holds if hold.matched))
+def ignoring_offer(matched: Sequence[Hold], others: Iterable[Hold]) -> Offer:
+    """Everything that no owner has taken of the matched ones, and the node."""
+    tables = [hold.allocation.zones for hold in matched] + [hold.twice() for hold in others]
+    cpus = _NO_CPUS
+    for hold in matched:
+        cpus |= hold.remaining_cpus()
+    return Offer(amounts.total(tables), cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,41 +131,27 @@ class Ways:
 PLAIN_WAYS = Ways()
 
 
-def ways_of(holds: Sequence[Hold], *, required: bool = False, ignoring: bool = False) -> Ways:
+def ways_of(
+    matched: Sequence[Hold],
+    others: Sequence[Hold],
+    *,
+    required: bool = False,
+    ignoring: bool = False,
+) -> Ways:
     """How a pod may allocate on a node with these reservations.
 
     Args:
-        holds: those that hold something of the node's CPUs or zones.
+        matched: those that the pod may use, in their order, that hold CPUs or zones.
+        others: the rest of those that do.
         required: the pod goes into a reservation or nowhere. Where it matches none that holds
             CPUs or zones, the node is as good: whether it matches at all is not decided here.
-        ignoring: the pod takes what reservations hold as if it were free.
+        ignoring: the pod takes what matched reservations hold as if it were free.
     """
-    if not holds:
+    if not matched and not others:
         return PLAIN_WAYS
-    base = ignoring_offer(holds)
-    if ignoring:
+    base = ignoring_offer(matched, others)
+    if ignoring or not matched:
         return Ways((), base, base)
-    matched = sorted((hold for hold in holds if hold.matched), key=lambda hold: hold.uid)
+    holds = [*matched, *others]
     reserved = [reservation_offer(hold, holds) for hold in matched]
-    node = None if required and matched else node_offer(holds)
-    return Ways(reserved, node, base)
-
-
-def hold_of(reserved: Reserved, plugin: str) -> Hold | None:
-    """The reservation if it holds something of the node's CPUs or zones."""
-    held = reserved.held(plugin)
-    if not isinstance(held, Allocation) or not held:
-        return None
-    owners = [owned for owned in reserved.owned(plugin) if isinstance(owned, Allocation)]
-    return Hold(
-        reserved.uid, reserved.matched, held, owners, reserved.restricted, reserved.pre_allocation
-    )
-
-
-def _union(holds: Iterable[Hold]) -> CPUSet:
-    cpus = _NO_CPUS
-    for hold in holds:
-        cpus |= hold.remaining_cpus()
-    return cpus
-
-
+    return Ways(reserved, None if required else node_offer(holds), base)

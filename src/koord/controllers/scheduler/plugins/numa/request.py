@@ -37,7 +37,7 @@ _SPEC_FIELD = annotation.field_of(keys.RESOURCE_SPEC)
 _NUMA_FIELD = annotation.field_of(keys.NUMA_TOPOLOGY_SPEC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Request:
     """What pods of one shape ask for.
 
@@ -56,10 +56,12 @@ class Request:
 
     @property
     def cpu_milli(self) -> int:
+        """The CPU amount."""
         return self.amounts.get(CPU, 0)
 
     @property
     def cpus(self) -> int:
+        """Whole CPUs, cut."""
         return self.cpu_milli // MILLI
 
     def key(self) -> Hashable:
@@ -80,6 +82,7 @@ class Binding:
 
     @property
     def full_cores(self) -> bool:
+        """Whether the policy is about whole cores."""
         return self.policy == BindPolicy.FULL_PCPUS
 
 

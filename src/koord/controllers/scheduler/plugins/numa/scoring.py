@@ -9,22 +9,28 @@ import numpy as np
 
 from koord.api.protocol.resources import CPU
 from koord.controllers.scheduler.plugins.numa.amounts import MILLI
-from koord.controllers.scheduler.plugins.numa.decide import scored
 from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.kernels.numa import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.plugins.numa.allocate import Trial
     from koord.controllers.scheduler.plugins.numa.allocation import Allocation
-    from koord.controllers.scheduler.plugins.numa.state import NodeState
-    from koord.kernels.cpuset import CPUSet
     from koord.kernels.numa import Scorer
 
 FULL_SCORE = 100
+ALWAYS = ("cpu", "memory", "ephemeral-storage")
+"""What counts also for pods that do not ask for it."""
+
+
+def score(strategy: Strategy, used: int, capacity: int) -> int:
+    """0 to 100, cut, for one resource with the pod counted in; ``capacity`` is not 0."""
+    if strategy is Strategy.MOST_ALLOCATED:
+        return min(used, capacity) * FULL_SCORE // capacity
+    return (capacity - used) * FULL_SCORE // capacity if used <= capacity else 0
 
 
 def columns_score(
@@ -66,36 +72,26 @@ def allocation_score(
         found: the allocation.
         totals: requested and allocatable of the whole node, for pods without zones.
     """
-    machine = trial.node.machine
-    if found.zones:
-        left = trial.available()
-        there = {zone: machine.amounts[zone] for zone in found.zones}
-        used = _sum(_used(row, left[zone]) for zone, row in there.items())
-        allocatable = _sum(there.values())
-    else:
-        used, allocatable = dict(totals[0]), dict(totals[1])
-    if found.cpus:
-        bound = _bound(trial.node, trial.offer.preferred - found.cpus)
-        used[CPU] = amplify(bound * MILLI, machine.zone_ratio)
-    return scorer.score(used, allocatable, scored(trial.request, machine, trial.binding))
-
-
-def _bound(node: NodeState, given_back: CPUSet) -> int:
-    if node.cpus is None:
-        return 0
-    held = node.cpus.allocated()
-    if not given_back:
-        return len(held)
-    return len(held) - sum(node.cpus.ref_count(cpu) == 1 for cpu in held & given_back)
-
-
-def _used(total: Mapping[str, int], left: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(0, amount - left.get(name, 0)) for name, amount in total.items()}
-
-
-def _sum(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for row in rows:
-        for name, amount in row.items():
-            out[name] = out.get(name, 0) + amount
-    return out
+    machine, request = trial.node.machine, trial.request
+    left = trial.left() if found.zones else None
+    bound = len(trial.node.bound(trial.offer.preferred - found.cpus)) if found.cpus else None
+    total = weight = 0
+    for name, factor in scorer.weights.items():
+        asked = request.amounts.get(name, 0)
+        if not asked and name not in ALWAYS:
+            continue
+        if left is None:
+            used, capacity = totals[0].get(name, 0), totals[1].get(name, 0)
+        else:
+            capacity = sum(machine.amounts[zone].get(name, 0) for zone in found.zones)
+            there = left.of(name) or {}
+            used = max(0, capacity - sum(there.get(zone, 0) for zone in found.zones))
+        if capacity == 0:
+            continue
+        if name == CPU and trial.binding.bound:
+            asked = amplify(asked, machine.zone_ratio)
+            if bound is not None:
+                used = amplify(bound * MILLI, machine.zone_ratio)
+        total += score(scorer.strategy, used + asked, capacity) * factor
+        weight += factor
+    return total // weight if weight else 0

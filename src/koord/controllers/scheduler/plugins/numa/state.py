@@ -7,11 +7,13 @@ from collections.abc import Hashable, Mapping
 
 from koord.controllers.scheduler.plugins.numa import amounts
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
-from koord.controllers.scheduler.plugins.numa.amounts import Table
+from koord.controllers.scheduler.plugins.numa.amounts import Table, Tables
 from koord.controllers.scheduler.plugins.numa.machine import Machine
 from koord.kernels.cpuset import CPUSet
-from koord.kernels.numa import ZoneStatus
-from koord.kernels.topology import CPUState
+from koord.kernels.numa import ZoneStatus, ZoneTable
+from koord.kernels.topology import BindPolicy, CPUState
+
+_NO_CPUS = CPUSet()
 
 
 class NodeState:
@@ -21,7 +23,7 @@ class NodeState:
     of its CPUs and zones; what the machine does not have counts nowhere.
     """
 
-    __slots__ = ("_key", "cpus", "machine", "pods", "used")
+    __slots__ = ("_counts", "_key", "_left", "cpus", "machine", "pods", "used")
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -29,6 +31,8 @@ class NodeState:
         self.cpus: CPUState | None = None
         self.used: Table = {}
         self._key: Hashable = None
+        self._left: ZoneTable | None = None
+        self._counts: dict[str, dict[int | None, int]] = {}
         self.move_to(machine)
 
     def move_to(self, machine: Machine) -> None:
@@ -36,7 +40,7 @@ class NodeState:
         self.machine = machine
         self.cpus = CPUState(machine.topology) if machine.topology else None
         self.used = {}
-        self._key = None
+        self._changed()
         for uid, allocation in self.pods.items():
             self._hold(uid, allocation)
 
@@ -46,7 +50,7 @@ class NodeState:
             return False
         self.pods[uid] = allocation
         self._hold(uid, allocation)
-        self._key = None
+        self._changed()
         return True
 
     def release(self, uid: str) -> bool:
@@ -57,17 +61,82 @@ class NodeState:
         if self.cpus is not None:
             self.cpus.release(uid)
         amounts.subtract(self.used, self._known(allocation))
-        self._key = None
+        self._changed()
         return True
 
-    def bound_by_zone(self, given_back: CPUSet) -> dict[int, int]:
-        """How many CPUs pods hold in each zone of the machine, some given back before counting."""
-        layout, cpus = self.machine.layout, self.cpus
-        if layout is None or cpus is None or not self.pods:
-            return {}
+    def bindable(self, policy: str = "") -> dict[int | None, int]:
+        """How many CPUs each zone can give, kept until something changes; not to be changed.
+
+        Args:
+            policy: a bind policy that must be kept to; empty for none.
+        """
+        counts = self._counts.get(policy)
+        if counts is None:
+            counts = self._counts[policy] = self.count(policy)
+        return counts
+
+    def count(
+        self, policy: str, preferred: CPUSet = _NO_CPUS, within: CPUSet | None = None
+    ) -> dict[int | None, int]:
+        """The same with CPUs given back, or out of some CPUs only."""
+        counts: dict[int | None, int] = {}
+        if self.cpus is None:
+            return counts
+        for zone, number in self.cpus.count_available(
+            bind=policy or BindPolicy.DEFAULT,
+            required=bool(policy),
+            max_ref_count=self.machine.max_ref_count,
+            reserved=self.machine.reserved or None,
+            preferred=preferred or None,
+            within=within,
+        ):
+            counts[zone] = counts.get(zone, 0) + number
+        return counts
+
+    def left(
+        self, given_back: CPUSet = _NO_CPUS, reusable: Tables | None = None
+    ) -> ZoneTable | None:
+        """What zones have left; None without zones.
+
+        Args:
+            given_back: CPUs that count as free where CPUs in use are amplified.
+            reusable: amounts in use that count as free.
+        """
+        plain = not given_back and not reusable
+        if plain and self._left is not None:
+            return self._left
+        machine, total = self.machine, self.machine.total
+        if total is None:
+            return None
+        back = None
+        if reusable:
+            there = {zone: reusable[zone] for zone in machine.amounts if zone in reusable}
+            back = total.frame.table(there)
+        bound = self.bound_by_zone(given_back) if machine.zone_ratio > 1 else None
+        left = total.available(
+            total.frame.table(self.used), back, bound_cpus=bound, cpu_ratio=machine.zone_ratio
+        )
+        if plain:
+            self._left = left
+        return left
+
+    def bound(self, given_back: CPUSet) -> CPUSet:
+        """The CPUs that pods hold once some are given back, each of them by one pod."""
+        cpus = self.cpus
+        if cpus is None or not self.pods:
+            return CPUSet()
         held = cpus.allocated()
+        if not given_back:
+            return held
         # A CPU that several pods hold stays in use when one of them gives it back.
-        held -= CPUSet.from_ids(cpu for cpu in held & given_back if cpus.ref_count(cpu) == 1)
+        return held - CPUSet.from_ids(cpu for cpu in held & given_back if cpus.ref_count(cpu) == 1)
+
+    def bound_by_zone(self, given_back: CPUSet) -> dict[int, int]:
+        """How many CPUs of each zone of the machine :meth:`bound` has."""
+        layout = self.machine.layout
+        held = self.bound(given_back)
+        if layout is None or not held:
+            return {}
         return {
             zone: len(held & layout.zone_cpus[zone])
             for zone in self.machine.amounts
@@ -88,6 +157,10 @@ class NodeState:
             held = self.cpus.fingerprint() if self.cpus is not None else b""
             self._key = (held, amounts.key_of(self.used))
         return self._key
+
+    def _changed(self) -> None:
+        self._key = self._left = None
+        self._counts.clear()
 
     def _hold(self, uid: str, allocation: Allocation) -> None:
         if self.cpus is not None and allocation.cpus:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who refused which row, and why: a number a row, for most rows are refused in the same words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.scheduler.framework.rejection import Rejection
+
+_NONE = -1
+
+
+class Refusals(Mapping[int, "Rejection"]):
+    """By row, the first refusal.
+
+    Args:
+        rows: how many rows there are.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._codes = np.full(rows, _NONE, np.int64)
+        self._known: list[Rejection] = []
+        self._numbers: dict[Rejection, int] = {}
+
+    def __getitem__(self, row: int) -> Rejection:
+        code = self._codes[row] if 0 <= row < len(self._codes) else _NONE
+        if code == _NONE:
+            raise KeyError(row)
+        return self._known[code]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._codes != _NONE).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._codes != _NONE))
+
+    def copy(self) -> Refusals:
+        """The same refusals; what is put into one does not reach the other."""
+        copy = Refusals(0)
+        copy._codes = self._codes.copy()
+        copy._known, copy._numbers = list(self._known), dict(self._numbers)
+        return copy
+
+    def put(self, rows: NDArray[np.intp], refusals: Iterable[Rejection]) -> None:
+        """Sets the refusal of each of some rows."""
+        codes = [self._number(refusal) for refusal in refusals]
+        self._codes[rows] = codes
+
+    def fill(self, rows: NDArray[np.bool_], refusal: Rejection) -> None:
+        """Sets one refusal for all rows of a mask."""
+        self._codes[rows] = self._number(refusal)
+
+    def clear(self, rows: NDArray[np.bool_]) -> None:
+        """Takes out the rows of a mask."""
+        self._codes[rows] = _NONE
+
+    def counts(self) -> Counter[str]:
+        """How many rows have each reason."""
+        counts: Counter[str] = Counter()
+        by_code = np.bincount(self._codes[self._codes != _NONE], minlength=len(self._known))
+        for refusal, count in zip(self._known, by_code.tolist(), strict=True):
+            for reason in refusal.reasons if count else ():
+                counts[reason] += count
+        return counts
+
+    def present(self) -> list[Rejection]:
+        """Each refusal that some row has, once."""
+        codes = np.unique(self._codes)
+        return [self._known[code] for code in codes.tolist() if code != _NONE]
+
+    def resolvable(self) -> NDArray[np.intp]:
+        """The rows where removing pods might help."""
+        by_code = [not r.unresolvable and not r.error for r in self._known]
+        # The last one stands for -1.
+        return np.flatnonzero(np.array([*by_code, False], np.bool_)[self._codes])
+
+    def _number(self, refusal: Rejection) -> int:
+        number = self._numbers.get(refusal)
+        if number is None:
+            number = self._numbers[refusal] = len(self._known)
+            self._known.append(refusal)
+        return number

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All gangs there are, kept from pods and PodGroups (spec sections 9.1 to 9.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
+from koord.controllers.scheduler.plugins.coscheduling import messages
+from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang, Group, State, ordered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.quota import PodGroup
+    from koord.controllers.scheduler.plugins.coscheduling.declaration import Declaration, Defaults
+
+_LOG = log.get("scheduler.coscheduling")
+_OVER = ("Succeeded", "Failed")
+
+
+class GangCache:
+    """Gangs by id, groups by id.
+
+    Args:
+        defaults: for what declarations do not say.
+        wall_seconds: the time.
+        complete: told of the uids of pending pods once a group has all the pods it needs.
+    """
+
+    def __init__(
+        self,
+        defaults: Defaults,
+        wall_seconds: Callable[[], float],
+        complete: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._defaults = defaults
+        self._wall_seconds = wall_seconds
+        self._complete = complete
+        self.gangs: dict[str, Gang] = {}
+        self.groups: dict[str, Group] = {}
+        self._gang_of: dict[str, Gang] = {}
+        self._groups_with: dict[str, list[Group]] = {}
+        self._pod_groups: dict[str, PodGroup] = {}
+
+    def of(self, uid: str) -> Gang | None:
+        """The gang of a pod that was seen."""
+        return self._gang_of.get(uid)
+
+    def group(self, gang: Gang) -> list[Gang]:
+        """The known gangs of a gang's group, in the group's order; itself if it has none yet."""
+        if gang.group is None:
+            return [gang]
+        return [self.gangs[name] for name in gang.group.gangs if name in self.gangs]
+
+    # What the API says.
+
+    def pod_seen(self, pod: Pod) -> None:
+        """A pod came, changed, or got its node."""
+        uid, gang_id = pod.metadata.uid, decl.gang_id(pod)
+        before = self._gang_of.get(uid)
+        if before is not None and before.id != gang_id:
+            self.gone(uid)
+            before = None
+        if not gang_id:
+            return
+        if pod.status.phase in _OVER and (before is not None or not pod.spec.node_name):
+            if not pod.spec.node_name:
+                self.gone(uid)
+            return
+        gang = self._gang(gang_id)
+        if gang.declared is None and not decl.by_pod_group(pod):
+            self._declare_by_pod(gang, pod)
+        gang.put(pod)
+        self._gang_of[uid] = gang
+        if pod.spec.node_name:
+            self._bound(gang, uid)
+        self._check(gang)
+
+    def gone(self, uid: str) -> None:
+        """A pod went; of those that wait still, one is tried again in its place."""
+        gang = self._gang_of.pop(uid, None)
+        if gang is None:
+            return
+        was_pending = gang.members[uid].state is State.PENDING
+        gang.remove(uid)
+        group = gang.group
+        if group is not None:
+            group.arrived(uid)
+        self._check(gang)
+        if was_pending and group is not None and group.ready:
+            self._complete([member.uid for member in ordered(self.group(gang), State.PENDING)[:1]])
+        self._forget_if_empty(gang)
+
+    def pod_group_seen(self, pod_group: PodGroup) -> None:
+        """A PodGroup came or changed: its gang is declared anew."""
+        gang_id = f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
+        self._pod_groups[gang_id] = pod_group
+        gang = self._gang(gang_id)
+        try:
+            declared = decl.of_pod_group(pod_group, gang_id, self._defaults)
+        except KoordError as error:
+            gang.declared, gang.error = None, str(error)
+            _LOG.warning("a PodGroup declares no gang", extra=log.fields(error=str(error)))
+        else:
+            self._declare(gang, declared)
+        self._check(gang)
+
+    def pod_group_gone(self, pod_group: PodGroup) -> None:
+        """A PodGroup went, and with it what its gang wanted; the pods stay."""
+        gang_id = f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
+        self._pod_groups.pop(gang_id, None)
+        gang = self.gangs.get(gang_id)
+        if gang is None:
+            return
+        gang.declared = None
+        self._check(gang)
+        self._forget_if_empty(gang)
+
+    # What the scheduler does.
+
+    def reserved(self, uid: str) -> None:
+        """A pod holds a node that it is not bound to yet."""
+        gang = self._gang_of.get(uid)
+        if gang is not None and gang.members[uid].state is State.PENDING:
+            gang.move(gang.members[uid], State.WAITING)
+
+    def unreserved(self, uid: str) -> bool:
+        """A pod lost the node that it held; whether it held one."""
+        gang = self._gang_of.get(uid)
+        if gang is None or gang.members[uid].state is not State.WAITING:
+            return False
+        gang.move(gang.members[uid], State.PENDING)
+        return True
+
+    def bound(self, uid: str) -> None:
+        """A pod has its node for good."""
+        gang = self._gang_of.get(uid)
+        if gang is not None:
+            self._bound(gang, uid)
+
+    def let_go(self, gang: Gang) -> None:
+        """All waiting pods of a gang's group go to their nodes now; see :attr:`Group.round`."""
+        group = gang.group
+        if group is not None and not group.round:
+            waiting = ordered(self.group(gang), State.WAITING)
+            group.begin(member.uid for member in waiting)
+
+    # What it takes.
+
+    def obstacle(self, pod: Pod) -> str:
+        """Why a pod cannot be tried yet, ``""`` if it can: basic check (spec section 9.3).
+
+        The pod must have been seen.
+        """
+        gang_id = decl.gang_id(pod)
+        gang = self.gangs.get(gang_id)
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if gang is None:
+            return messages.unknown_gang(gang_id, key)
+        if gang.declared is None or gang.group is None:
+            return messages.undeclared(gang_id, key, gang.error)
+        if gang.free or gang.group.ready:
+            return ""
+        unknown, undeclared, short = self._lacking(gang.group)
+        return messages.incomplete(gang.group.gangs, unknown, undeclared, short, gang_id, key)
+
+    def missing(self, gang: Gang) -> int:
+        """How many pods must still find a node before the gang's group may go, over all gangs."""
+        if gang.group is None:
+            return 1
+        unknown = sum(1 for name in gang.group.gangs if name not in self.gangs)
+        return unknown + sum(each.missing() for each in self.group(gang))
+
+    def _lacking(self, group: Group) -> tuple[list[str], list[str], list[str]]:
+        known = [name for name in group.gangs if name in self.gangs]
+        undeclared = [name for name in known if self.gangs[name].declared is None]
+        short = [name for name in known if name not in undeclared and not self.gangs[name].complete]
+        return [name for name in group.gangs if name not in self.gangs], undeclared, short
+
+    # Inside.
+
+    def _gang(self, gang_id: str) -> Gang:
+        gang = self.gangs.get(gang_id)
+        if gang is None:
+            gang = self.gangs[gang_id] = Gang(gang_id, self._wall_seconds())
+        return gang
+
+    def _declare_by_pod(self, gang: Gang, pod: Pod) -> None:
+        try:
+            declared = decl.of_pod(pod, gang.id, self._defaults)
+        except KoordError as error:
+            gang.error = str(error)
+            _LOG.warning("a pod declares no gang", extra=log.fields(error=str(error)))
+        else:
+            self._declare(gang, declared)
+
+    def _declare(self, gang: Gang, declared: Declaration) -> None:
+        gang.declared, gang.error = declared, ""
+        if gang.group is None:
+            gang.group = self._join(Group(declared.groups))
+            if gang.count(State.BOUND):
+                gang.group.once_satisfied = True
+
+    def _bound(self, gang: Gang, uid: str) -> None:
+        gang.move(gang.members[uid], State.BOUND)
+        if gang.group is not None:
+            gang.group.once_satisfied = True
+            gang.group.arrived(uid)
+
+    def _join(self, group: Group) -> Group:
+        known = self.groups.get(group.id)
+        if known is None:
+            known = self.groups[group.id] = group
+            for name in group.gangs:
+                self._groups_with.setdefault(name, []).append(group)
+        return known
+
+    def _check(self, gang: Gang) -> None:
+        """Tells of a group's pods at the moment when it has all it needs."""
+        for group in self._groups_with.get(gang.id, ()):
+            known = [self.gangs.get(name) for name in group.gangs]
+            ready = all(each is not None and each.complete for each in known)
+            became, group.ready = ready and not group.ready, ready
+            if became:
+                pending = ordered((each for each in known if each), State.PENDING)
+                self._complete([member.uid for member in pending])
+
+    def _forget_if_empty(self, gang: Gang) -> None:
+        """Drops a gang that has neither pods nor a PodGroup, and its group with its last gang."""
+        if gang.members or gang.id in self._pod_groups:
+            return
+        del self.gangs[gang.id]
+        group = gang.group
+        if group is None or any(name in self.gangs for name in group.gangs):
+            return
+        self.groups.pop(group.id, None)
+        for name in group.gangs:
+            self._groups_with[name].remove(group)

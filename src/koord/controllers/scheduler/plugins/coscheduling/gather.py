@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places a job's pods close together in the network (spec section 10.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.coscheduling import messages
+from koord.controllers.scheduler.plugins.coscheduling.offers import NodeOffers
+from koord.controllers.scheduler.plugins.coscheduling.solver import Offers, Solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.decider import Decider, Decision
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.plugins.coscheduling.network import Network
+    from koord.controllers.scheduler.plugins.coscheduling.solver import Wish
+
+_NONE: Mapping[str, int] = {}
+
+
+class Gatherer:
+    """Places jobs.
+
+    Args:
+        name: the plugin's, for rejections.
+        decider: of the job's profile.
+        network: the places.
+        wish: how close together.
+        existing: by node, pods of the job's selector.
+        held: by node, pods of the job that have a node already.
+        scores: by node; higher is better.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        decider: Decider,
+        network: Network,
+        wish: Wish,
+        existing: Mapping[str, int] = _NONE,
+        held: Mapping[str, int] = _NONE,
+        scores: Mapping[str, int] = _NONE,
+    ) -> None:
+        self._name = name
+        self._decider = decider
+        self._network = network
+        self._wish = wish
+        self._existing = existing
+        self._held = held
+        self._scores = scores
+
+    def place(
+        self, pods: Sequence[PodInfo], cycle_of: Callable[[PodInfo], Cycle]
+    ) -> list[Decision] | Diagnosis:
+        """Assumes all pods, or none.
+
+        Args:
+            pods: the job's pods in order; nodes are filled in this order.
+            cycle_of: makes a pod's cycle.
+
+        Returns:
+            A decision a pod, or why there is no room.
+        """
+        offers = NodeOffers(self._decider, pods, cycle_of)
+        if offers.early:
+            return offers.diagnosis()
+        while True:
+            solver = self._solver(offers, len(pods))
+            plan = solver.solve()
+            if plan is None:
+                if offers.distrust():
+                    continue
+                return self._nowhere(offers, solver, len(pods))
+            placed, failed = self._lay(plan, pods, cycle_of)
+            if failed is None:
+                return placed
+            # A pod that no node takes as planned, though each was asked: the pods are not alike.
+            if failed.row < 0 or not offers.distrust(failed.row):
+                return failed.why
+
+    def _solver(self, offers: NodeOffers, desired: int) -> Solver:
+        table = self._decider.table
+        slots = {table.name(row): count for row, count in offers.slots.items()}
+        given = Offers(slots, self._existing, self._held, self._scores)
+        return Solver(self._network, self._wish, desired, given)
+
+    def _lay(
+        self,
+        plan: Sequence[tuple[str, int]],
+        pods: Sequence[PodInfo],
+        cycle_of: Callable[[PodInfo], Cycle],
+    ) -> tuple[list[Decision], _Failed | None]:
+        """Assumes pods where the plan says; takes all back if one does not fit there."""
+        table = self._decider.table
+        placed: list[Decision] = []
+        rows = (row for name, count in plan for row in [table.row(name)] * count)
+        for pod, row in zip(pods, rows, strict=True):
+            assert row is not None
+            decision = self._decider.try_row(cycle_of(pod), row)
+            why = decision.diagnosis
+            if why is None:
+                refused = self._decider.assume(decision)
+                if refused is None:
+                    placed.append(decision)
+                    continue
+                why = Diagnosis(len(table), None, {row: refused})
+            for taken in reversed(placed):
+                self._decider.retract(taken)
+            return [], _Failed(-1 if why.early else row, why)
+        return placed, None
+
+    def _nowhere(self, offers: NodeOffers, solver: Solver, desired: int) -> Diagnosis:
+        diagnosis = offers.diagnosis()
+        places = [(place.title, solver.slots[place.number]) for place in solver.gather_places()]
+        multiples = dict(self._wish.multiples)
+        text = messages.no_place(desired, places, diagnosis.message(), multiples)
+        return Diagnosis(diagnosis.nodes, Rejection(self._name, (text,)), diagnosis.by_row)
+
+
+class _Failed:
+    """A pod that did not fit where it was planned; row -1: it would fit nowhere."""
+
+    __slots__ = ("row", "why")
+
+    def __init__(self, row: int, why: Diagnosis) -> None:
+        self.row = row
+        self.why = why

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Coscheduling plugin: gates, permits and marks gangs; the planner places them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import PodGroup
+from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import keys
+from koord.base.errors import KoordError
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework.plugin import (
+    Normalization,
+    Plugin,
+    PostFilterResult,
+)
+from koord.controllers.scheduler.framework.rejection import Rejection, Wait
+from koord.controllers.scheduler.framework.select import normalized
+from koord.controllers.scheduler.plugins.coscheduling import debug, messages
+from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
+from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
+from koord.controllers.scheduler.plugins.coscheduling.job import GangJob
+from koord.controllers.scheduler.plugins.coscheduling.nearness import (
+    Nearness,
+    Neighbours,
+    selector_of,
+)
+from koord.controllers.scheduler.plugins.coscheduling.networks import NetworkController
+from koord.controllers.scheduler.plugins.coscheduling.podgroups import PodGroupController
+from koord.controllers.scheduler.plugins.coscheduling.preemption import JobPreemption
+from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
+from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.config.args_jobs import CoschedulingArgs
+    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang
+
+_BOUND_TOGETHER = (
+    (keys.BIND_GANG_GROUP_ID, keys.BIND_GANG_MEMBER_COUNT),
+    (keys.BIND_GANG_GROUP_ID_OLD, keys.BIND_GANG_MEMBER_COUNT_OLD),
+)
+
+
+class Coscheduling(Plugin):
+    """See docs/gangs.md."""
+
+    name: ClassVar[str] = "Coscheduling"
+    depends: ClassVar[Aspect] = Aspect.NODE
+    normalization: ClassVar[Normalization] = Normalization.CUSTOM
+
+    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.args: CoschedulingArgs = args
+        defaults = decl.Defaults(args.default_timeout.seconds, args.default_match_policy)
+        self.gangs = GangCache(defaults, handle.clock.wall_seconds, self._complete)
+        self.topology = Topology(handle)
+        self.neighbours = Neighbours()
+        # A planner is at work: what it takes back is its own affair.
+        self.planning = False
+        self._nearness = Nearness(handle.table, self.topology)
+        self._preemption = JobPreemption(self) if args.enable_preemption else None
+        self._pods, self._pod_groups = handle.view(Pod), handle.view(PodGroup)
+        self._pod_groups.on_change(
+            self.gangs.pod_group_seen,
+            lambda _, new: self.gangs.pod_group_seen(new),
+            lambda old, _: self.gangs.pod_group_gone(old),
+        )
+        self._pods.on_change(
+            self.gangs.pod_seen,
+            lambda _, new: self.gangs.pod_seen(new),
+            lambda old, _: self.gangs.gone(old.metadata.uid),
+        )
+        handle.view(Reservation).on_change(
+            self._reservation_seen,
+            lambda _, new: self._reservation_seen(new),
+            lambda old, _: self.gangs.gone(old.metadata.uid),
+        )
+
+    def _reservation_seen(self, reservation: Reservation) -> None:
+        """A Reservation may be of a gang too; the pod that stands for it has its uid."""
+        # One that cannot be read is refused by the plugin whose object it is.
+        with suppress(KoordError):
+            self.gangs.pod_seen(reserve_pod(reservation))
+
+    # What the planner asks.
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether a pod belongs to a gang."""
+        return bool(self._gang_id(pod))
+
+    def job_of(self, pod: PodInfo) -> GangJob | Rejection:
+        """The pod's gangs, or why they cannot be tried."""
+        self.gangs.pod_seen(pod.pod)
+        obstacle = self.gangs.obstacle(pod.pod)
+        gang = self.gangs.of(pod.uid)
+        if obstacle or gang is None:
+            return Rejection(self.name, (obstacle,), unresolvable=True)
+        return GangJob(self, gang, pod)
+
+    def _gang_id(self, pod: PodInfo) -> str:
+        known: str | None = pod.shape.memo.get(self.name)
+        if known is None:
+            known = pod.shape.memo[self.name] = decl.gang_id(pod.shape.pod)
+        return known
+
+    # Extension points.
+
+    def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
+        """Holds a pod back until its gang is there."""
+        return self._checked(pod)
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """The same for attempts that no planner makes, such as explanations."""
+        return None if cycle.members else self._checked(cycle.pod)
+
+    def _checked(self, pod: PodInfo) -> Rejection | None:
+        if not self._gang_id(pod):
+            return None
+        self.gangs.pod_seen(pod.pod)
+        obstacle = self.gangs.obstacle(pod.pod)
+        return Rejection(self.name, (obstacle,), unresolvable=True) if obstacle else None
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Makes room for the whole job, where that is switched on."""
+        if self._preemption is None:
+            return PostFilterResult()
+        return self._preemption.post_filter(cycle, diagnosis)
+
+    def applies(self, cycle: Cycle) -> bool:
+        """Whether the pod wants to be near others."""
+        return bool(selector_of(cycle.pod)) and self.topology.network() is not None
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """Nothing by itself: nearness compares nodes, see :meth:`normalize`."""
+        return np.zeros(len(cycle.table.open[rows]), np.int64)
+
+    def normalize(
+        self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """By feasible row, 100 for the nearest to 0 for the farthest."""
+        existing = self.neighbours.on(selector_of(cycle.pod))
+        return normalized(Normalization.REVERSED, self._nearness.ranks(existing, feasible))
+
+    def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
+        """Notes that the pod holds a node."""
+        self.gangs.reserved(cycle.pod.uid)
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:
+        """Notes that it does not; others of a Strict gang that still wait lose theirs too."""
+        uid = cycle.pod.uid
+        gang = self.gangs.of(uid)
+        if not self.gangs.unreserved(uid) or gang is None or gang.free or gang.declared is None:
+            return
+        if gang.declared.mode == decl.STRICT and not self.planning:
+            text = messages.released(gang.id, cycle.pod.pod.metadata.name)
+            self.reject_waiting(gang, text)
+
+    def permit(self, cycle: Cycle, row: int) -> Rejection | Wait | None:
+        """Waits until the pod's gangs have all they need; then lets all of them go."""
+        if not self._gang_id(cycle.pod):
+            return None
+        gang = self.gangs.of(cycle.pod.uid)
+        if gang is None or gang.declared is None:
+            return Rejection(self.name, (messages.GANG_NOT_FOUND,))
+        self.gangs.reserved(cycle.pod.uid)
+        if not gang.free and self.gangs.missing(gang):
+            return Wait(self.name, gang.declared.wait_seconds)
+        if not cycle.members:
+            self.let_go(gang)
+        return None
+
+    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+        """Marks pods that are bound together."""
+        gang = self.gangs.of(cycle.pod.uid)
+        group = gang.group if gang is not None else None
+        round_ = group.round if group is not None else frozenset()
+        together = group is not None and len(round_) > 1 and cycle.pod.uid in round_
+        annotations = cycle.pod.pod.metadata.annotations
+        for group_key, count_key in _BOUND_TOGETHER:
+            if together and group is not None:
+                changes.annotations[group_key] = group.id
+                changes.annotations[count_key] = str(len(round_))
+            else:
+                stale = (key for key in (group_key, count_key) if key in annotations)
+                changes.annotations.update(dict.fromkeys(stale))
+
+    def post_bind(self, cycle: Cycle, row: int) -> None:
+        """Notes that the pod has its node for good."""
+        self.gangs.bound(cycle.pod.uid)
+
+    # Accounts.
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """Counts pods by selector."""
+        self.neighbours.add(row, pod)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The inverse."""
+        self.neighbours.remove(row, pod)
+
+    def restore(self, pod: PodInfo) -> None:
+        """Nothing: a gang is known by what its pods and PodGroup say."""
+
+    # Beside the loop.
+
+    def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
+        """PodGroups' phases, and the network's tree in its object's status."""
+        client = self.handle.client
+        if client is None:
+            return ()
+        pod_groups = PodGroupController(
+            self.gangs, self._pod_groups, self._pods, client, self.handle.clock,
+            self.args.controller_workers,
+        )  # fmt: skip
+        networks = NetworkController(self.topology, client)
+        return (("podgroup-controller", pod_groups.run), ("network-topology", networks.run))
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``gangs`` and ``gang/NAMESPACE/NAME``."""
+        if list(path) == ["gangs"]:
+            return debug.gangs(self.gangs)
+        if len(path) == 3 and path[0] == "gang":
+            return debug.gang(self.gangs, path[1], path[2])
+        return super().debug(path)
+
+    # Groups.
+
+    def let_go(self, gang: Gang) -> None:
+        """All of a group that hold nodes may be bound."""
+        self.gangs.let_go(gang)
+        for uid in self._on_permit(gang):
+            self.handle.allow(uid)
+
+    def reject_waiting(self, gang: Gang, text: str) -> None:
+        """All of a group that wait on Permit give up what they hold."""
+        for uid in self._on_permit(gang):
+            self.handle.reject(uid, Rejection(self.name, (text,)))
+
+    def _on_permit(self, gang: Gang) -> list[str]:
+        group = {each.id for each in self.gangs.group(gang)}
+        waiting = (pod.uid for pod in self.handle.waiting())
+        return [uid for uid in waiting if (of := self.gangs.of(uid)) and of.id in group]
+
+    def _complete(self, uids: Iterable[str]) -> None:
+        self.handle.activate(uids)

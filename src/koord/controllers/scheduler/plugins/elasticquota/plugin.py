@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ElasticQuota plugin: ties trees, accounts, admission and controllers to the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from koord.api.kinds import quota as kinds
+from koord.api.kinds.node import Node
+from koord.api.kinds.pod import Pod
+from koord.base import log
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.quotas import group_name, integer_amounts
+from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.elasticquota import hooks, report
+from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
+from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
+from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger, Terminating
+from koord.controllers.scheduler.plugins.elasticquota.metrics import QuotaMetrics
+from koord.controllers.scheduler.plugins.elasticquota.preemption import QuotaPolicy
+from koord.controllers.scheduler.plugins.elasticquota.reading import NAME
+from koord.controllers.scheduler.plugins.elasticquota.revoke import OveruseMonitor, RevokeController
+from koord.controllers.scheduler.plugins.elasticquota.statuscontroller import StatusController
+from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
+from koord.controllers.scheduler.preemption.engine import Preemption
+from koord.controllers.scheduler.queue import events as ev
+from koord.kernels.quota import DEFAULT, SYSTEM, Options
+
+if TYPE_CHECKING:
+    from koord.api.kinds.meta import ResourceList
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.handle import Handle
+
+Quota = kinds.ElasticQuota | kinds.GroupQuota
+
+_LOG = log.get("scheduler")
+_CANONICAL = "elasticquotas.v1alpha1.scheduling.sigs.k8s.io"
+_GUIDE = "elasticquotas.v1alpha1.quota.koordinator.sh"
+_UPKEEP_SECONDS = 1.0
+_METRICS_SECONDS = 10.0
+_HELPFUL = (
+    ev.ClusterEvent(ev.ASSIGNED_POD, ev.Action.DELETE),
+    ev.ClusterEvent(ev.POD, ev.Action.UPDATE_POD_LABEL | ev.Action.UPDATE_POD_SCALE_DOWN),
+    ev.ClusterEvent(
+        ev.NODE,
+        ev.Action.ADD | ev.Action.UPDATE_NODE_ALLOCATABLE | ev.Action.UPDATE_NODE_ANNOTATION,
+    ),
+    ev.ClusterEvent(_CANONICAL, ev.Action.ALL),
+    ev.ClusterEvent(_GUIDE, ev.Action.ALL),
+)
+
+
+class ElasticQuota(Plugin):
+    """Admits pods within their quota; see ``docs/quota.md``.
+
+    Attributes:
+        groups, ledger, admission: trees, accounts and the check, for planners and explanations.
+        preemption: makes room within a quota.
+        metrics: the series.
+    """
+
+    name = NAME
+    depends = Aspect(0)
+
+    def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.groups = QuotaGroups(settings(args, handle))
+        self.ledger = Ledger(
+            self.groups,
+            overhead=not handle.gate("ElasticQuotaIgnorePodOverhead"),
+            terminating=_terminating(handle),
+            now=handle.clock.wall_seconds,
+        )
+        made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
+        self.admission = Admission(self.groups, self.ledger, made)
+        hooks.attach(made, self.groups, self.ledger)
+        policy = QuotaPolicy(
+            self.groups,
+            self.ledger,
+            handle.accounts,
+            spare_default=args.disable_default_quota_preemption,
+            reclaim=args.enable_reclaim,
+        )
+        self.preemption = Preemption(NAME, handle, policy)
+        self.metrics = QuotaMetrics.of(handle.registry)
+        self._totals = NodeTotals()
+        self._canonical = handle.view(kinds.ElasticQuota)
+        self._guides = handle.view(kinds.GroupQuota)
+        self._status = self._status_controller(made)
+        self._suspects: dict[tuple[str, str], Any] = {}
+        self._told: dict[tuple[str, str], str] = {}
+        self._follow()
+
+    # What the scheduler asks.
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """Refuses a pod that is over its quota, in whatever resource it asks for."""
+        refusal = self.admission.check(cycle.pod)
+        if refusal is None:
+            return None
+        return Rejection(NAME, (refusal.reason,), unresolvable=refusal.unresolvable)
+
+    def admit(self, pods: Sequence[PodInfo]) -> Rejection | None:
+        """Whether a job's pods may all run; nothing is changed (see :meth:`Admission.check_all`).
+
+        Returns:
+            The refusal of the first pod that may not run once those before it do.
+        """
+        refused = self.admission.check_all(pods)
+        if refused is None:
+            return None
+        return Rejection(NAME, (refused[1].reason,), unresolvable=refused[1].unresolvable)
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Takes less important pods of the same quota, if that makes room within it."""
+        early = diagnosis.early
+        if early is not None and early.plugin != NAME:
+            return PostFilterResult()
+        return self.preemption.post_filter(cycle, diagnosis)
+
+    def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
+        """Nothing to choose: :meth:`pod_added` counts the pod."""
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:
+        """Nothing was chosen."""
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """A pod holds a node: its quota is used."""
+        self.ledger.place_pod(pod)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse."""
+        self.ledger.withdraw(pod)
+
+    def restore(self, pod: PodInfo) -> None:
+        """A pod's quota follows from its labels and the quotas there are."""
+
+    def events(self) -> Sequence[ev.HintedEvent]:
+        """Whatever lowers use or requests, or raises a limit; a pod wakes once it is admitted."""
+        return [ev.HintedEvent(event, self._admits, per_shape=True) for event in _HELPFUL]
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``quotas``: all groups; ``quotas/NAME``: one, with its pods; ``pods/...``: why not."""
+        if path and path[0] == "quotas":
+            if len(path) == 1:
+                return report.quotas(self.groups, self.ledger)
+            place = self.groups.place("/".join(path[1:]))
+            if place is not None:
+                return report.quota(self.groups, self.ledger, place, pods=True)
+        if len(path) == 3 and path[0] == "pods":
+            entry = self.ledger.find("/".join(path[1:]))
+            if entry is not None:
+                return self.why(entry.pod)
+        known = "quotas, quotas/NAME and pods/NAMESPACE/NAME"
+        raise KeyError(f"{'/'.join(path)}: no such path; there are {known}")
+
+    def why(self, pod: PodInfo) -> dict[str, Any]:
+        """For explanations: whose quota a pod uses, and where it is over it."""
+        return report.why(self.groups, self.ledger, self.admission, pod)
+
+    # What runs while this process leads.
+
+    def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
+        """Upkeep, metrics; with a cluster statuses, and revocation where it is on."""
+        found: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            ("quota upkeep", self._keep_up),
+            ("quota metrics", self._measure),
+        ]
+        if self._status is not None:
+            found.append(("quota status", self._write_statuses))
+        watched = self.args.monitor_all_quotas and self.args.enable_runtime_quota
+        if self.handle.client is not None and watched:
+            found.append(("quota revocation", self.revoke_controller().run))
+        return found
+
+    def revoke_controller(self) -> RevokeController:
+        """Evicts pods of quotas that use too much for too long."""
+        delay, interval = self.args.delay_evict_time, self.args.revoke_pod_interval
+        monitor = OveruseMonitor(self.groups, self.ledger, delay.nanoseconds / 1e9)
+        return RevokeController(monitor, self._evict, interval.nanoseconds / 1e9, self.handle.clock)
+
+    async def _evict(self, pod: PodInfo) -> None:
+        client, meta = self.handle.client, pod.pod.metadata
+        assert client is not None, "there is no revocation without a cluster"
+        await client.evict(meta.name, meta.namespace, uid=meta.uid)
+
+    async def _keep_up(self) -> None:
+        while True:
+            self.upkeep()
+            await asyncio.sleep(_UPKEEP_SECONDS)
+
+    def upkeep(self) -> None:
+        """Lets ended pods go, and tells of quotas that cannot be read, each once."""
+        self.ledger.expire()
+        for key in sorted(self._suspects):
+            item = self._suspects[key]
+            error = self.groups.problem(*key)
+            if error is not None and self._told.get(key) != str(error):
+                self._told[key] = str(error)
+                self.handle.event(item, "Warning", str(error.code), str(error))
+            elif error is None:
+                del self._suspects[key]
+                self._told.pop(key, None)
+
+    async def _measure(self) -> None:
+        while True:
+            self.metrics.update(self.groups)
+            await asyncio.sleep(_METRICS_SECONDS)
+
+    async def _write_statuses(self) -> None:
+        assert self._status is not None, "there are no statuses without a cluster"
+        limits = {
+            SYSTEM: self.args.system_quota_group_max,
+            DEFAULT: self.args.default_quota_group_max,
+        }
+        await self._status.create_builtin(self.args.quota_group_namespace, limits)
+        await self._status.run()
+
+    def _status_controller(self, made: Sequence[hooks.QuotaHook]) -> StatusController | None:
+        if self.handle.client is None:
+            return None
+
+        def adjust(quota: Any, patch: dict[str, Any] | None) -> dict[str, Any] | None:
+            for hook in made:
+                patch = hook.adjust_status(quota, patch)
+            return patch
+
+        return StatusController(
+            self.groups, self.ledger, self._canonical, self._guides, self.handle.client, adjust
+        )
+
+    # What the API tells.
+
+    def _follow(self) -> None:
+        """Quotas first, then nodes, then pods: each finds what it counts in."""
+        for view, resource in ((self._canonical, _CANONICAL), (self._guides, _GUIDE)):
+            follower = _QuotaFollower(self, resource)
+            view.on_change(follower.put, follower.updated, follower.removed)
+        self.handle.view(Node).on_change(
+            self._node, lambda _, node: self._node(node), self._node_gone
+        )
+        self.handle.view(Pod).on_change(self._pod, self._pod_updated, self._pod_gone)
+
+    def quota_put(self, item: Quota) -> None:
+        """There is such a quota object."""
+        error = self.groups.put(item)
+        if error is not None:
+            _LOG.warning("a quota is not in force", extra=log.fields(error=str(error)))
+            self._suspects[group_name(item), item.metadata.namespace] = item
+        if self._status is not None:
+            self._status.changes += 1
+
+    def quota_removed(self, item: Quota) -> None:
+        """There no longer is."""
+        self.groups.remove(item)
+        self._suspects.pop((group_name(item), item.metadata.namespace), None)
+        self._told.pop((group_name(item), item.metadata.namespace), None)
+        if self._status is not None:
+            self._status.changes += 1
+
+    def _node(self, node: Node) -> None:
+        if self._totals.put(node):
+            self.groups.set_total(self._totals.total())
+
+    def _node_gone(self, node: Node, unknown: bool) -> None:
+        if self._totals.remove(node.metadata.name):
+            self.groups.set_total(self._totals.total())
+
+    def _pod(self, pod: Pod) -> None:
+        self.ledger.list_pod(self.handle.shapes.info(pod))
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        before = self.ledger.get(pod.metadata.uid)
+        read = before.reading if before is not None else None
+        self._pod(pod)
+        after = self.ledger.get(pod.metadata.uid)
+        if before is not None and (after is None or after.reading is not read):
+            self._asked_less()
+
+    def _pod_gone(self, pod: Pod, unknown: bool) -> None:
+        self.ledger.unlist(pod.metadata.uid)
+        self._asked_less()
+
+    def _asked_less(self) -> None:
+        """What one pod no longer asks for may raise the share of others, in any quota."""
+        self.handle.wake(_CANONICAL, ev.Action.UPDATE_OTHER, None, None)
+
+    def _admits(self, pod: PodInfo, old: object, new: object) -> bool:
+        return self.admission.check(pod) is None
+
+
+class _QuotaFollower:
+    """Handlers of one kind of quota, which wake pods under that kind's name."""
+
+    def __init__(self, plugin: ElasticQuota, resource: str) -> None:
+        self._plugin = plugin
+        self._resource = resource
+
+    def put(self, item: Quota) -> None:
+        self._plugin.quota_put(item)
+        self._wake(ev.Action.ADD, None, item)
+
+    def updated(self, old: Quota, item: Quota) -> None:
+        before = self._plugin.groups.version
+        self._plugin.quota_put(item)
+        # Most updates are the statuses that this process wrote.
+        if self._plugin.groups.version != before:
+            self._wake(ev.Action.UPDATE_OTHER, old, item)
+
+    def removed(self, item: Quota, unknown: bool) -> None:
+        self._plugin.quota_removed(item)
+        self._wake(ev.Action.DELETE, item, None)
+
+    def _wake(self, action: ev.Action, old: object, new: object) -> None:
+        self._plugin.handle.wake(self._resource, action, old, new)
+
+
+def settings(args: ElasticQuotaArgs, handle: Handle) -> Settings:
+    """What arguments and gates say about the trees.
+
+    Raises:
+        KoordError: a limit of a built-in group is negative.
+    """
+    return Settings(
+        options=Options(
+            runtime_quota=args.enable_runtime_quota,
+            check_parents=args.enable_check_parent_quota,
+            guarantee_usage=handle.gate("ElasticQuotaGuaranteeUsage"),
+        ),
+        default_max=_limit("defaultQuotaGroupMax", args.default_quota_group_max),
+        system_max=_limit("systemQuotaGroupMax", args.system_quota_group_max),
+        scale_min=args.enable_min_quota_scale,
+        several_trees=handle.gate("MultiQuotaTree"),
+        default_group=not handle.gate("DisableDefaultQuota"),
+    )
+
+
+def _limit(field: str, amounts: ResourceList) -> dict[str, int]:
+    return integer_amounts("ElasticQuotaArgs", field, amounts)
+
+
+def _terminating(handle: Handle) -> Terminating:
+    if handle.gate("ElasticQuotaImmediateIgnoreTerminatingPod"):
+        return Terminating.AT_ONCE
+    if handle.gate("ElasticQuotaIgnoreTerminatingPod"):
+        return Terminating.AFTER_GRACE
+    return Terminating.AT_END

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a pod may take to get room within its quota: its own quota's lesser pods, and on demand
+what others borrowed.
+
+Spec: quota-gang, section 4.3 and item 4 of "Where to go beyond". With *reclaim* a pod also takes
+pods of other quotas of its tree that use more than their runtime of what it asks for, whatever
+their priority: those that revocation would take, since what they hold is only borrowed. Either way
+the pod itself must then be within its quota, which the engine asks in every what-if.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from koord.controllers.scheduler.plugins.elasticquota.groups import Place
+from koord.controllers.scheduler.plugins.elasticquota.reading import reading
+from koord.controllers.scheduler.plugins.elasticquota.revoke import Held, exceeds, revoked
+from koord.controllers.scheduler.preemption.victims import VictimPolicy
+from koord.kernels.quota import DEFAULT, ROOT, SYSTEM
+
+if TYPE_CHECKING:
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups
+    from koord.controllers.scheduler.plugins.elasticquota.ledger import Entry, Ledger
+
+
+class QuotaPolicy(VictimPolicy):
+    """See the head of this file.
+
+    Args:
+        groups: the trees.
+        ledger: whose pods.
+        accounts: who counts where.
+        spare_default: pods of the default group are never taken
+            (``disableDefaultQuotaPreemption``).
+        reclaim: take what others borrowed, too (``enableReclaim``).
+    """
+
+    def __init__(
+        self,
+        groups: QuotaGroups,
+        ledger: Ledger,
+        accounts: Accounts,
+        *,
+        spare_default: bool = True,
+        reclaim: bool = False,
+    ) -> None:
+        self._groups = groups
+        self._ledger = ledger
+        self._accounts = accounts
+        self._spare_default = spare_default
+        self._reclaim = reclaim
+        self._borrowed: frozenset[str] = frozenset()
+
+    def may_preempt(self, pod: PodInfo, victim: PodInfo) -> bool:
+        """Whether a pod may take another; of borrowers, as of the last call of :meth:`rows`."""
+        if self._is_spared(victim):
+            return False
+        if pod.priority > victim.priority and self._place(victim) == self._place(pod):
+            return True
+        return victim.uid in self._borrowed
+
+    def key(self, pod: PodInfo) -> Hashable:
+        """Nothing can be kept where borrowers go: who they are follows from everybody's use."""
+        return None if self._reclaim else (pod.priority, self._place(pod), self._groups.revision)
+
+    def rows(self, pod: PodInfo) -> set[int]:
+        """The rows that hold a pod which might be taken: found from quotas, not from nodes."""
+        place = self._place(pod)
+        if place is None:
+            return set()
+        chosen: list[Entry] = []
+        if self._ledger.holds_lesser(place.group, pod.priority):
+            chosen += self._ledger.pods(place.group)
+        self._borrowed = frozenset()
+        if self._reclaim:
+            found = list(self._borrowers(pod, place))
+            self._borrowed = frozenset(entry.pod.uid for entry in found)
+            chosen += found
+        held = [self._accounts.get(entry.pod.uid) for entry in chosen]
+        return {v.row for v in held if v is not None and self.may_preempt(pod, v)}
+
+    def _is_spared(self, victim: PodInfo) -> bool:
+        read, place = reading(victim.shape), self._place(victim)
+        if read.non_preemptible or read.reserves or place is None:
+            return True
+        return self._spare_default and place.group == DEFAULT
+
+    def _place(self, pod: PodInfo) -> Place | None:
+        entry = self._ledger.get(pod.uid)
+        return (entry.claim if entry is not None else self._ledger.claim(pod.shape)).place
+
+    def _borrowers(self, pod: PodInfo, own: Place) -> Iterable[Entry]:
+        """The pods with which other groups exceed their share of what the pod asks for."""
+        wanted = self._ledger.amounts(pod.shape).keys()
+        tree = self._groups.tree(own.tree_id)
+        for name in tree:
+            if name in (ROOT, SYSTEM, DEFAULT, own.group):
+                continue
+            used = {key: n for key, n in tree.used(name).items() if key in wanted}
+            runtime = tree.runtime(name)
+            if not exceeds(used, runtime):
+                continue
+            entries = {entry.pod.uid: entry for entry in self._ledger.pods(name) if entry.used}
+            held = [
+                Held(entry.pod, entry.amounts.forth, not entry.reading.non_preemptible)
+                for entry in entries.values()
+            ]
+            yield from (entries[each.uid] for each in revoked(used, runtime, held))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cluster has: the allocatable of all nodes, less what is reserved on them.
+
+Spec: quota-gang, section 2.4; release F26. Readiness, taints and cordons do not count: what a
+group may use should not swing with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.protocol.node_reservation import node_reservation, trimmed_allocatable
+from koord.api.protocol.resources import with_current_names
+from koord.api.requests import amount
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.controllers.cluster.quotas import MOST, AmountSums
+from koord.kernels.quantity import Quantity, Rounding
+
+if TYPE_CHECKING:
+    from koord.api.kinds.node import Node
+
+_LOG = log.get("scheduler")
+
+
+class NodeTotals:
+    """The sum over all nodes, kept by differences."""
+
+    def __init__(self) -> None:
+        self._offers: dict[str, dict[str, int]] = {}
+        self._sums = AmountSums()
+
+    def put(self, node: Node) -> bool:
+        """Takes over a node's state; True if the sum may be another now.
+
+        A node that is being deleted keeps the state it had before.
+        """
+        name = node.metadata.name
+        if node.metadata.deletion_timestamp is not None:
+            return False
+        offer, before = offered(node), self._offers.get(name, {})
+        if offer == before:
+            return False
+        self._sums.add(before, -1)
+        self._sums.add(offer)
+        self._offers[name] = offer
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Forgets a node; True if it was known."""
+        before = self._offers.pop(name, None)
+        if before is not None:
+            self._sums.add(before, -1)
+        return before is not None
+
+    def total(self) -> dict[str, int]:
+        """Milli-units of cpu, whole units of the rest; a resource that no node names is absent."""
+        return self._sums.total()
+
+
+def offered(node: Node) -> dict[str, int]:
+    """What pods may use of a node; a reservation that cannot be read, and negative amounts, are 0.
+
+    Returns:
+        Milli-units of cpu, whole units of the rest.
+    """
+    try:
+        reservation = node_reservation(node)
+    except KoordError as error:
+        _LOG.warning("a node reservation is ignored", extra=log.fields(error=str(error)))
+        reservation = None
+    amounts = trimmed_allocatable(node.status.allocatable, reservation)
+    return {name: _whole(name, each) for name, each in with_current_names(amounts).items()}
+
+
+def _whole(name: str, quantity: Quantity) -> int:
+    try:
+        whole = amount(name, quantity, Rounding.UP)
+    except ValueError:
+        return MOST
+    return max(whole, 0)

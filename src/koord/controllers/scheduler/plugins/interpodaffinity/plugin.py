@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin InterPodAffinity (scheduler spec, section 1.5)."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from koord.api.kinds.cluster import Namespace
+from koord.base.errors import KoordError
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.args import InterPodAffinityArgs
+from koord.controllers.scheduler.plugins.interpodaffinity import hints
+from koord.controllers.scheduler.plugins.interpodaffinity.carriers import Carriers
+from koord.controllers.scheduler.plugins.interpodaffinity.state import State
+from koord.controllers.scheduler.plugins.interpodaffinity.terms import NO_TERMS, Terms, read
+from koord.controllers.scheduler.plugins.tallies import Kept, PodTallies
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.controllers.scheduler.plugins.interpodaffinity.terms import Term
+    from koord.controllers.scheduler.queue.events import HintedEvent
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+_SERIAL = count(1)
+
+
+class Wishes(NamedTuple):
+    """A shape's terms, or what is wrong with them."""
+
+    terms: Terms
+    wrong: str = ""
+
+
+class InterPodAffinity(Plugin):
+    """Counts pods by the terms that match them and by the terms they carry, as they come and go.
+
+    Raises:
+        KoordError: an argument is not what it should be.
+    """
+
+    name = "InterPodAffinity"
+    depends = Aspect.NODE
+    normalization: ClassVar[Normalization] = Normalization.MIN_MAX
+
+    def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
+        super().__init__(args or InterPodAffinityArgs(), handle)
+        weight = self.args.hard_pod_affinity_weight
+        if not 0 <= weight <= 100:
+            field = "hardPodAffinityWeight"
+            raise KoordError("InterPodAffinityArgs", field, weight, "0 to 100")
+        self._key = f"{self.name}#{next(_SERIAL)}"
+        self._pods = PodTallies()
+        self._carriers = Carriers(weight, f"{self._key} carried")
+        self._states = Kept(256, self._dropped)
+        self._namespaces = handle.view(Namespace)
+        self._namespaces.on_change(self._relabelled, self._updated, self._relabelled)
+
+    def applies(self, cycle: Cycle) -> bool:
+        """To pods with terms, or that terms of pods on nodes match."""
+        return self.filter_applies(cycle) or self.score_applies(cycle)
+
+    def filter_applies(self, cycle: Cycle) -> bool:
+        """Where a required term matches."""
+        state = self._state(cycle.shape)
+        return state is not None and state.filters
+
+    def score_applies(self, cycle: Cycle) -> bool:
+        """Where a weighted term matches."""
+        state = self._state(cycle.shape)
+        return state is not None and bool(state.scores)
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """Refuses pods whose terms cannot be read."""
+        wrong = self._wishes(cycle.shape).wrong
+        text = f"parsing pod: {wrong}"
+        return Rejection(self.name, (text,), unresolvable=True) if wrong else None
+
+    def filter_stamp(self, cycle: Cycle) -> Hashable:
+        """Moves when a domain gets its first pod or loses its last."""
+        state = self._known(cycle)
+        return state.serial, state.filter_log.stamp
+
+    def filter_stale_rows(self, cycle: Cycle, since: tuple[int, int]) -> NDArray[np.intp] | None:
+        """The rows of such domains."""
+        state = self._known(cycle)
+        return state.filter_log.rows(since[1]) if since[0] == state.serial else None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        """True where all rules hold."""
+        state = self._known(cycle)
+        return state.passes(rows)
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
+        """The first rule that is broken. Preemption cannot bring pods to be near to."""
+        state = self._known(cycle)
+        near = state.near_ok(rows).tolist()
+        found = []
+        for row, near_ok in zip(rows.tolist(), near, strict=True):
+            at = slice(row, row + 1)
+            if not near_ok:
+                found.append(Rejection(self.name, (AFFINITY,), unresolvable=True))
+            elif any(presence.at(at)[0] for presence in state.far.values()):
+                found.append(Rejection(self.name, (ANTI_AFFINITY,)))
+            else:
+                found.append(Rejection(self.name, (EXISTING,)))
+        return found
+
+    def score_stamp(self, cycle: Cycle) -> Hashable:
+        """Moves with the weights in any domain."""
+        state = self._known(cycle)
+        return state.serial, state.score_log.stamp
+
+    def score_stale_rows(self, cycle: Cycle, since: tuple[int, int]) -> NDArray[np.intp] | None:
+        """The rows of domains whose weights have changed."""
+        state = self._known(cycle)
+        return state.score_log.rows(since[1]) if since[0] == state.serial else None
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """The weights of pods near by."""
+        return self._known(cycle).raw(rows)
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """Counts it."""
+        self._pods.pod_added(row, pod)
+        self._carriers.pod_added(row, pod)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """Counts it no longer."""
+        self._carriers.pod_removed(row, pod)
+        self._pods.pod_removed(row, pod)
+
+    def restore(self, pod: PodInfo) -> None:
+        """Nothing is written on pods."""
+
+    def events(self) -> Sequence[HintedEvent]:
+        """Pods that match and nodes that are domains, as they come, go and change."""
+        return hints.of(lambda info: self._wishes(info.shape).terms, self._labels_of)
+
+    def _known(self, cycle: Cycle) -> State:
+        state = self._state(cycle.shape)
+        if state is None:
+            # Asked without having said that it applies: by a what-if that brought the terms.
+            state = State(self.handle.table, next(_SERIAL), (), alone_ok=False)
+        return state
+
+    def _state(self, shape: PodShape) -> State | None:
+        """What is known of a shape, up to date; None if nothing concerns it."""
+        terms = self._wishes(shape).terms
+        if not terms and not self._carriers.listed:
+            return None
+        table = self.handle.table
+        key = (table.labels.version, table.layout, self._carriers.generation)
+        state: State | None = self._states.get(shape)
+        if state is None or state.key != key:
+            self._states.drop(shape)
+            self._carriers.sweep()
+            key = (table.labels.version, table.layout, self._carriers.generation)
+            state = self._build(shape, terms, key)
+            self._states.put(shape, state)
+        if state.seen < len(self._carriers.listed):
+            self._carry(shape, terms, state)
+        state.sync(self._pods.moves)
+        return state
+
+    def _build(self, shape: PodShape, terms: Terms, key: tuple[Hashable, ...]) -> State:
+        itself = all(term.matches(shape, self._labels_of) for term in terms.affinity)
+        state = State(self.handle.table, next(_SERIAL), key, itself)
+        if terms.affinity:
+            tally = self._tally(state, terms.affinity)
+            for topology in dict.fromkeys(term.key for term in terms.affinity):
+                state.watch(state.near, topology, tally)
+        for term in terms.anti:
+            state.watch(state.far, term.key, self._tally(state, (term,)))
+        for term, weight in terms.preferred:
+            if weight:
+                state.weigh(term.key, self._tally(state, (term,)), weight)
+        return state
+
+    def _carry(self, shape: PodShape, terms: Terms, state: State) -> None:
+        new = self._carriers.listed[state.seen :]
+        state.seen = len(self._carriers.listed)
+        ignored = self.args.ignore_preferred_terms_of_existing_pods and not terms.preferred
+        state.carry(
+            carrier
+            for carrier in new
+            if not (ignored and carrier.weight) and carrier.term.matches(shape, self._labels_of)
+        )
+
+    def _tally(self, state: State, terms: tuple[Term, ...]) -> Any:
+        """The tally of pods that match all of some terms."""
+        key = tuple(sorted({term.text for term in terms}))
+        state.tallies.append(key)
+        places = [term.where for term in terms if term.where is not None]
+        where = frozenset.intersection(*places) if places else None
+
+        def matches(other: PodShape) -> bool:
+            return all(term.matches(other, self._labels_of) for term in terms)
+
+        return self._pods.acquire(key, matches, where)
+
+    def _wishes(self, shape: PodShape) -> Wishes:
+        wishes: Wishes | None = shape.memo.get(self._key)
+        if wishes is None:
+            try:
+                wishes = Wishes(read(shape))
+            except KoordError as error:
+                wishes = Wishes(NO_TERMS, str(error))
+            shape.memo[self._key] = wishes
+        return wishes
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        namespace = self._namespaces.get(name)
+        return namespace.metadata.labels if namespace is not None else {}
+
+    def _updated(self, old: Namespace, new: Namespace) -> None:
+        if old.metadata.labels != new.metadata.labels:
+            self._relabelled(new)
+
+    def _relabelled(self, namespace: Namespace, unknown: bool = False) -> None:
+        """Which pods a namespaceSelector means may have changed: all is worked out anew."""
+        self._states.clear()
+
+    def _dropped(self, state: State) -> None:
+        for key in state.tallies:
+            self._pods.release(key)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pod asks of reservations, and whether one satisfies it (spec section 3.4)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.constraints import Taint
+from koord.api.protocol import annotation, keys
+from koord.api.protocol import reservations as protocol
+from koord.controllers.scheduler.plugins.reservation import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.api.kinds.constraints import NodeSelectorTerm, Toleration
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+
+_UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class Miss(Enum):
+    """Why a pod that owns a reservation does not get it."""
+
+    NAME = "didn't match the requested reservation name"
+    AFFINITY = "didn't match affinity rules"
+    UNSCHEDULABLE = "is unschedulable"
+    EXACT = "is not exact matched"
+    TAINT = "had untolerated taint"
+
+
+class Wish:
+    """What a pod asks of reservations.
+
+    Args:
+        pod: whose annotations and labels are read.
+
+    Attributes:
+        ignores: the pod uses reserved and free resources alike.
+        required: the pod must use a reservation.
+        name: the one it must use; empty for any.
+
+    Raises:
+        KoordError: a malformed annotation.
+    """
+
+    __slots__ = ("_exact", "_selector", "_terms", "ignores", "name", "required", "tolerations")
+
+    def __init__(self, pod: Pod) -> None:
+        self.ignores = protocol.ignores_reservations(pod)
+        affinity = protocol.reservation_affinity(pod)
+        self._exact = protocol.exact_match(pod)
+        self.required = affinity is not None
+        self.name = affinity.name if affinity else ""
+        self.tolerations: Sequence[Toleration] = affinity.tolerations if affinity else ()
+        self._selector = affinity.reservation_selector if affinity else {}
+        self._terms: Sequence[NodeSelectorTerm] | None = None
+        wanted = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        if wanted is not None:
+            self._terms = wanted.reservation_selector_terms
+            where = annotation.field_of(keys.RESERVATION_AFFINITY)
+            where += ".requiredDuringSchedulingIgnoredDuringExecution.reservationSelectorTerms"
+            terms.check(self._terms, pod.title, where)
+
+    @property
+    def selector(self) -> Mapping[str, str]:
+        """Labels that the reservation must have; empty where a name decides."""
+        return {} if self.name else self._selector
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether labels of reservations, and of their nodes, count."""
+        return bool(self._selector or self._terms is not None) and not self.name
+
+    def refusal(
+        self, record: Record, request: Mapping[str, int], node_labels: Mapping[str, str]
+    ) -> Miss | None:
+        """Why a reservation that is for the pod is not what it asks for.
+
+        Args:
+            record: the reservation.
+            request: of the pod, by resource.
+            node_labels: of the reservation's node; empty if they do not count.
+        """
+        if self.name:
+            if self.name != record.name:
+                return Miss.NAME
+            return None if self._matches_exactly(record, request) else Miss.EXACT
+        if (record.unschedulable or record.deleting) and not self._tolerates(_UNSCHEDULABLE):
+            return Miss.UNSCHEDULABLE
+        if self.required and self.untolerated(record) is not None:
+            return Miss.TAINT
+        if self.reads_labels and not self._selects(record, node_labels):
+            return Miss.AFFINITY
+        return None if self._matches_exactly(record, request) else Miss.EXACT
+
+    def untolerated(self, record: Record) -> Taint | None:
+        """The first taint that keeps the pod away."""
+        return next((taint for taint in record.taints if not self._tolerates(taint)), None)
+
+    def _tolerates(self, taint: Taint) -> bool:
+        return any(tolerates(each, taint) for each in self.tolerations)
+
+    def _selects(self, record: Record, node_labels: Mapping[str, str]) -> bool:
+        labels = {**node_labels, **record.labels}
+        if any(labels.get(key) != value for key, value in self._selector.items()):
+            return False
+        return self._terms is None or terms.match(self._terms, labels, record.name)
+
+    def _matches_exactly(self, record: Record, request: Mapping[str, int]) -> bool:
+        """As :func:`koord.api.protocol.reservations.matches_exactly`, over amounts."""
+        for name in self._exact.resource_names if self._exact else ():
+            if name not in request and name not in record.held:
+                return True
+            if request.get(name) != record.held.get(name):
+                return False
+        return True
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Kubernetes' rule: an empty effect or key is any; ``Exists`` needs no value."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def described(taint: Taint) -> str:
+    """A taint in messages."""
+    return f"{{{taint.key}: {taint.value}}}"

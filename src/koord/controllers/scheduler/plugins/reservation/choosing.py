@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which reservation of a node a pod may use, and which of several it gets (spec 3.6 and 3.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.controllers.scheduler.plugins.reservation import fit, reasons
+from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.plugins.reservation.matches import Attempt
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+
+
+class Chooser:
+    """Filter, nomination and score of one node's reservations.
+
+    Args:
+        skipped: resources that are left to other plugins.
+        skip_node: a node with one reservation that matches is not looked at again: the gate
+            ``SkipReservationFitsNode``.
+
+    Attributes:
+        filters, scorers: plugins with a say; see :class:`.offer.ReservationPartner`.
+    """
+
+    def __init__(self, skipped: fit.Skipped, *, skip_node: bool = False) -> None:
+        self.skipped = skipped
+        self.skip_node = skip_node
+        self.filters: Sequence[Any] = ()
+        self.scorers: Sequence[Any] = ()
+
+    def refusal(self, cycle: Cycle, attempt: Attempt, row: int) -> Rejection | None:
+        """Why the pod cannot go to a row, as far as reservations are concerned."""
+        wish = attempt.wish
+        if wish.ignores:
+            return None
+        records = attempt.records(row)
+        if not records:
+            return reasons.unresolvable(reasons.AFFINITY) if wish.required else None
+        lacking: list[str] = []
+        texts: list[str] = []
+        request = cycle.shape.request
+        for record in records:
+            if not wish.required and not fit.shares_resources(record, request):
+                continue
+            node, own = self._lacks(cycle, row, record, detailed=bool(wish.name), of=len(records))
+            if not node and not own:
+                refused = self._partners(cycle, row, record, required=wish.required)
+                if refused is None:
+                    return None
+                own = list(refused.reasons)
+            lacking += node
+            texts += own
+        return self._alone(cycle, attempt, row, lacking, texts)
+
+    def _alone(
+        self, cycle: Cycle, attempt: Attempt, row: int, lacking: list[str], texts: list[str]
+    ) -> Rejection | None:
+        """No reservation will do: the node alone may, for a pod that does not insist."""
+        if attempt.wish.required:
+            found = [*reasons.by_node(lacking), *texts]
+            return reasons.refused(*(found or [reasons.NONE_MEETS]))
+        if not lacking:
+            lacking = fit.node_lacks(cycle.table, row, cycle.shape.request, None, self.skipped)
+        return reasons.refused(*reasons.by_node(lacking)) if lacking else None
+
+    def _lacks(
+        self, cycle: Cycle, row: int, record: Record, *, detailed: bool = False, of: int = 2
+    ) -> tuple[list[str], list[str]]:
+        """What the node has too little of, and what the reservation."""
+        request = cycle.shape.request
+        node: list[str] = []
+        if not (self.skip_node and of == 1):
+            node = fit.node_lacks(cycle.table, row, request, record, self.skipped)
+        return node, fit.reservation_lacks(record, request, detailed=detailed)
+
+    def _partners(
+        self, cycle: Cycle, row: int, record: Record, *, required: bool
+    ) -> Rejection | None:
+        if not self.filters:
+            return None
+        offer = record.offer(required=required)
+        for plugin in self.filters:
+            refused: Rejection | None = plugin.filter_reservation(cycle, row, offer)
+            if refused is not None:
+                return refused
+        return None
+
+    def nominate(self, cycle: Cycle, attempt: Attempt, row: int) -> Record | None:
+        """The reservation the pod gets on a row, None for none."""
+        wish = attempt.wish
+        records = attempt.records(row)
+        if not records or wish.ignores:
+            return None
+        if len(records) == 1 and wish.required:
+            return records[0]
+        request = cycle.shape.request
+        fitting = [
+            each
+            for each in records
+            if (wish.required or fit.shares_resources(each, request))
+            and self._suits(cycle, row, each)
+        ]
+        if len(fitting) <= 1:
+            return fitting[0] if fitting else None
+        ordered = [each for each in fitting if each.order]
+        if ordered:
+            return min(ordered, key=lambda each: (each.order, each.age))
+        # Among equals the oldest, then the first by name: they come in that order.
+        return max(fitting, key=lambda each: self._sum(cycle, row, each))
+
+    def _suits(self, cycle: Cycle, row: int, record: Record) -> bool:
+        if record.allocate_once and record.owners:
+            return False
+        node, own = self._lacks(cycle, row, record)
+        return not node and not own and self._partners(cycle, row, record, required=True) is None
+
+    def _sum(self, cycle: Cycle, row: int, record: Record) -> int:
+        total = self.score(cycle, record)
+        if self.scorers:
+            offer = record.offer(required=True)
+            total += sum(each.score_reservation(cycle, row, offer) for each in self.scorers)
+        return total
+
+    def score(self, cycle: Cycle, record: Record) -> int:
+        """0..100: how well the pod fills the reservation."""
+        return fit.score(record, cycle.shape.request)
+
+    def join(self, plugins: Sequence[Any]) -> None:
+        """Tells of the profile's other plugins, of which some may have a say."""
+        others = [plugin for plugin in plugins if plugin.name != PLUGIN]
+        self.filters = [each for each in others if hasattr(each, "filter_reservation")]
+        self.scorers = [each for each in others if hasattr(each, "score_reservation")]

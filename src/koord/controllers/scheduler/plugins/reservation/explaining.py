@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the reservations that are for a pod are no use to it (spec section 3.6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.controllers.scheduler.plugins.reservation.affinity import Miss, described
+from koord.controllers.scheduler.plugins.reservation.book import owns
+
+if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.plugins.reservation.book import Book
+    from koord.controllers.scheduler.plugins.reservation.matches import Matches
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+
+_OWN = "Reservation(s) "
+# In this order; taints stand between the last two.
+_MISSES = (Miss.NAME, Miss.AFFINITY, Miss.UNSCHEDULABLE, Miss.EXACT)
+
+
+class Explanation(NamedTuple):
+    """What is said.
+
+    Attributes:
+        message: joins the pod's condition and event; empty where there is nothing to say.
+        event: of the pod's own event about reservations.
+    """
+
+    message: str
+    event: str
+
+
+class Explainer:
+    """Explains.
+
+    Args:
+        book: all reservations.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    def explain(self, pod: Pod, matches: Matches, diagnosis: Diagnosis) -> Explanation:
+        """Why a pod that fits nowhere got none of the reservations that are for it."""
+        wish = matches.wish
+        owned = self._owned(pod)
+        misses: Counter[Miss] = Counter()
+        taints: Counter[str] = Counter()
+        hit: Counter[int] = Counter()
+        for record in owned:
+            miss = matches.refusal(record)
+            if miss is None:
+                hit[record.row] += 1
+            elif miss is Miss.TAINT:
+                taint = wish.untolerated(record)
+                taints[described(taint) if taint is not None else "{}"] += 1
+            else:
+                misses[miss] += 1
+        name = []
+        if wish.name and hit:
+            name = [f"{hit.total()} {_OWN}exactly matches the requested reservation name"]
+        parts = [f"{misses[miss]} {_OWN}{miss.value}" for miss in _MISSES if misses[miss]]
+        parts += [f"{taints[key]} {_OWN}{Miss.TAINT.value} {key}" for key in sorted(taints)]
+        nodes = _by_node(hit, diagnosis)
+        if not owned and not wish.required:
+            return Explanation("", "")
+        total = f"{len(owned)} {_OWN}matched owner total"
+        details = [*name, *_of_reservations(diagnosis), *parts, *nodes]
+        event = f"0/{len(owned)} reservations are available: {', '.join(details)}."
+        return Explanation(", ".join([*name, *parts, *nodes, total]), event)
+
+    def _owned(self, pod: Pod) -> list[Record]:
+        found = {**self._book.for_shape(pod), **self._book.for_pod(pod)}
+        usable = [each for each in found.values() if each.matchable]
+        return [each for each in usable if owns(each, pod, personal=True)]
+
+
+def _by_node(hit: Counter[int], diagnosis: Diagnosis) -> list[str]:
+    """How many reservations are no use because of their node, by the node's reason."""
+    counts: Counter[str] = Counter()
+    for row, matched in sorted(hit.items()):
+        rejection = diagnosis.by_row.get(row)
+        reasons = rejection.reasons if rejection is not None else ()
+        left = matched - sum(reason.startswith(_OWN) for reason in reasons)
+        if left > 0:
+            for reason in reasons:
+                if not reason.startswith(_OWN):
+                    counts[reason] += left
+    return [f"{counts[text]} {_OWN}for node reason that {text}" for text in sorted(counts)]
+
+
+def _of_reservations(diagnosis: Diagnosis) -> list[str]:
+    """What filters said of single reservations, counted; amounts are left to the condition."""
+    counts = Counter(
+        reason.partition(",")[0]
+        for rejection in diagnosis.by_row.values()
+        for reason in rejection.reasons
+        if reason.startswith(_OWN)
+    )
+    return sorted(f"{count} {reason}" for reason, count in counts.items())

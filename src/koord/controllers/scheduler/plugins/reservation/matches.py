@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which reservations pods of one shape may use, kept by row and brought up to date by changes.
+
+The first pod of a shape looks at the reservations whose owners may mean it; after that only at
+those that changed. A pod for which some reservation is held by name has these beside.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.plugins.reservation.affinity import Miss, Wish
+from koord.controllers.scheduler.plugins.reservation.book import owns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.plugins.reservation.book import Book
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+    from koord.controllers.scheduler.plugins.reservation.selectorindex import SelectorIndex
+
+# Fewer candidates than this are not worth a second index.
+_FEW = 64
+_NO_LABELS: dict[str, str] = {}
+
+
+class Matches:
+    """The reservations for one shape.
+
+    Args:
+        book: all reservations.
+        shape: the shape.
+        node_labels: whether labels of a reservation's node count as its own.
+        index: finds reservations by their labels; None for none.
+
+    Attributes:
+        wish: what the pods ask for.
+        by_row: those they may use, by row, the oldest first.
+        mask: bool by row: whether there is one.
+        orders: by row, the order of the one that such a pod would get there, where it has one.
+
+    Raises:
+        KoordError: a malformed annotation.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        shape: PodShape,
+        *,
+        node_labels: bool = True,
+        index: SelectorIndex | None = None,
+    ) -> None:
+        self.book = book
+        self.shape = shape
+        self.wish = Wish(shape.pod)
+        self.by_row: dict[int, list[Record]] = {}
+        self.mask = np.zeros(0, np.bool_)
+        self.orders: dict[int, int] = {}
+        self._reads_nodes = node_labels and self.wish.reads_labels
+        self._index = index
+        self._row_of: dict[str, int] = {}
+        self._version = -1
+        self._table_version = -1
+
+    def update(self) -> None:
+        """Brings it up to date."""
+        ledger = self.book.ledger
+        if self._version != ledger.version:
+            changed = ledger.changes(self._version) if self._version >= 0 else None
+            if changed is None:
+                self._rebuild()
+            else:
+                for uid in changed:
+                    self._place(uid, ledger.records.get(uid))
+            self._version = ledger.version
+        if self._reads_nodes:
+            self._follow_nodes()
+
+    def of_pod(self, pod: Pod) -> dict[int, list[Record]]:
+        """By row, those for this pod alone, by its name or uid."""
+        found: dict[int, list[Record]] = {}
+        for uid, record in self.book.for_pod(pod).items():
+            if uid in self._row_of or not record.matchable:
+                continue
+            if self.wish.ignores or (
+                owns(record, pod, personal=True) and self.refusal(record) is None
+            ):
+                _insert(found.setdefault(record.row, []), record)
+        return found
+
+    def takes(self, pod: Pod, record: Record) -> bool:
+        """Whether a pod of the shape might use a reservation, once there is room in it."""
+        if self.wish.ignores:
+            return True
+        return owns(record, pod, personal=True) and self.refusal(record) is None
+
+    def refusal(self, record: Record) -> Miss | None:
+        """Why the pods do not get a reservation that is for them."""
+        labels = self._labels(record) if self._reads_nodes else _NO_LABELS
+        return self.wish.refusal(record, self.shape.request, labels)
+
+    def _labels(self, record: Record) -> Mapping[str, str]:
+        node = self.book.table.nodes[record.row] if record.row >= 0 else None
+        return node.metadata.labels if node is not None else _NO_LABELS
+
+    def _rebuild(self) -> None:
+        self.by_row, self._row_of = {}, {}
+        self.mask = np.zeros(self.book.table.size, np.bool_)
+        self._table_version = self.book.table.version
+        for record in self._candidates():
+            self._place(record.uid, record)
+
+    def _candidates(self) -> Iterable[Record]:
+        book, wish = self.book, self.wish
+        if wish.ignores:
+            return list(book.ledger.records.values())
+        if wish.name:
+            return list(book.named(wish.name))
+        found = book.for_shape(self.shape.pod)
+        if self._index is not None and wish.selector and len(found) > _FEW:
+            rows = self._index.rows(wish.selector)
+            if rows is not None and len(rows) < len(found):
+                return [r for row in sorted(rows) for r in book.ledger.by_row.get(row, {}).values()]
+        return list(found.values())
+
+    def _place(self, uid: str, record: Record | None) -> None:
+        """Puts one reservation where it belongs, or takes it out."""
+        before = self._row_of.pop(uid, None)
+        if before is not None:
+            left = [each for each in self.by_row[before] if each.uid != uid]
+            self._set(before, left)
+        if record is None or not record.matchable or not self._fits(record):
+            return
+        row = self._row_of[uid] = record.row
+        here = self.by_row.get(row, [])
+        _insert(here, record)
+        self._set(row, here)
+
+    def _fits(self, record: Record) -> bool:
+        if self.wish.ignores:
+            return True
+        return owns(record, self.shape.pod, personal=False) and self.refusal(record) is None
+
+    def _set(self, row: int, records: list[Record]) -> None:
+        if row >= len(self.mask):
+            more = np.zeros(self.book.table.size - len(self.mask), np.bool_)
+            self.mask = np.concatenate([self.mask, more])
+        self.mask[row] = bool(records)
+        if records:
+            self.by_row[row] = records
+        else:
+            self.by_row.pop(row, None)
+
+    def _follow_nodes(self) -> None:
+        """Looks again at reservations on nodes whose labels may have changed."""
+        table, ledger = self.book.table, self.book.ledger
+        if self._table_version == table.version:
+            return
+        changes = table.changes(self._table_version)
+        self._table_version = table.version
+        if changes is None:
+            self._rebuild()
+            return
+        for row, aspects in changes.items():
+            if aspects & Aspect.NODE:
+                for uid, record in list(ledger.by_row.get(row, {}).items()):
+                    self._place(uid, record)
+
+
+class Attempt:
+    """One pod's view of reservations during one attempt.
+
+    Attributes:
+        matches: those for its shape.
+        own: by row, those for this pod alone.
+    """
+
+    __slots__ = ("matches", "own")
+
+    def __init__(self, matches: Matches, own: dict[int, list[Record]]) -> None:
+        self.matches = matches
+        self.own = own
+
+    @property
+    def wish(self) -> Wish:
+        """What the pod asks for."""
+        return self.matches.wish
+
+    def own_rows(self) -> NDArray[np.intp] | None:
+        """The rows of reservations that are for this pod alone, ascending."""
+        return np.array(sorted(self.own), np.intp) if self.own else None
+
+    def rows(self) -> list[int]:
+        """The rows that have one."""
+        self.matches.update()
+        shared = self.matches.by_row
+        return [*shared, *(self.own.keys() - shared.keys())] if self.own else list(shared)
+
+    def mask(self, size: int) -> NDArray[np.bool_]:
+        """Bool by row: whether there is one; a copy."""
+        self.matches.update()
+        made = np.zeros(size, np.bool_)
+        shared = self.matches.mask[:size]
+        made[: len(shared)] = shared
+        if self.own:
+            made[list(self.own)] = True
+        return made
+
+    def records(self, row: int) -> list[Record]:
+        """Those on a row, the oldest first."""
+        # A what-if may have changed who sits where since the attempt began.
+        self.matches.update()
+        shared = self.matches.by_row.get(row, _NONE)
+        own = self.own.get(row) if self.own else None
+        if own is None:
+            return shared
+        return sorted((*shared, *(each for each in own if each.matchable)), key=_age)
+
+    def note_order(self, row: int, record: Record | None) -> None:
+        """Keeps the order of the reservation that the pod would get on a row."""
+        orders = self.matches.orders
+        if record is not None and record.order:
+            orders[row] = record.order
+        elif orders:
+            orders.pop(row, None)
+
+    def first_by_order(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
+        """The feasible row whose reservation comes first by order; -1 if none has one.
+
+        Among equals the first node by name.
+        """
+        orders = self.matches.orders
+        there = (row for row in orders if feasible[row])
+        return min(there, key=lambda row: (orders[row], rank[row]), default=-1)
+
+
+_NONE: list[Record] = []
+
+
+def _age(record: Record) -> tuple[float, str, str]:
+    return record.age
+
+
+def _insert(records: list[Record], record: Record) -> None:
+    insort(records, record, key=_age)
+
+
+def matches_of(
+    info: PodInfo, book: Book, name: str, *, node_labels: bool, index: SelectorIndex | None
+) -> Matches:
+    """The up-to-date matches of a pod's shape, kept with the shape.
+
+    Raises:
+        KoordError: a malformed annotation.
+    """
+    memo = info.shape.memo
+    found = memo.get(name)
+    if found is None or found.book is not book:
+        found = memo[name] = Matches(book, info.shape, node_labels=node_labels, index=index)
+    found.update()
+    assert isinstance(found, Matches)
+    return found

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Reservation plugin: pods use what is held for them, and nobody else does (spec section 3).
+
+Capacity stands in the node table as a pod sees it that matches no reservation (see :mod:`.ledger`);
+for pods that match, :meth:`Cycle.overlay` gives back what is held for them, row by row. Nothing is
+added, removed or copied for an attempt, and a pod that matches nothing pays two look-ups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation as ReservationObject
+from koord.api.protocol import annotation, keys
+from koord.api.protocol import reservations as protocol
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.controllers.cluster.nodes import PODS, Aspect
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
+from koord.controllers.scheduler.plugins.reservation import (
+    figures,
+    fit,
+    hints,
+    preempting,
+    reasons,
+    writing,
+)
+from koord.controllers.scheduler.plugins.reservation.accounting import Accounting
+from koord.controllers.scheduler.plugins.reservation.affinity import Wish
+from koord.controllers.scheduler.plugins.reservation.book import Book
+from koord.controllers.scheduler.plugins.reservation.choosing import Chooser
+from koord.controllers.scheduler.plugins.reservation.controller import ReservationController
+from koord.controllers.scheduler.plugins.reservation.explaining import Explainer
+from koord.controllers.scheduler.plugins.reservation.matches import Attempt, Matches, matches_of
+from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, Offer
+from koord.controllers.scheduler.plugins.reservation.placing import Placement
+from koord.controllers.scheduler.plugins.reservation.preallocation import Options
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
+from koord.controllers.scheduler.plugins.reservation.selectorindex import SelectorIndex
+from koord.controllers.scheduler.plugins.reservation.standing import Standing
+from koord.controllers.scheduler.plugins.reservation.state import State, state_of
+from koord.controllers.scheduler.queue.events import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+    from koord.controllers.scheduler.queue.events import HintedEvent
+
+_LOG = log.get("scheduler")
+_FIRST_CHOICE = 1000
+
+
+class Reservation(Accounting, Standing, Plugin):
+    """See the head of this file."""
+
+    name: ClassVar[str] = PLUGIN
+    # NUMA and DEVICES for the plugins that have a say in which reservation a pod may use.
+    depends: ClassVar[Aspect] = (
+        Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.NUMA | Aspect.DEVICES
+    )
+    normalization: ClassVar[Normalization] = Normalization.DEFAULT
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.book = Book.of(handle.table)
+        skipped = fit.Skipped(args.ignored_resources, args.ignored_resource_groups)
+        self.chooser = Chooser(skipped, skip_node=handle.gate("SkipReservationFitsNode"))
+        self.explainer = Explainer(self.book)
+        self.preemption = preempting.engine(args, handle) if args.enable_preemption else None
+        self._options = _options(args)
+        self._index = _selector_index(args, self.book)
+        self._node_labels = not handle.gate("OmitNodeLabelsForReservation")
+        self.writer = writing.Writer(handle)
+        handle.view(ReservationObject).on_change(self._put, self._replace, self._remove)
+        handle.view(Pod).on_change(updated=self._follow)
+        self.controller = ReservationController(
+            handle,
+            workers=args.controller_workers,
+            gc_seconds=None if args.disable_garbage_collection else args.gc_duration_seconds,
+            gc_interval_seconds=args.gc_interval_seconds,
+            resync_seconds=args.resync_interval_seconds,
+        )
+
+    def join(self, plugins: Sequence[Any]) -> None:
+        """Tells of the other plugins of the profile, of which some have a say in the choice."""
+        self.chooser.join(plugins)
+
+    def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
+        """What runs while this process leads."""
+        return (("reservation controller", self.controller.run),)
+
+    def events(self) -> Sequence[HintedEvent]:
+        """Which cluster events may help a pod that the plugin refused."""
+        return hints.events(self._helps)
+
+    def _helps(self, pod: PodInfo, uid: str) -> bool:
+        """Whether a reservation that came or changed may be of use to a waiting pod."""
+        record = self.book.get(uid)
+        if record is None:
+            return False
+        try:
+            matches = self._matches(pod)
+        except KoordError:
+            return False
+        return matches.takes(pod.pod, record)
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``nodeReservations/NODE``: the available reservations of a node."""
+        if len(path) == 2 and path[0] == "nodeReservations":
+            return figures.node_reservations(self.book, path[1])
+        return super().debug(path)
+
+    # What the API says.
+
+    def _put(self, reservation: ReservationObject) -> None:
+        self.book.put(reservation)
+        record = self.book.get(reservation.metadata.uid)
+        if record is not None and record.error:
+            where = log.fields(reservation=reservation.metadata.name, error=record.error)
+            _LOG.warning("a Reservation is of no use to pods", extra=where)
+
+    def _replace(self, old: ReservationObject, reservation: ReservationObject) -> None:
+        if old.metadata.uid != reservation.metadata.uid:
+            self.book.remove(old.metadata.uid)
+        self._put(reservation)
+        if old.spec != reservation.spec or old.metadata.labels != reservation.metadata.labels:
+            self.handle.wake(hints.RESOURCE, Action.UPDATE, old, reservation)
+
+    def _remove(self, reservation: ReservationObject, unknown: bool) -> None:
+        self.book.remove(reservation.metadata.uid)
+
+    def _follow(self, old: Pod, pod: Pod) -> None:
+        if pod.metadata.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
+            record = self.book.get(pod.metadata.uid)
+            if record is not None and record.pod is not None:
+                self.book.put_pod(pod)
+
+    # Filter.
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """Finds what matches the pod, and says so to the other plugins."""
+        cycle.state.pop(PLUGIN, None)  # preemption's dry runs ask again
+        if stands_for_reservation(cycle.pod.pod):
+            return self._pre_filter_reserve_pod(cycle)
+        try:
+            matches = self._matches(cycle.pod)
+        except KoordError as error:
+            return reasons.failed(self._error_of(cycle.pod, error))
+        attempt = Attempt(matches, matches.of_pod(cycle.pod.pod))
+        if not matches.by_row and not attempt.own:
+            if attempt.wish.required:
+                return reasons.unresolvable(reasons.AFFINITY)
+            return None
+        cycle.state[PLUGIN] = State(self.chooser, attempt)
+        cycle.own_rows = attempt.own_rows()
+        if attempt.wish.required:
+            _restrict(cycle, attempt)
+        self._show(cycle, attempt)
+        return None
+
+    def _matches(self, pod: PodInfo) -> Matches:
+        return matches_of(pod, self.book, PLUGIN, node_labels=self._node_labels, index=self._index)
+
+    def _error_of(self, pod: PodInfo, error: KoordError) -> str:
+        """The error under the pod's own name; its shape was made of another's."""
+        try:
+            Wish(pod.pod)
+        except KoordError as own:
+            return str(own)
+        return str(error)
+
+    def _show(self, cycle: Cycle, attempt: Attempt) -> None:
+        """Gives other plugins the reservations, and what of the node is held for the pod."""
+        resources = cycle.table.resources
+        required = attempt.wish.required
+
+        def overlay(row: int) -> NDArray[np.int64] | None:
+            records = attempt.records(row)
+            return self._given_back(records, len(resources)) if records else None
+
+        def offers(row: int) -> list[Offer]:
+            records = attempt.records(row)
+            return [record.offer(required=required) for record in records]
+
+        cycle.set_overlay(overlay)
+        cycle.reservations = offers
+
+    def _given_back(self, records: Sequence[Record], size: int) -> NDArray[np.int64]:
+        found = np.zeros(size, np.int64)
+        for record in records:
+            for name, amount in record.given_back().items():
+                found[self.handle.table.resource(name)] += amount
+            found[PODS] += record.is_free
+        return found
+
+    def _pre_filter_reserve_pod(self, cycle: Cycle) -> Rejection | None:
+        record = self.book.get(cycle.pod.uid)
+        if record is None or not isinstance(record.object, ReservationObject):
+            return reasons.failed(reasons.NOT_FOUND)
+        placement = Placement(record.object, cycle, self.book, self._options, self.chooser)
+        cycle.state[PLUGIN] = State(self.chooser, None, placement)
+        return placement.begin()
+
+    def applies(self, cycle: Cycle) -> bool:
+        """Only to reserve pods, and to pods that match a reservation or insist on one."""
+        return PLUGIN in cycle.state
+
+    def stamp(self, cycle: Cycle) -> Hashable:
+        """What answers depend on beside shape and rows.
+
+        A reserve pod's shape does not tell its policy, nor which pods it may take over. And which
+        reservation is the first by order depends on which nodes are feasible.
+        """
+        state = state_of(cycle)
+        if state.placement is not None:
+            return state.placement.stamp
+        if cycle.board is None or not state.attempt.matches.orders:
+            return -1
+        feasible = cycle.board.refused == 0
+        if cycle.allowed is not None:
+            feasible[: len(cycle.allowed)] &= cycle.allowed
+        state.first = state.attempt.first_by_order(feasible, cycle.table.rank)
+        return state.first
+
+    def stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
+        """The rows that were and are the first by order."""
+        state = state_of(cycle)
+        if state.placement is not None or cycle.board is None or not isinstance(before, int):
+            return None
+        return np.array([row for row in (before, state.first) if row >= 0], np.intp)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        """By row: whether the node, with what is held there for the pod, has room."""
+        state = state_of(cycle)
+        passes = np.ones(len(cycle.table.open[rows]), np.bool_)
+        if state.placement is not None:
+            state.placement.filter(rows, passes)
+            return passes
+        if state.attempt.wish.required:
+            mask = state.attempt.mask(cycle.table.size)
+            passes &= _padded(mask, len(cycle.table.open))[rows]
+        for place, row in _places(rows, state.attempt):
+            if self.chooser.refusal(cycle, state.attempt, row) is not None:
+                passes[place] = False
+            self._note_order(cycle, state.attempt, row)
+        return passes
+
+    def _note_order(self, cycle: Cycle, attempt: Attempt, row: int) -> None:
+        """Keeps which rows have a reservation with an order, before any is scored."""
+        if any(record.order for record in attempt.records(row)):
+            attempt.note_order(row, self.chooser.nominate(cycle, attempt, row))
+        else:
+            attempt.note_order(row, None)
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> list[Rejection]:
+        """Why rows were refused."""
+        state = state_of(cycle)
+        found = []
+        for row in rows.tolist():
+            if state.placement is not None:
+                refused = state.placement.refusal(row)
+            else:
+                refused = self.chooser.refusal(cycle, state.attempt, row)
+            found.append(refused or reasons.refused(reasons.NONE_MEETS))
+        return found
+
+    # Score.
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """By row: how well the pod fills the reservation it would get."""
+        state = state_of(cycle)
+        raw = np.zeros(len(cycle.table.open[rows]), np.int64)
+        if state.placement is not None:
+            state.placement.score(rows, raw)
+            return raw
+        if state.attempt.wish.ignores:
+            return raw
+        for place, row in _places(rows, state.attempt):
+            record = self.chooser.nominate(cycle, state.attempt, row)
+            raw[place] = self.chooser.score(cycle, record) if record is not None else 0
+            if row == state.first:
+                raw[place] = _FIRST_CHOICE
+        return raw
+
+    # Reserve and what follows.
+
+    def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
+        """Chooses the reservation the pod gets."""
+        cycle.pod.allocations.pop(PLUGIN, None)  # of an attempt that broke off
+        state = cycle.state.get(PLUGIN)
+        if state is None:
+            return None
+        if state.placement is not None:
+            refused: Rejection | None = state.placement.reserve(row)
+            return refused
+        record: Record | None = state.nominate_record(cycle, row)
+        if record is None:
+            required = state.attempt.wish.required and not state.attempt.wish.ignores
+            return reasons.refused(reasons.NONE_MEETS) if required else None
+        if self.book.get(record.uid) is not record or not record.known:
+            return reasons.failed(reasons.NOT_FOUND)
+        if record.deleting:
+            return reasons.failed(reasons.TERMINATING)
+        cycle.pod.allocations[PLUGIN] = Allocation(record.uid, record.name)
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:
+        """Takes the choice back, on the API too if it stands there."""
+        allocation = cycle.pod.allocations.pop(PLUGIN, None)
+        state = cycle.state.get(PLUGIN)
+        if allocation is not None and state is not None and state.written:
+            self.writer.take_back(cycle.pod, allocation)
+
+    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+        """Writes into which reservation the pod goes."""
+        allocation = cycle.pod.allocations.get(PLUGIN)
+        key = keys.RESERVATION_ALLOCATED
+        if allocation is None:
+            if key in cycle.pod.pod.metadata.annotations:
+                changes.annotations[key] = None  # from an attempt that came to nothing
+            return
+        state = cycle.state.get(PLUGIN)
+        if state is not None:
+            state.written = True
+        if allocation.uid:
+            value = protocol.ReservationAllocated(allocation.name, allocation.uid)
+            changes.annotations[key] = annotation.text(value)
+        if allocation.pre_allocated:
+            record = self.book.get(cycle.pod.uid)
+            name = record.name if record is not None else ""
+            for uid in allocation.pre_allocated:
+                await self.writer.take_over(uid, Allocation(cycle.pod.uid, name))
+
+    async def bind(self, cycle: Cycle, node_name: str) -> bool:
+        """Binds a reserve pod: the Reservation becomes available. False for other pods."""
+        if not stands_for_reservation(cycle.pod.pod):
+            return False
+        record = self.book.get(cycle.pod.uid)
+        if record is None or not isinstance(record.object, ReservationObject):
+            raise KoordError(cycle.pod.key, "", cycle.pod.uid, "a Reservation that is still there")
+        await self.writer.bind(record.object, node_name)
+        return True
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Makes room if that is enabled, and says why the reservations for the pod are no use."""
+        said = []
+        if self.preemption is not None:
+            result = self.preemption.post_filter(cycle, diagnosis)
+            if result.success:
+                return result
+            said.append(result.message)
+        if not stands_for_reservation(cycle.pod.pod):
+            said.append(self._explain(cycle, diagnosis))
+        return PostFilterResult(message=", ".join(text for text in said if text))
+
+    def _explain(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+        try:
+            matches = self._matches(cycle.pod)
+        except KoordError:
+            return ""
+        why = self.explainer.explain(cycle.pod.pod, matches, diagnosis)
+        if matches.wish.required:
+            self.handle.event(cycle.pod.pod, "Warning", "FailedScheduling-Reservation", why.event)
+        return why.message
+
+
+def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:
+    """The rows that have reservations for the pod, with their places among those asked about."""
+    if isinstance(rows, slice):
+        return [(row - (rows.start or 0), row) for row in attempt.rows()]
+    asked = rows.tolist()
+    return [(place, row) for place, row in enumerate(asked) if attempt.records(row)]
+
+
+def _restrict(cycle: Cycle, attempt: Attempt) -> None:
+    mask = attempt.mask(cycle.table.size)
+    cycle.allowed = mask if cycle.allowed is None else cycle.allowed & mask
+
+
+def _padded(mask: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+    if len(mask) >= size:
+        return mask
+    return np.concatenate([mask, np.zeros(size - len(mask), np.bool_)])
+
+
+def _options(args: Any) -> Options:
+    config = args.pre_allocation_config
+    if config is None:
+        return Options()
+    return Options(
+        config.enable_cluster_mode,
+        config.cluster_label_key or keys.IS_PRE_ALLOCATABLE,
+        config.cluster_priority_annotation_key or keys.PRE_ALLOCATABLE_PRIORITY,
+        config.prefer_no_pre_allocated_pods,
+    )
+
+
+def _selector_index(args: Any, book: Book) -> SelectorIndex | None:
+    config = args.reservation_selector_index
+    if config is None or not config.enabled:
+        return None
+    return SelectorIndex(book, config.keys, config.key_prefixes)

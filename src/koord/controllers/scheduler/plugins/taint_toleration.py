@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TaintToleration: taints keep pods out, or make their nodes the second choice.
+
+Scheduler spec, section 1.5. Nodes with equal taints are looked at once a shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.tolerations import (
+    KEEPS_OUT,
+    PREFERS_NOT,
+    tolerates,
+    untolerated,
+)
+from koord.controllers.scheduler.queue.events import (
+    NODE,
+    UNSCHEDULED_POD,
+    Action,
+    ClusterEvent,
+    HintedEvent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.constraints import Taint, Toleration
+    from koord.api.kinds.node import Node
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.plugin import Rows
+
+
+class Verdicts(NamedTuple):
+    """By number of a list of taints: whether it lets the shape in, and how many it dislikes."""
+
+    lets_in: NDArray[np.bool_]
+    disliked: NDArray[np.int64]
+
+
+class TaintToleration(Plugin):
+    """NoSchedule and NoExecute refuse; each PreferNoSchedule that is not tolerated costs score."""
+
+    name = "TaintToleration"
+    depends = Aspect.NODE
+    normalization: ClassVar[Normalization] = Normalization.REVERSED
+
+    def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        """True where all that keeps out is tolerated."""
+        return self._verdicts(cycle).lets_in[cycle.table.taints.ids[rows]]
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """How many PreferNoSchedule taints are not tolerated."""
+        return self._verdicts(cycle).disliked[cycle.table.taints.ids[rows]]
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
+        """The first taint that is not tolerated."""
+        taints = cycle.table.taints
+        tolerations = cycle.shape.pod.spec.tolerations
+        found = []
+        for number in taints.ids[rows].tolist():
+            taint = untolerated(taints.lists[number], tolerations, KEEPS_OUT)
+            assert taint is not None
+            text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+            found.append(Rejection(self.name, (text,), unresolvable=True))
+        return found
+
+    def events(self) -> Sequence[HintedEvent]:
+        """Nodes that come or lose a taint; tolerations that are added."""
+        actions = Action.ADD | Action.UPDATE_NODE_TAINT
+        return (
+            HintedEvent(ClusterEvent(NODE, actions), _is_let_in, per_shape=True),
+            HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), _own),
+        )
+
+    def _verdicts(self, cycle: Cycle) -> Verdicts:
+        shape, lists = cycle.shape, cycle.table.taints.lists
+        known: Verdicts | None = shape.memo.get(self.name)
+        if known is None or len(known.lets_in) != len(lists):
+            known = shape.memo[self.name] = _work_out(shape, lists)
+        return known
+
+
+def _work_out(shape: PodShape, lists: Sequence[Sequence[Taint]]) -> Verdicts:
+    tolerations = shape.pod.spec.tolerations
+    # Only those without an effect, or with this one, soften a preference.
+    soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
+    return Verdicts(
+        np.array([untolerated(taints, tolerations, KEEPS_OUT) is None for taints in lists]),
+        np.array([_disliked(taints, soft) for taints in lists], np.int64),
+    )
+
+
+def _disliked(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
+    return sum(
+        taint.effect in PREFERS_NOT and not tolerates(tolerations, taint) for taint in taints
+    )
+
+
+def _is_let_in(info: PodInfo, old: Node | None, new: Node | None) -> bool:
+    if new is None:
+        return False
+    tolerations = info.shape.pod.spec.tolerations
+    if untolerated(new.spec.taints, tolerations, KEEPS_OUT) is not None:
+        return False
+    return old is None or untolerated(old.spec.taints, tolerations, KEEPS_OUT) is not None
+
+
+def _own(info: PodInfo, old: object, new: object) -> bool:
+    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods counted by node, for every question somebody asks about them: kept, not counted anew.
+
+Whether a pod is meant is a question about its shape. So each shape knows the tallies it counts in,
+and a pod that comes or goes costs one step a tally. Whoever uses a tally reads from its log what
+happened since it last looked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+
+    Matches = Callable[[PodShape], bool]
+
+_LOG = 1 << 13
+
+
+class Tally:
+    """How many pods of some kind there are on each row.
+
+    Attributes:
+        by_row: without rows that have none.
+        total: of all rows.
+        users: who looks at it; one that nobody looks at is forgotten.
+    """
+
+    __slots__ = ("_log", "_start", "by_row", "total", "users")
+
+    def __init__(self) -> None:
+        self.by_row: dict[int, int] = {}
+        self.total = 0
+        self.users = 0
+        self._log: list[tuple[int, int]] = []
+        self._start = 0
+
+    @property
+    def version(self) -> int:
+        """How many changes there were."""
+        return self._start + len(self._log)
+
+    def add(self, row: int, change: int) -> None:
+        """Counts pods that came (or went, below 0)."""
+        count = self.by_row.get(row, 0) + change
+        if count:
+            self.by_row[row] = count
+        else:
+            del self.by_row[row]
+        self.total += change
+        self._log.append((row, change))
+        if len(self._log) > _LOG:
+            del self._log[: _LOG // 2]
+            self._start += _LOG // 2
+
+    def since(self, version: int) -> list[tuple[int, int]] | None:
+        """Rows and changes after a version; None if that is too long ago."""
+        start = version - self._start
+        return self._log[start:] if start >= 0 else None
+
+
+class PodTallies:
+    """All pods on nodes by shape, and tallies of those that match something.
+
+    Args:
+        counts_terminating: whether pods that are being deleted count.
+
+    Attributes:
+        moves: counts pods that came and went.
+    """
+
+    def __init__(self, counts_terminating: bool = True) -> None:
+        self.moves = 0
+        self._counts_terminating = counts_terminating
+        self._left_out: set[str] = set()
+        self._rows: dict[int, dict[int, int]] = {}
+        self._shapes: dict[int, PodShape] = {}
+        self._tallies: dict[Hashable, tuple[Tally, Matches, Iterable[str | None]]] = {}
+        # By namespace, None for those of all namespaces.
+        self._in: dict[str | None, dict[Hashable, tuple[Tally, Matches]]] = {}
+        self._of: dict[int, list[Tally]] = {}
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """A pod counts on a row from now on."""
+        if not self._counts_terminating and pod.pod.metadata.deletion_timestamp is not None:
+            self._left_out.add(pod.uid)
+            return
+        self.moves += 1
+        shape = pod.shape
+        number = shape.id
+        rows = self._rows.get(number)
+        if rows is None:
+            rows = self._rows[number] = {}
+            self._shapes[number] = shape
+            self._of[number] = [
+                tally
+                for where in (shape.namespace, None)
+                for tally, matches in self._in.get(where, {}).values()
+                if matches(shape)
+            ]
+        rows[row] = rows.get(row, 0) + 1
+        for tally in self._of[number]:
+            tally.add(row, 1)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse."""
+        if pod.uid in self._left_out:
+            self._left_out.discard(pod.uid)
+            return
+        self.moves += 1
+        number = pod.shape.id
+        rows = self._rows[number]
+        rows[row] -= 1
+        for tally in self._of[number]:
+            tally.add(row, -1)
+        if not rows[row]:
+            del rows[row]
+        if not rows:
+            del self._rows[number], self._shapes[number], self._of[number]
+
+    def acquire(
+        self, key: Hashable, matches: Matches, namespaces: Iterable[str] | None = None
+    ) -> Tally:
+        """The tally of a key, to be given back by :meth:`release`.
+
+        Args:
+            key: equal keys match the same shapes.
+            matches: whether pods of a shape count.
+            namespaces: pods elsewhere never match; None for everywhere.
+        """
+        known = self._tallies.get(key)
+        if known is None:
+            tally = Tally()
+            where: tuple[str | None, ...] = (None,) if namespaces is None else tuple(namespaces)
+            self._tallies[key] = (tally, matches, where)
+            for namespace in where:
+                self._in.setdefault(namespace, {})[key] = (tally, matches)
+            for number, shape in self._shapes.items():
+                if matches(shape):
+                    self._of[number].append(tally)
+                    for row, count in self._rows[number].items():
+                        tally.add(row, count)
+        else:
+            tally = known[0]
+        tally.users += 1
+        return tally
+
+    def release(self, key: Hashable) -> None:
+        """Forgets a tally that nobody uses any more."""
+        tally, _, where = self._tallies[key]
+        tally.users -= 1
+        if tally.users:
+            return
+        del self._tallies[key]
+        for namespace in where:
+            del self._in[namespace][key]
+        for tallies in self._of.values():
+            if tally in tallies:
+                tallies.remove(tally)
+
+
+class Kept:
+    """The last used of what was worked out by shape.
+
+    Args:
+        limit: how many; the one longest unused goes first.
+        dropped: told of each that goes.
+    """
+
+    def __init__(self, limit: int, dropped: Callable[[Any], None]) -> None:
+        self._limit = limit
+        self._dropped = dropped
+        self._by_shape: dict[int, Any] = {}
+
+    def get(self, shape: PodShape) -> Any | None:
+        """What is kept for a shape."""
+        return self._by_shape.get(shape.id)
+
+    def put(self, shape: PodShape, value: Any) -> None:
+        """Keeps it."""
+        if shape.id not in self._by_shape and len(self._by_shape) >= self._limit:
+            self._dropped(self._by_shape.pop(next(iter(self._by_shape))))
+        self._by_shape[shape.id] = value
+
+    def drop(self, shape: PodShape) -> None:
+        """Forgets one."""
+        value = self._by_shape.pop(shape.id, None)
+        if value is not None:
+            self._dropped(value)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        for value in self._by_shape.values():
+            self._dropped(value)
+        self._by_shape.clear()

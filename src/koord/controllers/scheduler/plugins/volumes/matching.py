@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the volumes of a pod's claims are, can be found, or can be made: by row of the node table.
+
+Kubernetes: pkg/scheduler/framework/plugins/volumebinding/binder.go and
+component-helpers/storage/volume; of volumes of equal size the first by name is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koord.api import selectors
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.plugins.volumes import reach
+from koord.controllers.scheduler.plugins.volumes.store import NO_PROVISIONER, class_of
+from koord.kernels.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.storage import (
+        CSIStorageCapacity,
+        PersistentVolume,
+        PersistentVolumeClaim,
+    )
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.scheduler.plugins.volumes.store import Store
+
+    Mask = NDArray[np.bool_]
+
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_STORAGE = "storage"
+_NO_STORAGE = Quantity()
+_NONE = -1
+
+
+class Claims(NamedTuple):
+    """The claims of a pod that are not in the way of scheduling it.
+
+    Attributes:
+        bound: bound ones.
+        delayed: those that wait for their first pod, with their keys.
+    """
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[tuple[str, PersistentVolumeClaim], ...]
+
+
+class Answer:
+    """By row, what is in the way, and what is chosen where nothing is.
+
+    Attributes:
+        conflict, unbound, full, lost: by row, the reasons of the four messages.
+        chosen: by claim key: the volumes looked at, and by row the place of the chosen one, or -1.
+        made: by claim key: by row, whether the volume is to be made.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.conflict = np.zeros(rows, np.bool_)
+        self.unbound = np.zeros(rows, np.bool_)
+        self.full = np.zeros(rows, np.bool_)
+        self.lost = np.zeros(rows, np.bool_)
+        self.chosen: dict[str, tuple[list[PersistentVolume], NDArray[np.int64]]] = {}
+        self.made: dict[str, Mask] = {}
+
+    def passes(self) -> Mask:
+        """By row: whether nothing is in the way."""
+        return ~(self.conflict | self.unbound | self.full | self.lost)
+
+    def reasons(self, row: int) -> tuple[str, ...]:
+        """What is in the way on a row, in Kubernetes' words and order."""
+        said = (
+            (NODE_CONFLICT, self.conflict),
+            (BIND_CONFLICT, self.unbound),
+            (NO_SPACE, self.full),
+            (NO_VOLUME, self.lost),
+        )
+        return tuple(text for text, mask in said if mask[row])
+
+
+class Matcher:
+    """Answers for the claims of one pod.
+
+    Args:
+        table: the nodes.
+        store: claims, volumes, classes.
+    """
+
+    def __init__(self, table: NodeTable, store: Store) -> None:
+        self._table = table
+        self._store = store
+
+    def answer(self, claims: Claims) -> Answer:
+        """For all rows.
+
+        Raises:
+            KoordError: a claim or class that cannot be read.
+        """
+        answer = Answer(self._table.size)
+        self._bound(claims.bound, answer)
+        self._delayed(claims.delayed, answer)
+        return answer
+
+    def _bound(self, claims: Sequence[PersistentVolumeClaim], answer: Answer) -> None:
+        """The first claim that is in the way names the reason."""
+        unclear = np.ones(self._table.size, np.bool_)
+        for claim in claims:
+            volume = self._store.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                answer.lost |= unclear
+                return
+            refused = unclear & ~reach.of_volume(self._table, volume)
+            answer.conflict |= refused
+            unclear &= ~refused
+
+    def _delayed(self, claims: Sequence[tuple[str, PersistentVolumeClaim]], answer: Answer) -> None:
+        elsewhere = np.zeros(self._table.size, np.bool_)
+        to_make: list[tuple[str, PersistentVolumeClaim, Mask]] = []
+        to_match: list[tuple[str, PersistentVolumeClaim]] = []
+        everywhere = np.ones(self._table.size, np.bool_)
+        for key, claim in claims:
+            node = self._store.selected_node(key, claim)
+            if node is None:
+                to_match.append((key, claim))
+                continue
+            row = self._table.row(node)
+            there = np.zeros(self._table.size, np.bool_)
+            if row is not None:
+                there[row] = True
+            elsewhere |= ~there
+            to_make.append((key, claim, everywhere))
+        answer.unbound |= elsewhere
+        taken: list[tuple[list[PersistentVolume], NDArray[np.int64]]] = []
+        for key, claim in sorted(to_match, key=lambda pair: (_asked(pair[1]), pair[0])):
+            volumes, chosen = self._match(claim, taken)
+            taken.append((volumes, chosen))
+            answer.chosen[key] = (volumes, chosen)
+            to_make.append((key, claim, chosen == _NONE))
+        self._make(to_make, ~elsewhere, answer)
+
+    # Volumes that are there.
+
+    def _match(
+        self,
+        claim: PersistentVolumeClaim,
+        taken: Sequence[tuple[list[PersistentVolume], NDArray[np.int64]]],
+    ) -> tuple[list[PersistentVolume], NDArray[np.int64]]:
+        """By row, the smallest volume that will do and no earlier claim of the pod takes."""
+        chosen = np.full(self._table.size, _NONE, np.int64)
+        volumes = self._candidates(claim)
+        own = [v for v in volumes if self._store.is_promised(v, claim)]
+        if own:
+            # A volume that is for the claim already is the only one, wherever it is.
+            chosen[reach.of_volume(self._table, own[0])] = 0
+            return own[:1], chosen
+        for place, volume in enumerate(volumes):
+            free = (chosen == _NONE) & reach.of_volume(self._table, volume)
+            for others, theirs in taken:
+                if volume in others:
+                    free &= theirs != others.index(volume)
+            chosen[free] = place
+        return volumes, chosen
+
+    def _candidates(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Volumes of the claim's class that suit it, smallest first; those for it alone, if any."""
+        size, selector = _asked(claim), claim.spec.selector
+        if selector is not None:
+            selectors.check(selector, claim.title, "spec.selector")
+        found = []
+        for volume in self._store.of_class(class_of(claim)):
+            spec = volume.spec
+            if not self._store.is_free(volume, claim) or _capacity(volume) < size:
+                continue
+            if (spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
+                continue
+            if (spec.volume_attributes_class_name or "") != (
+                claim.spec.volume_attributes_class_name or ""
+            ):
+                continue
+            if volume.metadata.deletion_timestamp is not None:
+                continue
+            if not self._store.is_promised(volume, claim) and not (
+                volume.status.phase == "Available"
+                and (selector is None or selectors.matches(selector, volume.metadata.labels))
+                and set(claim.spec.access_modes) <= set(spec.access_modes)
+            ):
+                continue
+            found.append(volume)
+        found.sort(key=lambda volume: (_capacity(volume), volume.metadata.name))
+        return found
+
+    # Volumes that are to be made.
+
+    def _make(
+        self, claims: Sequence[tuple[str, PersistentVolumeClaim, Mask]], open_: Mask, answer: Answer
+    ) -> None:
+        """The first claim that cannot be provided for names the reason."""
+        for key, claim, wanted in claims:
+            due = open_ & wanted
+            if not due.any():
+                continue
+            possible, enough = self._provision(claim)
+            answer.unbound |= due & ~possible
+            answer.full |= due & possible & ~enough
+            open_ = open_ & ~(due & ~(possible & enough))
+            answer.made[key] = due
+
+    def _provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
+        """By row: whether a volume could be made for the node, and whether there is room for it."""
+        rows = self._table.size
+        nowhere, everywhere = np.zeros(rows, np.bool_), np.ones(rows, np.bool_)
+        name = class_of(claim)
+        found = self._store.classes.get(name) if name else None
+        if found is None:
+            raise KoordError(claim.title, "spec.storageClassName", name, "a storage class")
+        if found.provisioner in ("", NO_PROVISIONER):
+            return nowhere, everywhere
+        possible = reach.of_topologies(self._table, found.allowed_topologies)
+        driver = self._store.drivers.get(found.provisioner)
+        if driver is None or not driver.spec.storage_capacity:
+            return possible, everywhere
+        if _STORAGE not in claim.spec.resources.requests:
+            return possible, everywhere
+        enough, size = nowhere, _asked(claim)
+        for capacity in self._store.capacities_of(name):
+            limit = volume_limit(capacity)
+            if limit is not None and limit >= size:
+                enough = enough | reach.of_labels(self._table, capacity.node_topology)
+        return possible, enough
+
+
+def _asked(claim: PersistentVolumeClaim) -> Quantity:
+    """How much a claim asks for."""
+    return claim.spec.resources.requests.get(_STORAGE, _NO_STORAGE)
+
+
+def _capacity(volume: PersistentVolume) -> Quantity:
+    """How much a volume has."""
+    return volume.spec.capacity.get(_STORAGE, _NO_STORAGE)
+
+
+def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:
+    """The largest volume that could be made."""
+    most = capacity.maximum_volume_size
+    return capacity.capacity if most is None else most

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the node where room for a pod costs least, and makes it.
+
+Shared by all plugins that preempt; what differs between them is a :class:`VictimPolicy` and how
+many nodes are looked at. Scheduler spec, section 1.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.workloads import PodDisruptionBudget
+from koord.controllers.scheduler.framework.diagnosis import availability, counted
+from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.preemption.budgets import Budgets
+from koord.controllers.scheduler.preemption.dryrun import NO_VICTIMS, DryRun
+from koord.controllers.scheduler.preemption.effects import Effects
+from koord.controllers.scheduler.preemption.kept import Kept
+from koord.controllers.scheduler.preemption.victims import (
+    Candidate,
+    VictimPolicy,
+    cheapest,
+    was_preempted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from koord.controllers.scheduler.decider import Decider
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.preemption.dryrun import Outcome
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+WAITS = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_NODES = "no nodes available"
+
+
+class Found(NamedTuple):
+    """What came of a search.
+
+    Attributes:
+        candidate: where room costs least; None if nowhere.
+        candidates: all that were found, those without violated budgets first.
+        refused: by row, why there is no room to be made there; other rows were not looked at.
+    """
+
+    candidate: Candidate | None
+    candidates: tuple[Candidate, ...]
+    refused: Mapping[int, Rejection]
+
+
+class Preemption:
+    """Makes room for pods that fit nowhere.
+
+    Args:
+        name: of the plugin, for messages and events.
+        handle: of the plugin; to be made in the plugin's ``__init__``.
+        policy: whom a pod may preempt.
+        most: of so many nodes that might help, how many candidates are enough; None for all.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handle: Handle,
+        policy: VictimPolicy | None = None,
+        most: Callable[[int], int] | None = None,
+    ) -> None:
+        self.name = name
+        self.policy = policy or VictimPolicy()
+        self.budgets = Budgets(handle.view(PodDisruptionBudget))
+        self.effects = Effects(name, handle)
+        self._handle = handle
+        self._most = most or (lambda nodes: nodes)
+        self._kept = Kept(handle.table, self.budgets)
+        handle.view(Pod).on_change(updated=self._pod_updated)
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """The whole of a PostFilter: eligibility, search, effects, message."""
+        why = self.ineligible(cycle, diagnosis)
+        if why:
+            return PostFilterResult(message=f"preemption: {why}")
+        if not diagnosis.nodes:
+            return PostFilterResult(message=f"preemption: {NO_NODES}", clear=True)
+        found = self.find(cycle, diagnosis)
+        if found.candidate is None:
+            return PostFilterResult(message=f"preemption: {self.message(found)}", clear=True)
+        self.make_room(cycle, found.candidate)
+        node = self._handle.table.name(found.candidate.row)
+        return PostFilterResult(node, success=True, victims=found.candidate.victims)
+
+    def ineligible(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+        """Why a pod may not preempt now; empty if it may."""
+        pod = cycle.pod
+        if pod.pod.spec.preemption_policy == "Never":
+            return NEVER
+        row = self._nominated(cycle)
+        if row is None:
+            return ""
+        refused = diagnosis.early or diagnosis.by_row.get(row)
+        if refused is not None and refused.unresolvable:
+            return ""
+        on_row = self._handle.table.pods[row].values()
+        may = self.policy.may_preempt
+        return WAITS if any(may(pod, p) and was_preempted(p) for p in on_row) else ""
+
+    def find(self, cycle: Cycle, diagnosis: Diagnosis) -> Found:
+        """Looks for nodes where room can be made; changes nothing.
+
+        Nodes are tried in the order of their names, until there are enough candidates and one of
+        them violates no budget.
+        """
+        decider = _decider(cycle)
+        early = self._early(decider, diagnosis)
+        if early is None:
+            return Found(None, (), {})
+        rows, bare = self._promising(cycle, diagnosis)
+        if not rows:
+            return Found(None, (), bare)
+        run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
+        if run.refused is not None:
+            return Found(None, (), {})
+        stamps = None if early else run.stamps()
+        key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
+        kept = self._kept.outcomes(key, stamps)
+        found = self._search(run, rows, kept)
+        return found._replace(refused={**bare, **found.refused}) if bare else found
+
+    def candidate(self, cycle: Cycle, row: int) -> Outcome:
+        """What it takes to place the pod on one row; changes nothing."""
+        run = DryRun(self.name, cycle, _decider(cycle), self.policy, self.budgets)
+        return run.rows([row])[row]
+
+    def make_room(self, cycle: Cycle, candidate: Candidate) -> None:
+        """Has the victims deleted; takes the node back from pods that count for less."""
+        decider = _decider(cycle)
+        table, pod = self._handle.table, cycle.pod
+        displaced = decider.nominations.drop_lower(candidate.row, pod.priority)
+        self.effects.begin(pod, table.name(candidate.row), candidate.victims, displaced)
+
+    def message(self, found: Found) -> str:
+        """Why no room can be made."""
+        table = self._handle.table
+        counts = counted(found.refused.values())
+        rest = len(table) - len(found.refused)
+        if rest > 0:
+            counts[NOT_HELPFUL] += rest
+        return availability(len(table), counts)
+
+    def _nominated(self, cycle: Cycle) -> int | None:
+        row = _decider(cycle).nominations.row_of(cycle.pod)
+        name = cycle.pod.pod.status.nominated_node_name
+        return row if row is not None or not name else self._handle.table.row(name)
+
+    def _early(self, decider: Decider, diagnosis: Diagnosis) -> str | None:
+        """The PreFilter plugin that refused, empty for none; None if no what-if can help.
+
+        A plugin that makes room by its own rules has done for its own refusal what can be done.
+        """
+        early = diagnosis.early
+        if early is None:
+            return ""
+        if early.unresolvable or early.error:
+            return None
+        others = {p.name for p in decider.plugins.post_filter} - {self.name}
+        known = {p.name for p in decider.plugins.pre_filter}
+        return early.plugin if early.plugin in known - others else None
+
+    def _promising(
+        self, cycle: Cycle, diagnosis: Diagnosis
+    ) -> tuple[list[int], dict[int, Rejection]]:
+        """Rows where the absence of pods might help, by name of the node; rows without victims."""
+        table = cycle.table
+        if diagnosis.early is not None:
+            mask = table.open[: table.size].copy()
+            if cycle.allowed is not None:
+                mask &= cycle.allowed
+            rows = np.flatnonzero(mask)
+        else:
+            rows = diagnosis.resolvable()
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
+        worth = self.policy.rows(cycle.pod)
+        if worth is None:
+            return ordered, {}
+        none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
+        bare: dict[int, Rejection] = dict.fromkeys((r for r in ordered if r not in worth), none)
+        return [row for row in ordered if row in worth], bare
+
+    def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
+        most = self._most(len(rows))
+        refused: dict[int, Rejection] = {}
+        once: dict[int, Outcome] = {}
+        clean: list[Candidate] = []
+        over: list[Candidate] = []
+        for start in range(0, len(rows), max(most, 1)):
+            chunk = rows[start : start + max(most, 1)]
+            self._fill(run, chunk, kept, once)
+            for row in chunk:
+                outcome = kept.get(row) or once[row]
+                if type(outcome) is Rejection:
+                    refused[row] = outcome
+                    continue
+                assert type(outcome) is Candidate
+                (over if outcome.violations else clean).append(outcome)
+                if clean and len(clean) + len(over) >= most:
+                    break
+            else:
+                continue
+            break
+        candidates = (*clean[:most], *over[:most])
+        return Found(cheapest(candidates) if candidates else None, candidates, refused)
+
+    def _fill(
+        self, run: DryRun, rows: list[int], kept: dict[int, Outcome], once: dict[int, Outcome]
+    ) -> None:
+        """Runs what is not known yet. Rows promised to others are not kept."""
+        missing = [row for row in rows if row not in kept or row in run.claimed]
+        if not missing:
+            return
+        for row, outcome in run.rows(missing).items():
+            if row in run.claimed:
+                once[row] = outcome
+                kept.pop(row, None)
+            else:
+                kept[row] = outcome
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        """A pod's start decides which of equals goes first."""
+        if old.status.start_time != pod.status.start_time:
+            info = self._handle.pod(pod.metadata.uid)
+            if info is not None and info.row >= 0:
+                self._kept.drop(info.row)
+
+
+def _decider(cycle: Cycle) -> Decider:
+    decider = cycle.decider
+    assert decider is not None, "an attempt that no Decider made"
+    return decider

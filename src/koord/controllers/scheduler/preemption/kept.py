@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes of dry runs, kept by pod shape and row until something they depend on changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.controllers.scheduler.preemption.victims import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.scheduler.preemption.budgets import Budgets
+    from koord.controllers.scheduler.preemption.dryrun import Outcome
+
+
+class _Shelf:
+    """The outcomes for one shape."""
+
+    __slots__ = ("budgets", "outcomes", "stamps", "version")
+
+    def __init__(self, stamps: object, version: int, budgets: int) -> None:
+        self.stamps = stamps
+        self.version = version
+        self.budgets = budgets
+        self.outcomes: dict[int, Outcome] = {}
+
+
+class Kept:
+    """Keeps outcomes.
+
+    Args:
+        table: whose journal says which rows changed.
+        budgets: whose changes matter too.
+        limit: how many shapes are kept; the one longest unused goes first.
+    """
+
+    def __init__(self, table: NodeTable, budgets: Budgets, limit: int = 64) -> None:
+        self._table = table
+        self._budgets = budgets
+        self._limit = limit
+        self._shelves: dict[Hashable, _Shelf] = {}
+        self._stale: set[int] = set()
+
+    def outcomes(self, key: Hashable, stamps: tuple[Any, ...] | None) -> dict[int, Outcome]:
+        """By row, what is still true; to be added to. Nothing is kept where stamps are None."""
+        if stamps is None:
+            return {}
+        self._follow_budgets()
+        shelf = self._shelves.pop(key, None)
+        changes = self._table.changes(shelf.version) if shelf is not None else None
+        if (
+            shelf is None
+            or changes is None
+            or shelf.stamps != stamps
+            or shelf.budgets != self._budgets.version
+        ):
+            shelf = _Shelf(stamps, 0, self._budgets.version)
+            if len(self._shelves) >= self._limit:
+                del self._shelves[next(iter(self._shelves))]
+        else:
+            for row in changes:
+                shelf.outcomes.pop(row, None)
+        shelf.version = self._table.version
+        self._shelves[key] = shelf
+        return shelf.outcomes
+
+    def drop(self, row: int) -> None:
+        """A pod of the row changed in a way that the journal does not tell."""
+        for shelf in self._shelves.values():
+            shelf.outcomes.pop(row, None)
+
+    def _follow_budgets(self) -> None:
+        """Lets go what depends on budgets whose status has changed."""
+        changed = self._budgets.changed
+        if not changed:
+            return
+        for shelf in self._shelves.values():
+            for row, outcome in list(shelf.outcomes.items()):
+                if isinstance(outcome, Candidate) and not changed.isdisjoint(outcome.budgets):
+                    del shelf.outcomes[row]
+        changed.clear()

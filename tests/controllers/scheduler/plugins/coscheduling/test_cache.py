@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pods belong to which gangs, and what they still lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec import structs
+
+from koord.api.kinds.pod import Pod
+from koord.controllers.scheduler.plugins.coscheduling import debug
+from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
+from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
+from koord.controllers.scheduler.plugins.coscheduling.gangs import State
+from tests.controllers.scheduler.plugins.coscheduling.gangs import (
+    bound,
+    grouped,
+    member,
+    pod_group,
+)
+
+
+class Cache(GangCache):
+    def __init__(self, *pods: Pod) -> None:
+        self.told: list[list[str]] = []
+        super().__init__(decl.Defaults(), lambda: 1_700_000_000.0, self.tell)
+        for pod in pods:
+            self.pod_seen(pod)
+
+    def tell(self, uids: Iterable[str]) -> None:
+        self.told.append(list(uids))
+
+
+def over(pod: Pod, phase: str = "Succeeded") -> Pod:
+    return structs.replace(pod, status=structs.replace(pod.status, phase=phase))
+
+
+def test_pods_are_told_of_once_their_gang_is_complete() -> None:
+    cache = Cache(member("p1"))
+    assert cache.told == []
+    cache.pod_seen(member("p0"))
+    assert cache.told == [["uid-p0", "uid-p1"]]
+    cache.pod_seen(member("p2"))
+    cache.pod_seen(member("p2"))
+    assert len(cache.told) == 1
+
+
+def test_why_a_pod_waits() -> None:
+    cache = Cache(member("p0", least=2))
+    said = "[default/g] basic check: memberGangs [default/g] child pod not collect enough"
+    tail = "current gang: default/g, podName: default/p0"
+    assert cache.obstacle(member("p0")) == f"gangGroup {said}, {tail}"
+    stranger = member("x", gang="x")
+    text = "can't find gang, gangName: default/x, podName: default/x"
+    assert cache.obstacle(stranger) == text
+    cache.pod_seen(grouped("q", gang="q"))
+    text = "gang has not init, gangName: default/q, podName: default/q"
+    assert cache.obstacle(grouped("q", gang="q")) == text
+
+
+def test_all_that_a_group_lacks_is_said() -> None:
+    names = '["default/a","default/b","default/c","default/g"]'
+    cache = Cache(
+        member("p0", least=1, notes={"groups": names}),
+        grouped("q", gang="b"),
+        member("c0", gang="c", least=2),
+    )
+    group = "[default/a default/b default/c default/g]"
+    assert cache.obstacle(member("p0")) == (
+        f"gangGroup {group} basic check: memberGangs [default/a] doesn't exists, memberGangs"
+        f" [default/b] has not init, memberGangs {group} child pod not collect enough,"
+        " current gang: default/g, podName: default/p0"
+    )
+
+
+def test_a_gang_of_another_group_completes_this_one() -> None:
+    cache = Cache(member("p0", least=1, notes={"groups": '["default/g","default/h"]'}))
+    assert cache.obstacle(member("p0"))
+    cache.pod_seen(member("h0", gang="h", least=1))
+    assert cache.obstacle(member("p0")) == ""
+    assert cache.told == [["uid-p0", "uid-h0"], ["uid-h0"]]
+
+
+def test_the_first_valid_pod_declares_the_gang_for_good() -> None:
+    cache = Cache(member("p0", least="x"))
+    assert "got 'x', expected an integer" in cache.obstacle(member("p0", least="x"))
+    cache.pod_seen(member("p1", least=1))
+    cache.pod_seen(member("p2", least=7))
+    declared = cache.gangs["default/g"].declared
+    assert declared is not None
+    assert declared.minimum == 1
+    assert cache.obstacle(member("p0")) == ""
+
+
+def test_a_pod_group_declares_anew_whenever_it_changes() -> None:
+    cache = Cache(grouped("p0"))
+    cache.pod_group_seen(pod_group(least=2))
+    assert cache.obstacle(grouped("p0"))
+    cache.pod_group_seen(pod_group(least=1))
+    assert cache.obstacle(grouped("p0")) == ""
+    assert cache.told == [["uid-p0"]]
+    cache.pod_group_seen(pod_group(least=-1))
+    assert "spec.minMember: got -1" in cache.obstacle(grouped("p0"))
+    cache.pod_group_gone(pod_group())
+    assert cache.obstacle(grouped("p0")).startswith("gang has not init")
+    cache.gone("uid-p0")
+    assert not cache.gangs
+    assert not cache.groups
+
+
+def test_an_annotated_gang_goes_with_its_last_pod() -> None:
+    cache = Cache(member("p0"), member("p1"))
+    cache.gone("uid-p0")
+    assert "default/g" in cache.gangs
+    cache.gone("uid-p1")
+    assert not cache.gangs
+    assert not cache.groups
+
+
+def test_a_pod_moves_to_another_gang_with_its_name() -> None:
+    cache = Cache(member("p0"), member("p1"))
+    cache.pod_seen(member("p0", gang="h"))
+    assert sorted(cache.gangs["default/g"].members) == ["uid-p1"]
+    assert sorted(cache.gangs["default/h"].members) == ["uid-p0"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "waiting", "running", "missing"),
+    [
+        ("only-waiting", 2, 0, 1),
+        ("only-waiting", 3, 0, 0),
+        ("only-waiting", 2, 1, 1),
+        ("waiting-and-running", 2, 1, 0),
+        ("waiting-and-running", 1, 1, 1),
+        ("once-satisfied", 2, 0, 1),
+        ("once-satisfied", 3, 0, 0),
+        ("once-satisfied", 0, 1, 0),
+    ],
+)
+def test_who_counts_towards_the_minimum(
+    policy: str, waiting: int, running: int, missing: int
+) -> None:
+    pods = [member(f"p{i}", least=3, notes={"match-policy": policy}) for i in range(4)]
+    cache = Cache(*pods)
+    for pod in pods[:waiting]:
+        cache.reserved(pod.metadata.uid)
+    for pod in pods[waiting : waiting + running]:
+        cache.pod_seen(bound(pod, "a"))
+    gang = cache.gangs["default/g"]
+    assert cache.missing(gang) == missing
+
+
+def test_a_group_needs_all_its_gangs() -> None:
+    notes = {"groups": '["default/c","default/d"]'}
+    pods = [member(f"{g}{i}", gang=g, least=2, notes=notes) for g in "cd" for i in range(2)]
+    cache = Cache(*pods)
+    for pod in pods[:3]:
+        cache.reserved(pod.metadata.uid)
+    assert cache.missing(cache.gangs["default/c"]) == 1
+    cache.reserved("uid-d1")
+    assert cache.missing(cache.gangs["default/c"]) == 0
+
+
+def test_a_round_that_broke_is_completed() -> None:
+    notes = {"match-policy": "only-waiting"}
+    pods = [member(f"p{i}", least=3, notes=notes) for i in range(3)]
+    cache = Cache(*pods)
+    gang = cache.gangs["default/g"]
+    for pod in pods:
+        cache.reserved(pod.metadata.uid)
+    cache.let_go(gang)
+    cache.bound("uid-p0")
+    assert cache.unreserved("uid-p1")
+    assert cache.unreserved("uid-p2")
+    assert not cache.unreserved("uid-p2")
+    # One of three is bound: two are missing, not three, of which there are not enough.
+    assert cache.missing(gang) == 2
+    cache.bound("uid-p1")
+    cache.bound("uid-p2")
+    assert gang.group is not None
+    assert not gang.group.round
+    assert cache.missing(gang) == 3
+
+
+def test_pods_that_have_ended() -> None:
+    cache = Cache(member("p0"), bound(member("p1"), "a"), over(member("p2")))
+    cache.pod_seen(over(bound(member("p1"), "a")))
+    cache.pod_seen(over(member("p0"), "Failed"))
+    gang = cache.gangs["default/g"]
+    assert [(m.key, m.state) for m in gang.members.values()] == [("default/p1", State.BOUND)]
+    assert gang.free
+
+
+def test_debug_answers() -> None:
+    cache = Cache(member("p0"), bound(member("p1"), "a"))
+    found = debug.gangs(cache)["default/g"]
+    assert found == debug.gang(cache, "default", "g")
+    assert found["waitTime"] == 600_000_000_000
+    assert found["createTime"] == "2023-11-14T22:13:20Z"
+    assert (found["children"], found["pendingChildren"], found["boundChildren"]) == (
+        {"default/p0": {}, "default/p1": {}}, {"default/p0": {}}, {"default/p1": {}}
+    )  # fmt: skip
+    assert (found["gangFrom"], found["hasGangInit"]) == ("GangFromPodAnnotation", True)
+    assert found["gangGroupInfo"]["OnceResourceSatisfied"]
+    with pytest.raises(KeyError, match="cannot find gang default/x"):
+        debug.gang(cache, "default", "x")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as wholes: all or nothing, NonStrict, groups, order, failed bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from koord.controllers.scheduler.framework.rejection import Rejection, Wait
+from tests.controllers.scheduler.plugins.coscheduling.gangs import (
+    GangWorld,
+    grouped,
+    member,
+    pod_group,
+    running,
+)
+from tests.controllers.scheduler.pods import node, pod
+
+HEAD = "0/1 nodes are available: "
+
+
+@running
+async def test_a_gang_goes_when_all_are_there_and_fit() -> None:
+    world = GangWorld({"a": "4", "b": "4"})
+    world.put(member("p0", least=3))
+    await world.schedule()
+    assert world.where() == {}
+    world.put(member("p1", least=3))
+    await world.schedule()
+    assert world.where() == {}
+    world.put(member("p2", least=3))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "b", "p2": "a"}
+    assert len(world.said("p1", "Scheduled")) == 1
+    assert not world.scheduler.queue.in_flight()
+
+
+@running
+async def test_one_that_fits_nowhere_keeps_the_others_from_going() -> None:
+    world = GangWorld({"a": "5"})
+    world.put(*(member(f"p{i}", least=3) for i in range(3)))
+    await world.schedule()
+    assert world.where() == {}
+    assert (world.world.table.requested == 0).all()
+    why = HEAD + "1 Insufficient cpu."
+    assert world.said("p2") == [why]
+    told = (
+        f'GangGroup "default/g" gets rejected due to member Pod "default/p2" is unschedulable with'
+        f' reason "{why}", alreadyWaitForBound: 2'
+    )
+    assert world.said("p0") == world.said("p1") == [f"{HEAD}{told}."]
+    gang = world.plugin.gangs.gangs["default/g"]
+    assert [m.state.name for m in gang.members.values()] == ["PENDING"] * 3
+
+
+@running
+async def test_a_gang_that_failed_goes_once_there_is_room() -> None:
+    world = GangWorld({"a": "5"})
+    world.put(*(member(f"p{i}", least=3) for i in range(3)))
+    await world.schedule()
+    world.put(node("b", cpu="2"))
+    world.clock.advance(1.5)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a", "p2": "b"}
+
+
+@running
+async def test_more_pods_than_needed_go_as_far_as_there_is_room() -> None:
+    world = GangWorld({"a": "5"})
+    world.put(*(member(f"p{i}", least=2) for i in range(4)))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a"}
+    assert world.said("p2") == world.said("p3") == [HEAD + "1 Insufficient cpu."]
+    world.confirm()
+    world.put(node("b", cpu="2"))
+    world.clock.advance(1.5)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a", "p2": "b"}
+
+
+@running
+async def test_what_is_needed_goes_before_what_is_not() -> None:
+    groups = {"groups": '["default/g","default/h"]'}
+    world = GangWorld({"a": "8"})
+    world.put(*(member(f"g{i}", least=1, notes=groups) for i in range(4)))
+    await world.schedule()
+    assert world.where() == {}
+    world.put(*(member(f"h{i}", gang="h", least=2, notes=groups) for i in range(2)))
+    await world.schedule()
+    assert world.where() == {"g0": "a", "g1": "a", "h0": "a", "h1": "a"}
+
+
+@running
+async def test_a_group_goes_together_or_not_at_all() -> None:
+    groups = {"groups": '["default/h","default/g"]'}
+    world = GangWorld({"a": "5"})
+    world.put(*(member(f"g{i}", least=2, notes=groups) for i in range(2)))
+    world.put(member("h0", gang="h", least=1, notes=groups))
+    await world.schedule()
+    assert world.where() == {}
+    assert 'GangGroup "default/g,default/h" gets rejected' in world.said("g0")[0]
+
+
+@running
+async def test_non_strict_keeps_what_it_found_and_tries_only_the_rest() -> None:
+    world = GangWorld({"a": "5"})
+    world.put(*(member(f"p{i}", least=3, notes={"mode": "NonStrict"}) for i in range(3)))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a"}
+    assert sorted(world.scheduler.loop.binder.waiting) == ["uid-p0", "uid-p1"]
+    assert world.said("p2") == [HEAD + "1 Insufficient cpu."]
+    assert world.said("p0") == []
+    world.put(node("b", cpu="2"))
+    world.clock.advance(1.5)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a", "p2": "b"}
+    assert not world.scheduler.loop.binder.waiting
+    assert [len(world.said(f"p{i}", "Scheduled")) for i in range(3)] == [1, 1, 1]
+
+
+@running
+async def test_order_is_by_index_then_by_name() -> None:
+    world = GangWorld({"a": "2", "b": "2", "c": "2"})
+    index = "network-topology-index"
+    world.put(
+        member("p0", least=3),
+        member("p1", least=3, notes={index: "7"}),
+        member("p2", least=3, notes={index: "-4"}),
+        member("p3", least=3, notes={index: "0"}),
+    )
+    await world.schedule()
+    # Four pods, room for three: p3 and p1 have a place, of the others p0 is the first by name.
+    assert world.where() == {"p0": "c", "p1": "b", "p3": "a"}
+
+
+@running
+async def test_a_gang_of_a_pod_group_waits_for_it() -> None:
+    world = GangWorld({"a": "8"})
+    world.put(grouped("p0"), grouped("p1"))
+    await world.schedule()
+    assert world.where() == {}
+    gate = world.scheduler.queue.get("uid-p0")
+    assert gate is not None
+    reason: Any = gate.gate_reason
+    assert reason.text == "gang has not init, gangName: default/g, podName: default/p0"
+    world.put(pod_group(least=2))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a"}
+
+
+class Door:
+    """A Permit plugin of somebody else's."""
+
+    name = "Door"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def permit(self, cycle: Any, row: int) -> Any:
+        return self.answers.pop(0) if self.answers else None
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_another_plugins_permit_counts_for_the_whole_gang() -> None:
+    door = Door(None, Rejection("Door", ("closed",)))
+    world = GangWorld({"a": "8"}, more={"permit": [door]})
+    world.put(member("p0"), member("p1"))
+    await world.schedule()
+    assert world.where() == {}
+    assert world.said("p1") == [HEAD + "1 closed."]
+    assert "1 closed." in world.said("p0")[0]
+
+
+@running
+async def test_a_pod_that_waits_for_another_plugin_takes_the_waiting_with_it() -> None:
+    door = Door(Wait("Door", 100.0), Wait("Door", 100.0))
+    world = GangWorld({"a": "8"}, more={"permit": [door]})
+    world.put(member("p0"), member("p1"))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a"}
+    world.world.reject("uid-p0", Rejection("Door", ("no",)))
+    for _ in range(3):
+        await world.schedule()
+    assert world.said("p1") == ['Gang "default/g" gets rejected due to Pod "p0" in Unreserve']
+
+
+@running
+async def test_a_plain_pod_is_no_affair_of_gangs() -> None:
+    world = GangWorld({"a": "8"})
+    world.put(pod("p", cpu="2"))
+    await world.schedule()
+    assert world.where() == {"p": "a"}
+
+
+class Gate:
+    """Scheduling gates."""
+
+    name = "Gate"
+
+    def pre_enqueue(self, pod: Any) -> Rejection | None:
+        gated = pod.pod.spec.scheduling_gates
+        return Rejection("Gate", ("gated",), unresolvable=True) if gated else None
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_gated_pods_are_not_dragged_along() -> None:
+    world = GangWorld({"a": "8"}, more={"preEnqueue": [Gate()]})
+    gated = member("p1", schedulingGates=[{"name": "later"}])
+    world.put(member("p0"), gated)
+    await world.schedule()
+    assert world.where() == {}
+    text = 'GangGroup "default/g" waits for 1 more pods that can be scheduled'
+    assert world.said("p0") == [f"{HEAD}{text}."]
