@@ -56,7 +56,7 @@ class Twins:
             name = f"n{number}"
             self.cluster.add(name, *cards(count), cpu=str(cpus), labels={MODEL: model})
             capacity = {"cpu": cpus * 1000, "memory": 128 * GIB}
-            self.table.add_node(name, capacity, gpus=count, model=model if count else model)
+            self.table.add_node(name, capacity, gpus=count, model=model)
         measure = Fragmentation(TypicalPods(TYPICAL)) if policy == "fgd" else None
         self.placer = Placer(self.table, policy, fragmentation=measure)
 
