@@ -16,7 +16,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.deviceshare import names
 from koord.controllers.scheduler.plugins.deviceshare.allocator import PLAIN, Terms
 from koord.controllers.scheduler.plugins.deviceshare.designated import terms_for
-from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
+from koord.controllers.scheduler.plugins.deviceshare.names import NAME
 from koord.controllers.scheduler.plugins.deviceshare.reserved import AllRefused, NodeAllocator
 from koord.controllers.scheduler.plugins.deviceshare.templates import model_key
 from koord.kernels.devices_assign import Refusal, assign_rows
@@ -98,7 +98,14 @@ class Judge:
 
     def why(self, question: Question, rows: Rows) -> list[Rejection]:
         """Why each of some refused rows was refused."""
-        return [self._why(question, int(row)) for row in rows]
+        if question.by_labels or question.designated or not question.ask.by_count:
+            return [self._why(question, row) for row in rows.tolist()]
+        said = self._counted(question.ask, rows)
+        nodes = self.cache.nodes
+        for place, row in enumerate(rows.tolist()):
+            if nodes[row].holders and self.offers(question, row):
+                said[place] = self._why(question, row)
+        return said
 
     def try_row(self, question: Question, row: int) -> Holdings | AllRefused:
         """What the pod would get on a row, cards not scored."""
@@ -192,27 +199,36 @@ class Judge:
         if question.templates is not None and not self._has_template(question, row):
             return self._says(names.NO_TEMPLATE, unresolvable=True)
         if not question.designated and ask.by_count and not self.offers(question, row):
-            return self._counted(ask, row)
+            return self._counted(ask, np.array([row], np.intp))[0]
         found = self.try_row(question, row)
         if isinstance(found, AllRefused):
             return Rejection(NAME, found.reasons, found.unresolvable)
         # The row changed since it was refused; the next attempt will find it.
         return self._says(names.insufficient(next(iter(ask.requests))))
 
-    def _counted(self, ask: Ask, row: int) -> Rejection:
-        """The reason of the first type that does not fit."""
-        at = np.array([row], np.int64)
+    def _counted(self, ask: Ask, rows: Rows) -> list[Rejection]:
+        """The reason of the first type that is not there, else of the first that does not fit."""
+        insufficient = self._says(names.insufficient(next(iter(ask.requests))))
+        table = [insufficient]
+        reasons = np.zeros(len(rows), np.intp)
         for kind in ask.requests:
-            if ask.secondary(kind) and self.tracker.well_planned[row]:
-                continue
-            if not self.tracker.has[kind][row]:
-                return self._says(names.insufficient(kind), unresolvable=True)
+            absent = ~self.tracker.has[kind][rows] & self._wants(ask, kind, rows) & (reasons == 0)
+            reasons[absent] = len(table)
+            table.append(self._says(names.insufficient(kind), unresolvable=True))
         for kind in ask.requests:
-            code = int(assign_rows(self.cache.tables[kind], at, ask.demand(kind))[0])
-            if code and not (ask.secondary(kind) and self.tracker.well_planned[row]):
+            codes = assign_rows(self.cache.tables[kind], rows, ask.demand(kind))
+            open_ = self._wants(ask, kind, rows) & (reasons == 0)
+            for code in np.unique(codes[open_ & (codes != 0)]).tolist():
+                reasons[open_ & (codes == code)] = len(table)
                 reason, unresolvable = names.refusal_text(Refusal(code), kind)
-                return self._says(reason, unresolvable=unresolvable)
-        return self._says(names.insufficient(GPU))
+                table.append(self._says(reason, unresolvable=unresolvable))
+        return [table[reason] for reason in reasons.tolist()]
+
+    def _wants(self, ask: Ask, kind: str, rows: Rows) -> NDArray[np.bool_]:
+        """Rows on which the pod is asked about a type in Filter."""
+        if ask.secondary(kind):
+            return ~self.tracker.well_planned[rows]
+        return np.ones(len(rows), np.bool_)
 
     def _says(self, reason: str, *, unresolvable: bool = False) -> Rejection:
         made = self._no.get((reason, unresolvable))
