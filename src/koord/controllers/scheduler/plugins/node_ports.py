@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
-ANYWHERE = "0.0.0.0"
+ANYWHERE = "0.0.0.0"  # noqa: S104 - compared with, not listened on
 
 HostPort = tuple[str, int, str]
 """Protocol, port, address."""

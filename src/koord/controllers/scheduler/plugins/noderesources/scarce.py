@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ScarceResourceAvoidance: who does not ask for a scarce resource stays away from nodes that have it.
+"""ScarceResourceAvoidance: who asks for nothing scarce stays away from nodes that have it.
 
 Scheduler spec, section 6: of the resources that a node has and the pod does not ask for, the share
 that is not scarce.
