@@ -16,6 +16,7 @@ from koord.api.kinds.pod import Pod
 from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.controllers.scheduler.framework.cycle import Changes
+from koord.controllers.scheduler.standins import StandIns
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 
@@ -79,6 +80,7 @@ class Binder:
         succeeded: told of each pod that is bound.
         failed: told of each that is not, with the error.
         workers: how many bindings write at once.
+        stand_ins: who writes about pods that stand for other objects.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class Binder:
         succeeded: Callable[[Binding], None],
         failed: Callable[[Binding, Exception], None],
         workers: int = 64,
+        stand_ins: StandIns | None = None,
     ) -> None:
+        self._stand_ins = stand_ins or StandIns()
         self._client = client
         self._node_name = node_name
         self._succeeded = succeeded
@@ -204,6 +208,10 @@ class Binder:
             raise BindError("no Bind plugin takes this pod")
 
     async def _write(self, pod: Pod, changes: Changes) -> None:
+        stand_in = self._stand_ins.of(pod)
+        if stand_in is not None:
+            await stand_in.write_changes(pod, changes)
+            return
         meta: dict[str, Any] = {"uid": pod.metadata.uid}
         if changes.annotations:
             meta["annotations"] = changes.annotations

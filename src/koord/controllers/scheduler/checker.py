@@ -52,7 +52,9 @@ def drift(scheduler: Scheduler) -> dict[str, list[str]]:
     found["pod"] += [
         info.key
         for info in counted.values()
-        if info.key not in pods and info.uid not in scheduler.feed.assumed
+        if info.key not in pods
+        and info.uid not in scheduler.feed.assumed
+        and scheduler.loop.parts.stand_ins.of(info.pod) is None
     ]  # fmt: skip
     found["requested"] = _sums(scheduler)
     return found
@@ -75,6 +77,10 @@ def _sums(scheduler: Scheduler) -> list[str]:
         for info in table.pods[row].values():
             index, amounts = info.shape.vector(table)
             total[index] += amounts
+        for plugin in scheduler.plugins:
+            if hasattr(plugin, "counted_twice"):
+                for resource, amount in plugin.counted_twice(row).items():
+                    total[table.resource(resource)] -= amount
         if (total != table.requested[:, row]).any():
             wrong.append(name)
     return wrong

@@ -14,6 +14,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.timestamps import seconds_text
 from koord.base import faults, log
 from koord.controllers.scheduler.binding import is_gone, reason_of
+from koord.controllers.scheduler.standins import StandIns
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
@@ -47,9 +48,17 @@ class FailureWriter:
         client: writes; None for a simulation.
         clock: transition times.
         workers: how many write at once.
+        stand_ins: who writes about pods that stand for other objects.
     """
 
-    def __init__(self, client: Client | None, clock: Clock, workers: int = 8) -> None:
+    def __init__(
+        self,
+        client: Client | None,
+        clock: Clock,
+        workers: int = 8,
+        stand_ins: StandIns | None = None,
+    ) -> None:
+        self._stand_ins = stand_ins or StandIns()
         self._client = client
         self._clock = clock
         self._limit = workers
@@ -104,6 +113,10 @@ class FailureWriter:
 
     async def _write(self, failure: Failure) -> None:
         pod = failure.pod
+        stand_in = self._stand_ins.of(pod)
+        if stand_in is not None:
+            await stand_in.write_failure(pod, failure.message)
+            return
         status: dict[str, Any] = {}
         if not _stands(failure):
             condition = {

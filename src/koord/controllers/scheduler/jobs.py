@@ -176,7 +176,7 @@ class JobPlanner:
     Args:
         jobs: who knows them.
         queue: where the pods wait.
-        quota: has ``admit(pods)``, which says beforehand what quotas would refuse; None for none.
+        quota: has ``admit(pods)``, which says what of quotas stands in the way; None for none.
     """
 
     def __init__(self, jobs: Jobs, queue: Queue, quota: Any = None) -> None:
@@ -321,14 +321,20 @@ class _Pass:
     # Placing.
 
     def _within_quota(self) -> bool:
-        """Whether quotas let all pods run that need each other; spares the search if not."""
+        """Whether no quota object stands in the way of the pods that need each other.
+
+        What quotas have too little of is found pod by pod: then it is known whose turn it was, and
+        what the others hold, to those who could make room.
+        """
         needed = self._members[: self._job.missing()]
-        refused = self._quota.admit(needed) if self._quota is not None and needed else None
-        if refused is None:
+        why = self._quota.admit(needed) if self._quota is not None and needed else None
+        if why is None or not why.unresolvable:
             return True
-        pod, why = refused
-        decision = Decision(self._cycle(pod), -1, Diagnosis(self._nodes, why, {}))
-        self._attempts[pod.uid] = _Attempt(decision.diagnosis, None, decision)
+        decision = Decision(self._cycle(needed[0]), -1, Diagnosis(self._nodes, why, {}))
+        self._attempts = dict.fromkeys(
+            (pod.uid for pod in self._members), _Attempt(decision.diagnosis)
+        )
+        self._attempts[needed[0].uid] = _Attempt(decision.diagnosis, None, decision)
         return False
 
     def _gather(self) -> bool:
@@ -366,7 +372,9 @@ class _Pass:
         version = self._decider.table.version
         known = self._refused.get(pod.shape.id)
         if known is not None and known[0] == version:
-            self._attempts[pod.uid] = known[1].copied()
+            found = known[1]
+            own = found.decision is not None and found.decision.cycle.pod is pod
+            self._attempts[pod.uid] = found if own else found.copied()
             return False
         decision = self._decider.attempt(self._cycle(pod))
         attempt = _Attempt(decision.diagnosis, None, decision)
@@ -382,7 +390,7 @@ class _Pass:
 
     def _cycle(self, pod: PodInfo) -> Cycle:
         cycle = Cycle(pod, self._decider.table)
-        cycle.members = self._members
+        cycle.members, cycle.decider = self._members, self._decider
         return cycle
 
     def _hold(self, decision: Decision) -> None:
@@ -426,6 +434,9 @@ class _Pass:
         """Lets PostFilter plugins try, while the others hold what they found."""
         attempt = self._attempts[cause.info.uid] if cause is not None else _Attempt()
         diagnosis, decision = attempt.diagnosis, attempt.decision
+        if cause is not None and diagnosis is not None and decision is None:
+            # Another pod of its shape failed in its place; what that found is true of it too.
+            decision = Decision(self._cycle(cause.info), -1, diagnosis)
         if cause is None or diagnosis is None or decision is None or diagnosis.error:
             return _Room()
         said, clear = list[str](), False

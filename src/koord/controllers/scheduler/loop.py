@@ -27,6 +27,7 @@ from koord.controllers.scheduler.decider import Decider, Decision
 from koord.controllers.scheduler.failures import Failure, FailureWriter
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.queue import events as ev
+from koord.controllers.scheduler.standins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,6 +62,7 @@ class Parts(NamedTuple):
     clock: Clock
     metrics: SchedulerMetrics
     event: Callable[[Any, str, str, str], None]
+    stand_ins: StandIns = StandIns()
 
 
 class Loop:
@@ -83,8 +85,11 @@ class Loop:
         self.parts = parts
         self._planners = dict(planners or {})
         self._observers = observers
-        self.binder = Binder(client, parts.table.name, self._succeeded, self._failed)
-        self.failures = FailureWriter(client, parts.clock)
+        stand_ins = parts.stand_ins
+        self.binder = Binder(
+            client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins
+        )
+        self.failures = FailureWriter(client, parts.clock, stand_ins=stand_ins)
         self._wake = asyncio.Event()
         self.decided = 0
 
@@ -254,7 +259,8 @@ class Loop:
         self.parts.queue.put_back(queued, plugins)
         reason = failures.SCHEDULER_ERROR if error else failures.UNSCHEDULABLE
         self.failures.say(Failure(pod, reason, message, nominated))
-        self.parts.event(pod, "Warning", "FailedScheduling", _cut(message))
+        about = self.parts.stand_ins.about(pod)
+        self.parts.event(about, "Warning", "FailedScheduling", _cut(message))
 
     # Jobs.
 
@@ -299,8 +305,9 @@ class Loop:
             queued.profile, self._since(binding.started), self._since(queued.first_seconds)
         )
         node = self.parts.table.name(row)
-        message = f"Successfully assigned {info.key} to {node}"
-        self.parts.event(info.pod, "Normal", "Scheduled", message)
+        about, title = self.parts.stand_ins.about(info.pod), self.parts.stand_ins.title(info.pod)
+        message = f"Successfully assigned {title} to {node}"
+        self.parts.event(about, "Normal", "Scheduled", message)
 
     def _failed(self, binding: Binding, error: Exception) -> None:
         queued, decision = binding.queued, binding.decision

@@ -24,6 +24,7 @@ from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.nominations import QueueNominations
 from koord.controllers.scheduler.queue.options import QueueProfile
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
+from koord.controllers.scheduler.standins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,11 +91,17 @@ class Scheduler:
         )
         parts = Parts(
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
-            self.metrics, world.event,
+            self.metrics, world.event, StandIns(self.plugins),
         )  # fmt: skip
         self.loop = Loop(parts, world.client, self._planners(sets), observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
+        for members in sets.values():
+            for plugin in members.values():
+                if hasattr(plugin, "join"):
+                    plugin.join(list(members.values()))
         self.feed.attach(world.view(Node), world.view(Pod))
+        for stand_in in parts.stand_ins.plugins:
+            stand_in.attach(self.feed)
 
     def _woken(self) -> None:
         self.loop.woken()

@@ -13,6 +13,7 @@ from koord.controlplane.controllers.garbage import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
 from koord.controlplane.controllers.runtime import Recorder, Runtime
+from koord.controlplane.controllers.volume_binder import VolumeBinder
 from koord.controlplane.controllers.workloads import WORKLOADS
 from koord.kube.events import EventRecorder
 
@@ -40,6 +41,7 @@ NAMES = (
     "garbage",
     "namespace",
     "serviceaccount",
+    "volumes",
     "binder",
 )
 
@@ -137,6 +139,7 @@ class BuiltinControllers:
             "garbage": GarbageCollector,
             "namespace": NamespaceController,
             "serviceaccount": lambda runtime: ServiceAccountController(runtime, self._config_maps),
+            "volumes": VolumeBinder,
             "binder": lambda runtime: Binder(runtime, self._schedulers),
         }
         return makers[name](self.runtime)

@@ -53,7 +53,9 @@ PDB = _CORE["PodDisruptionBudget"]
 CONTROLLER_REVISION = Kind(
     "apps", "v1", "ControllerRevision", "controllerrevisions", True, "meta.Object"
 )
-CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, "meta.Object")
+CLAIM = _CORE["PersistentVolumeClaim"]
+VOLUME = _CORE["PersistentVolume"]
+STORAGE_CLASS = _CORE["StorageClass"]
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, "meta.Object")
 
 

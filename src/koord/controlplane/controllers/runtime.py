@@ -12,8 +12,10 @@ from koord.api.draft import merge_patch
 from koord.api.kinds.meta import Object, ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from koord.base import faults
 from koord.controlplane.controllers.objects import (
+    CLAIM,
     CONTROLLER_REVISION,
     DAEMON_SET,
     JOB,
@@ -21,6 +23,8 @@ from koord.controlplane.controllers.objects import (
     POD,
     REPLICA_SET,
     STATEFUL_SET,
+    STORAGE_CLASS,
+    VOLUME,
     Document,
     Owner,
     Revision,
@@ -44,7 +48,14 @@ _TOGETHER = 64
 _SETTLE_SECONDS = 5.0
 # Owners that tell of every pod they make or take down.
 _TELLING = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
-_TYPES: dict[Kind, type[Any]] = {POD: Pod, NODE: Node, CONTROLLER_REVISION: Revision}
+_TYPES: dict[Kind, type[Any]] = {
+    POD: Pod,
+    NODE: Node,
+    CONTROLLER_REVISION: Revision,
+    CLAIM: PersistentVolumeClaim,
+    VOLUME: PersistentVolume,
+    STORAGE_CLASS: StorageClass,
+}
 _INDEXERS: dict[Kind, dict[str, Any]] = {
     POD: {"node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ()}
 }

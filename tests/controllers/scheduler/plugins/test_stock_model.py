@@ -125,7 +125,9 @@ def templates(draw: st.DrawFn) -> Document:
         spec["nodeSelector"] = draw(st.sampled_from([{}, {ZONE: "z0"}]))
         required = st.lists(NODE_TERMS, max_size=2).map(lambda t: {"nodeSelectorTerms": t})
         good = NODE_TERMS.filter(
-            lambda t: all(e["operator"] in ("In", "NotIn") and e["values"] for e in t["matchExpressions"])
+            lambda t: all(
+                e["operator"] in ("In", "NotIn") and e["values"] for e in t["matchExpressions"]
+            )
         )
         preferred = st.fixed_dictionaries({"weight": weight, "preference": good})
         spec["affinity"] = {"nodeAffinity": {
@@ -251,7 +253,9 @@ def test_a_what_if_leaves_nothing_behind(seed: int) -> None:
         twin.put({"metadata": meta, "spec": {}, "status": status})
     selector = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": ZONE}
     spread = {**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    far = {"requiredDuringSchedulingIgnoredDuringExecution": [{**selector, "topologyKey": HOSTNAME}]}
+    far = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{**selector, "topologyKey": HOSTNAME}]
+    }
     template = {
         "metadata": {"namespace": "default", "labels": {"app": "a"}},
         "spec": {

@@ -121,10 +121,12 @@ class Preemption:
         early = self._early(decider, diagnosis)
         if early is None:
             return Found(None, (), {})
+        rows, bare = self._promising(cycle, diagnosis)
+        if not rows:
+            return Found(None, (), bare)
         run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return Found(None, (), {})
-        rows, bare = self._promising(cycle, diagnosis)
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         kept = self._kept.outcomes(key, stamps)
@@ -173,7 +175,7 @@ class Preemption:
 
     def _promising(
         self, cycle: Cycle, diagnosis: Diagnosis
-    ) -> tuple[list[int], dict[int, Outcome]]:
+    ) -> tuple[list[int], dict[int, Rejection]]:
         """Rows where the absence of pods might help, by name of the node; rows without victims."""
         table = cycle.table
         if diagnosis.early is not None:
@@ -183,12 +185,12 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows], kind="stable")].tolist()
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         worth = self.policy.rows(cycle.pod)
         if worth is None:
             return ordered, {}
         none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
-        bare: dict[int, Outcome] = dict.fromkeys((r for r in ordered if r not in worth), none)
+        bare: dict[int, Rejection] = dict.fromkeys((r for r in ordered if r not in worth), none)
         return [row for row in ordered if row in worth], bare
 
     def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:

@@ -10,6 +10,8 @@ import math
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.api.protocol import keys
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
@@ -30,8 +32,12 @@ class VictimPolicy:
     """
 
     def may_preempt(self, pod: PodInfo, victim: PodInfo) -> bool:
-        """Whether one pod may make another go. Depends on both pods alone, not on the node."""
-        return victim.priority < pod.priority
+        """Whether one pod may make another go. Depends on both pods alone, not on the node.
+
+        The pod of a Reservation never goes: deleting it would mean to delete the Reservation.
+        """
+        lower = victim.priority < pod.priority
+        return lower and keys.RESERVE_POD not in victim.shape.annotations
 
     def key(self, pod: PodInfo) -> Hashable:
         """Equal for pods that may preempt the same victims, beside their shape.

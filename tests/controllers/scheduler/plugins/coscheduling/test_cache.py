@@ -104,16 +104,16 @@ def test_a_pod_group_declares_anew_whenever_it_changes() -> None:
     assert "spec.minMember: got -1" in cache.obstacle(grouped("p0"))
     cache.pod_group_gone(pod_group())
     assert cache.obstacle(grouped("p0")).startswith("gang has not init")
-    cache.pod_gone(grouped("p0"))
+    cache.gone("uid-p0")
     assert not cache.gangs
     assert not cache.groups
 
 
 def test_an_annotated_gang_goes_with_its_last_pod() -> None:
     cache = Cache(member("p0"), member("p1"))
-    cache.pod_gone(member("p0"))
+    cache.gone("uid-p0")
     assert "default/g" in cache.gangs
-    cache.pod_gone(member("p1"))
+    cache.gone("uid-p1")
     assert not cache.gangs
     assert not cache.groups
 

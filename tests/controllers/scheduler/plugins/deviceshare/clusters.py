@@ -116,7 +116,9 @@ class Cluster:
 
     def add(self, name: str, *cards: dict[str, Any], **more: Any) -> int:
         """A node, and its Device unless there are no cards at all."""
-        meta = {key: more.pop(key) for key in ("device_labels", "device_annotations") if key in more}
+        meta = {
+            key: more.pop(key) for key in ("device_labels", "device_annotations") if key in more
+        }
         row = self.table.put(node(name, **more))
         if cards:
             wire = {key.removeprefix("device_"): value for key, value in meta.items()}

@@ -149,21 +149,27 @@ class Histories(RuleBasedStateMachine):
         self.model.pods[uid] = pod
         self.ledger.list_pod(as_pod(uid, pod))
 
-    @rule(uid=uids)
-    def unlist(self, uid: str) -> None:
+    @precondition(lambda self: self.model.pods)
+    @rule(data=st.data())
+    def unlist(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.model.pods)))
         self.ledger.unlist(uid)
-        pod = self.model.pods.get(uid)
-        if pod is not None:
-            pod.listed = pod.bound = pod.withdrawn = False
-            if not pod.placed:
-                del self.model.pods[uid]
+        pod = self.model.pods[uid]
+        pod.listed = pod.bound = pod.withdrawn = False
+        if not pod.placed:
+            del self.model.pods[uid]
 
-    @rule(uid=uids)
-    def move(self, uid: str) -> None:
-        """Puts a pod on a node, or takes it off."""
-        pod = self.model.pods.get(uid)
-        if pod is None:
-            return
+    @precondition(lambda self: self.model.pods)
+    @rule(data=st.data(), times=st.integers(1, 2))
+    def move(self, data: st.DataObject, times: int) -> None:
+        """Puts a pod on a node, or takes it off, or one after the other."""
+        uid = data.draw(st.sampled_from(sorted(self.model.pods)))
+        for _ in range(times):
+            if uid in self.model.pods:
+                self._move(uid)
+
+    def _move(self, uid: str) -> None:
+        pod = self.model.pods[uid]
         if pod.placed:
             self.ledger.withdraw(as_pod(uid, pod))
             pod.placed, pod.withdrawn = False, pod.bound

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from types import SimpleNamespace
 from typing import Any
 
 from koord.api.codec import convert
 from koord.api.kinds.node import Node
 from koord.api.kinds.topology import NodeResourceTopology
+from koord.base.clock import VirtualClock
 from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.config.args_koord import AllocationStrategy, NodeNUMAResourceArgs
+from koord.controllers.scheduler.config.args_stock import ResourceSpec
 from koord.controllers.scheduler.decider import Decider, Plugins
-from koord.controllers.scheduler.framework.cycle import Changes
+from koord.controllers.scheduler.framework.cycle import Changes, Cycle
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.numa.plugin import NodeNUMAResource
 from koord.controllers.scheduler.views import LocalViews
@@ -25,23 +28,11 @@ STATUS = "scheduling.koordinator.sh/resource-status"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 
 
-def args(**changes: Any) -> Any:
-    """The plugin's configuration, at its defaults where nothing else is said."""
-    weights = [SimpleNamespace(name="cpu", weight=1), SimpleNamespace(name="memory", weight=1)]
-    strategy = SimpleNamespace(type="LeastAllocated", resources=weights)
-    found = {
-        "default_cpu_bind_policy": "FullPCPUs",
-        "scoring_strategy": strategy,
-        "numa_scoring_strategy": strategy,
-        **changes,
-    }
-    return SimpleNamespace(**found)
-
-
-def strategy(kind: str, **weights: int) -> Any:
-    """A scoring strategy."""
-    resources = [SimpleNamespace(name=name, weight=weight) for name, weight in weights.items()]
-    return SimpleNamespace(type=kind, resources=resources)
+def strategy(kind: str = "LeastAllocated", **weights: int) -> AllocationStrategy:
+    """A scoring strategy; cpu and memory alike where nothing else is said."""
+    chosen = weights or {"cpu": 1, "memory": 1}
+    resources = [ResourceSpec(name=name, weight=weight) for name, weight in chosen.items()]
+    return AllocationStrategy(type=kind, resources=resources)
 
 
 def cpus(sockets: int, nodes: int, cores: int, threads: int) -> list[dict[str, int]]:
@@ -100,12 +91,10 @@ class Cluster:
 
     def __init__(self, **changes: Any) -> None:
         self.views = LocalViews()
-        self.world = World(self.views, SimpleNamespace())  # type: ignore[arg-type]
-        self.plugin = NodeNUMAResource(args(**changes), self.world)
+        self.world = World(self.views, VirtualClock(0.0))
+        self.plugin = NodeNUMAResource(NodeNUMAResourceArgs(**changes), self.world)
         self.world.accounts.listen(self.plugin)
-        parts = {
-            name: [self.plugin] for name in ("pre_filter", "filter", "reserve", "pre_bind")
-        }
+        parts = {name: [self.plugin] for name in ("pre_filter", "filter", "reserve", "pre_bind")}
         plugins = Plugins(score=[(self.plugin, 1)], **parts)
         self.decider = Decider(self.world.table, self.world.accounts, plugins)
 
@@ -157,10 +146,6 @@ class Cluster:
 
     def changes(self, info: PodInfo) -> Changes:
         """What PreBind writes on a placed pod."""
-        import asyncio
-
-        from koord.controllers.scheduler.framework.cycle import Cycle
-
         cycle, changes = Cycle(info, self.world.table), Changes()
         asyncio.run(self.plugin.pre_bind(cycle, info.row, changes))
         return changes

@@ -19,6 +19,7 @@ from koord.controllers.scheduler.decider import Decider, Decision, Plugins
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.plugins.reservation.plugin import Reservation
 from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
 from koord.controllers.scheduler.views import LocalViews
@@ -100,7 +101,7 @@ class Bench:
     Args:
         nodes: of the cluster.
         args: of the plugin.
-        gates: that are on.
+        gates: as on a command line.
         more: other plugins of the profile.
     """
 
@@ -108,13 +109,13 @@ class Bench:
         self,
         *nodes: Node,
         args: ReservationArgs | None = None,
-        gates: dict[str, bool] | None = None,
+        gates: str = "",
         more: tuple[Any, ...] = (),
     ) -> None:
         self.views = LocalViews()
         self.clock = VirtualClock(NOW)
         self.events: list[tuple[str, str]] = []
-        self.world = World(self.views, self.clock, None, self._tell, gates)
+        self.world = World(self.views, self.clock, None, self._tell, feature_gates(gates))
         self.room = Room()
         self.plugin = Reservation(args or ReservationArgs(), self.world)
         self.plugin.join([self.plugin, self.room, *more])

@@ -63,13 +63,13 @@ class GangCache:
         uid, gang_id = pod.metadata.uid, decl.gang_id(pod)
         before = self._gang_of.get(uid)
         if before is not None and before.id != gang_id:
-            self.pod_gone(pod)
+            self.gone(uid)
             before = None
         if not gang_id:
             return
         if pod.status.phase in _OVER and (before is not None or not pod.spec.node_name):
             if not pod.spec.node_name:
-                self.pod_gone(pod)
+                self.gone(uid)
             return
         gang = self._gang(gang_id)
         if gang.declared is None and not decl.by_pod_group(pod):
@@ -80,15 +80,19 @@ class GangCache:
             self._bound(gang, uid)
         self._check(gang)
 
-    def pod_gone(self, pod: Pod) -> None:
-        """A pod went."""
-        gang = self._gang_of.pop(pod.metadata.uid, None)
+    def gone(self, uid: str) -> None:
+        """A pod went; of those that wait still, one is tried again in its place."""
+        gang = self._gang_of.pop(uid, None)
         if gang is None:
             return
-        gang.remove(pod.metadata.uid)
-        if gang.group is not None:
-            gang.group.arrived(pod.metadata.uid)
+        was_pending = gang.members[uid].state is State.PENDING
+        gang.remove(uid)
+        group = gang.group
+        if group is not None:
+            group.arrived(uid)
         self._check(gang)
+        if was_pending and group is not None and group.ready:
+            self._complete([member.uid for member in ordered(self.group(gang), State.PENDING)[:1]])
         self._forget_if_empty(gang)
 
     def pod_group_seen(self, pod_group: PodGroup) -> None:

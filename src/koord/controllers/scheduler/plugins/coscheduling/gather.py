@@ -96,7 +96,8 @@ class Gatherer:
         cycle_of: Callable[[PodInfo], Cycle],
     ) -> tuple[list[Decision], _Failed | None]:
         """Assumes pods where the plan says; takes all back if one does not fit there."""
-        table, placed = self._decider.table, list[Decision]()
+        table = self._decider.table
+        placed: list[Decision] = []
         rows = (row for name, count in plan for row in [table.row(name)] * count)
         for pod, row in zip(pods, rows, strict=True):
             assert row is not None

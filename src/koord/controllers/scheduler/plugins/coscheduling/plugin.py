@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
+from koord.api.kinds.reservation import Reservation
 from koord.api.protocol import keys
+from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import (
     Normalization,
@@ -31,6 +34,7 @@ from koord.controllers.scheduler.plugins.coscheduling.networks import NetworkCon
 from koord.controllers.scheduler.plugins.coscheduling.podgroups import PodGroupController
 from koord.controllers.scheduler.plugins.coscheduling.preemption import JobPreemption
 from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
+from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -78,8 +82,19 @@ class Coscheduling(Plugin):
         self._pods.on_change(
             self.gangs.pod_seen,
             lambda _, new: self.gangs.pod_seen(new),
-            lambda old, _: self.gangs.pod_gone(old),
+            lambda old, _: self.gangs.gone(old.metadata.uid),
         )
+        handle.view(Reservation).on_change(
+            self._reservation_seen,
+            lambda _, new: self._reservation_seen(new),
+            lambda old, _: self.gangs.gone(old.metadata.uid),
+        )
+
+    def _reservation_seen(self, reservation: Reservation) -> None:
+        """A Reservation may be of a gang too; the pod that stands for it has its uid."""
+        # One that cannot be read is refused by the plugin whose object it is.
+        with suppress(KoordError):
+            self.gangs.pod_seen(reserve_pod(reservation))
 
     # What the planner asks.
 

@@ -179,7 +179,8 @@ class JobPreemption:
             if not isinstance(job, Rejection) and job.gathers:
                 for each in stakes:
                     _drop(decider, each.victims)
-                scores = {cycle.table.name(each.row): -each.cost for each in stakes}
+                # Nodes where nobody has to go have 0 and are the best.
+                scores = {cycle.table.name(each.row): -each.cost - 1 for each in stakes}
                 gatherer = job.gatherer(decider, pending, scores)
                 if isinstance(gatherer, Rejection):
                     return False

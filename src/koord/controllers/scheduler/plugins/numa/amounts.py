@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from koord.api.kinds.meta import ResourceList
-from koord.api.protocol.resources import CPU
-from koord.kernels.quantity import Quantity, Rounding
+from koord.api.protocol.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from koord.kernels.quantity import Format, Quantity, Rounding
 
 MILLI = 1000
+_HUGEPAGES = "hugepages-"
 
 Row = dict[str, int]
 Table = dict[int, Row]
@@ -25,11 +26,15 @@ def row_of(resources: ResourceList) -> Row:
 
 
 def resource_list(row: Mapping[str, int]) -> ResourceList:
-    """The quantities of a row, sorted by name."""
-    return {
-        name: Quantity.from_milli(row[name]) if name == CPU else Quantity.from_value(row[name])
-        for name in sorted(row)
-    }
+    """The quantities of a row, sorted by name; bytes in powers of two."""
+    return {name: _quantity(name, row[name]) for name in sorted(row)}
+
+
+def _quantity(name: str, amount: int) -> Quantity:
+    if name == CPU:
+        return Quantity.from_milli(amount)
+    in_bytes = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(_HUGEPAGES)
+    return Quantity.from_value(amount, Format.BINARY_SI if in_bytes else Format.DECIMAL_SI)
 
 
 def add(into: Table, table: Tables) -> None:

@@ -98,6 +98,7 @@ class Ledger:
 
     def reported(self, name: str) -> bool:
         """A NodeResourceTopology came, changed or went; False if that makes no difference."""
+        self.sync()
         row = self.table.row(name)
         if row is None or not self._describe(row):
             return False

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,6 +17,7 @@ from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.numa import columns, designated, reasons
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation, recorded
+from koord.controllers.scheduler.plugins.numa.debug import node_report
 from koord.controllers.scheduler.plugins.numa.events import events
 from koord.controllers.scheduler.plugins.numa.holdings import NAME
 from koord.controllers.scheduler.plugins.numa.judge import Judge
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.config.args_koord import (
+        AllocationStrategy,
+        NodeNUMAResourceArgs,
+    )
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -58,7 +63,7 @@ class NodeNUMAResource(Plugin):
     depends: ClassVar[Aspect] = Aspect.NODE | Aspect.PODS | Aspect.NUMA | Aspect.RESERVATIONS
     normalization: ClassVar[Normalization] = Normalization.NONE
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._default_policy: str = args.default_cpu_bind_policy
         self._memo = f"{NAME}/{self._default_policy}"
@@ -80,6 +85,21 @@ class NodeNUMAResource(Plugin):
     def events(self) -> Sequence[HintedEvent]:
         """Bound CPUs and zones come free when a pod goes, or when a node reports others."""
         return events(self.ledger, NRT_EVENT)
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
+
+        Raises:
+            KeyError: there is no such node or path.
+            KoordError: nothing can be said of the node's CPUs.
+        """
+        if len(path) != 2 or path[0] != "nodes":
+            return super().debug(path)
+        row = self.handle.table.row(path[1])
+        if row is None:
+            raise KeyError(f"cannot find node {path[1]}")
+        self.ledger.sync()
+        return node_report(path[1], self.ledger.state(row))
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """Answers for a pod with an allocation of its own hold for no other pod of its shape."""
@@ -268,6 +288,6 @@ class NodeNUMAResource(Plugin):
             self.handle.wake(NRT_EVENT, action, old, new)
 
 
-def _scorer(strategy: Any) -> Scorer:
+def _scorer(strategy: AllocationStrategy) -> Scorer:
     weights = {resource.name: resource.weight for resource in strategy.resources}
     return Scorer(Strategy(strategy.type), weights)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api.protocol.resources import CPU as CPU_NAME
+from koord.controllers.scheduler.plugins.numa.amounts import MILLI
 from koord.controllers.scheduler.plugins.numa.columns import amplified, amplified_use
 from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
@@ -104,7 +105,7 @@ class Rating:
                 more = np.ceil(request.cpu_milli * np.where(ratio > 1, ratio, 1.0))
                 asked[CPU_NAME] = np.where(bound, more, request.cpu_milli).astype(np.int64)
         scores = columns_score(self._scorer, asked, requested, allocatable)
-        scores[bound & (columns.threads[rows] == 0)] = 0
+        scores[bound & ((columns.threads[rows] == 0) | (request.cpu_milli % MILLI != 0))] = 0
         scores[np.isnan(columns.ratio[rows])] = 0
         return scores
 

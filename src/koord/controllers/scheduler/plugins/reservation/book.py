@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import Reservation
     from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.scheduler.plugins.reservation.feed import ReservationFeed
     from koord.controllers.scheduler.plugins.reservation.owners import Key
     from koord.controllers.scheduler.plugins.reservation.record import Record
 
@@ -30,11 +31,13 @@ class Book:
 
     Attributes:
         ledger: who sits where.
+        feed: tells the scheduler of reserve pods; None until it does.
     """
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.ledger = Ledger(table)
+        self.feed: ReservationFeed | None = None
         self._by_key: dict[Key, dict[str, Record]] = {}
         self._personal: dict[Key, dict[str, Record]] = {}
         self._by_name: dict[str, dict[str, Record]] = {}

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.api import requests
 from koord.controllers.cluster.nodes import Aspect
-from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation
+from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, holders
 from koord.controllers.scheduler.plugins.reservation.record import Record
 
 if TYPE_CHECKING:
@@ -175,3 +176,15 @@ class Ledger:
             index = np.array([table.resource(name) for name in deltas], np.intp)
             amounts = np.array(list(deltas.values()), np.int64)
             table.adjust(record.row, index, amounts, (nonzero[0] - more[0], nonzero[1] - more[1]))
+
+
+def counted_twice(table: NodeTable, row: int) -> Amounts:
+    """By resource, what a row's pods ask for beyond what its ``requested`` says; summed up anew."""
+    total: Amounts = {}
+    for reserve, sitting in holders(table.pods[row]):
+        total[requests.PODS] = total.get(requests.PODS, 0) + 1
+        for name, held in reserve.shape.request.items():
+            used = sum(owner.shape.request.get(name, 0) for owner in sitting.values())
+            if min(held, used) > 0:
+                total[name] = total.get(name, 0) + min(held, used)
+    return total

@@ -97,6 +97,12 @@ class Matches:
                 _insert(found.setdefault(record.row, []), record)
         return found
 
+    def takes(self, pod: Pod, record: Record) -> bool:
+        """Whether a pod of the shape might use a reservation, once there is room in it."""
+        if self.wish.ignores:
+            return True
+        return owns(record, pod, personal=True) and self.refusal(record) is None
+
     def refusal(self, record: Record) -> Miss | None:
         """Why the pods do not get a reservation that is for them."""
         labels = self._labels(record) if self._reads_nodes else _NO_LABELS

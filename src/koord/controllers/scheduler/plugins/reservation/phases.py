@@ -13,7 +13,7 @@ import msgspec
 
 from koord.api import requests
 from koord.api.kinds.meta import ResourceList
-from koord.api.kinds.pod import Pod
+from koord.api.kinds.pod import Pod, PodSpec
 from koord.api.kinds.reservation import (
     AVAILABLE,
     EXPIRED,
@@ -72,7 +72,8 @@ def check(reservation: Reservation) -> None:
     """Accepts a Reservation that can be scheduled.
 
     Raises:
-        KoordError: no template, no owner, or neither ttl nor expires.
+        KoordError: no template, no owner, neither ttl nor expires, or a negative amount: the API
+            server checks those of pods, but not of templates.
     """
     spec, title = reservation.spec, reservation.title
     if spec.template is None:
@@ -81,6 +82,23 @@ def check(reservation: Reservation) -> None:
         raise KoordError(title, "spec.owners", spec.owners, "at least one owner spec")
     if spec.ttl is None and spec.expires is None:
         raise KoordError(title, "spec.ttl", None, "an expiration spec: ttl or expires")
+    _check_amounts(reservation, spec.template.spec)
+
+
+def _check_amounts(reservation: Reservation, spec: PodSpec) -> None:
+    found = {f"containers[{i}].resources.requests": c for i, c in enumerate(spec.containers)}
+    found |= {
+        f"initContainers[{i}].resources.requests": c for i, c in enumerate(spec.init_containers)
+    }
+    amounts = {where: container.resources.requests for where, container in found.items()}
+    amounts["overhead"] = spec.overhead
+    if spec.resources is not None:
+        amounts["resources.requests"] = spec.resources.requests
+    for where, listed in amounts.items():
+        for name, quantity in listed.items():
+            if quantity < Quantity.from_value(0):
+                field = f"spec.template.spec.{where}[{name}]"
+                raise KoordError(reservation.title, field, str(quantity), "an amount of 0 or more")
 
 
 def due_seconds(reservation: Reservation) -> float | None:

@@ -20,10 +20,19 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import PODS, Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
-from koord.controllers.scheduler.plugins.reservation import fit, reasons, writing
+from koord.controllers.scheduler.plugins.reservation import (
+    figures,
+    fit,
+    hints,
+    preempting,
+    reasons,
+    writing,
+)
+from koord.controllers.scheduler.plugins.reservation.accounting import Accounting
 from koord.controllers.scheduler.plugins.reservation.affinity import Wish
 from koord.controllers.scheduler.plugins.reservation.book import Book
 from koord.controllers.scheduler.plugins.reservation.choosing import Chooser
+from koord.controllers.scheduler.plugins.reservation.controller import ReservationController
 from koord.controllers.scheduler.plugins.reservation.explaining import Explainer
 from koord.controllers.scheduler.plugins.reservation.matches import Attempt, Matches, matches_of
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, Offer
@@ -31,11 +40,12 @@ from koord.controllers.scheduler.plugins.reservation.placing import Placement
 from koord.controllers.scheduler.plugins.reservation.preallocation import Options
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 from koord.controllers.scheduler.plugins.reservation.selectorindex import SelectorIndex
+from koord.controllers.scheduler.plugins.reservation.standing import Standing
 from koord.controllers.scheduler.plugins.reservation.state import State, state_of
 from koord.controllers.scheduler.queue.events import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,13 +56,13 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.framework.rejection import Rejection
     from koord.controllers.scheduler.plugins.reservation.record import Record
+    from koord.controllers.scheduler.queue.events import HintedEvent
 
 _LOG = log.get("scheduler")
 _FIRST_CHOICE = 1000
-_RESOURCE = "reservations.v1alpha1.scheduling.koordinator.sh"
 
 
-class Reservation(Plugin):
+class Reservation(Accounting, Standing, Plugin):
     """See the head of this file."""
 
     name: ClassVar[str] = PLUGIN
@@ -68,17 +78,49 @@ class Reservation(Plugin):
         skipped = fit.Skipped(args.ignored_resources, args.ignored_resource_groups)
         self.chooser = Chooser(skipped, skip_node=handle.gate("SkipReservationFitsNode"))
         self.explainer = Explainer(self.book)
-        self.preempt: Callable[[Cycle, Diagnosis], PostFilterResult] | None = None
+        self.preemption = preempting.engine(args, handle) if args.enable_preemption else None
         self._options = _options(args)
         self._index = _selector_index(args, self.book)
         self._node_labels = not handle.gate("OmitNodeLabelsForReservation")
         self.writer = writing.Writer(handle)
         handle.view(ReservationObject).on_change(self._put, self._replace, self._remove)
         handle.view(Pod).on_change(updated=self._follow)
+        self.controller = ReservationController(
+            handle,
+            workers=args.controller_workers,
+            gc_seconds=None if args.disable_garbage_collection else args.gc_duration_seconds,
+            gc_interval_seconds=args.gc_interval_seconds,
+            resync_seconds=args.resync_interval_seconds,
+        )
 
     def join(self, plugins: Sequence[Any]) -> None:
         """Tells of the other plugins of the profile, of which some have a say in the choice."""
         self.chooser.join(plugins)
+
+    def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
+        """What runs while this process leads."""
+        return (("reservation controller", self.controller.run),)
+
+    def events(self) -> Sequence[HintedEvent]:
+        """Which cluster events may help a pod that the plugin refused."""
+        return hints.events(self._helps)
+
+    def _helps(self, pod: PodInfo, uid: str) -> bool:
+        """Whether a reservation that came or changed may be of use to a waiting pod."""
+        record = self.book.get(uid)
+        if record is None:
+            return False
+        try:
+            matches = self._matches(pod)
+        except KoordError:
+            return False
+        return matches.takes(pod.pod, record)
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``nodeReservations/NODE``: the available reservations of a node."""
+        if len(path) == 2 and path[0] == "nodeReservations":
+            return figures.node_reservations(self.book, path[1])
+        return super().debug(path)
 
     # What the API says.
 
@@ -94,7 +136,7 @@ class Reservation(Plugin):
             self.book.remove(old.metadata.uid)
         self._put(reservation)
         if old.spec != reservation.spec or old.metadata.labels != reservation.metadata.labels:
-            self.handle.wake(_RESOURCE, Action.UPDATE, old, reservation)
+            self.handle.wake(hints.RESOURCE, Action.UPDATE, old, reservation)
 
     def _remove(self, reservation: ReservationObject, unknown: bool) -> None:
         self.book.remove(reservation.metadata.uid)
@@ -105,53 +147,11 @@ class Reservation(Plugin):
             if record is not None and record.pod is not None:
                 self.book.put_pod(pod)
 
-    # Accounts.
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Counts what a reserve pod holds, or who sits where."""
-        ledger = self.book.ledger
-        if stands_for_reservation(pod.pod):
-            ledger.hold(row, pod)
-            return
-        if pod.shape.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
-            self.book.put_pod(pod.pod)
-            ledger.hold(row, pod)
-        allocation = pod.allocations.get(PLUGIN)
-        if allocation is not None:
-            ledger.sit(row, pod, allocation.uid)
-        ledger.came(row, pod)
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """The inverse of :meth:`pod_added`."""
-        ledger = self.book.ledger
-        if stands_for_reservation(pod.pod):
-            ledger.release(row, pod)
-            return
-        ledger.went(row, pod)
-        allocation = pod.allocations.get(PLUGIN)
-        if allocation is not None:
-            ledger.rise(row, pod, allocation.uid)
-        if pod.shape.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
-            self.book.remove(pod.uid)
-            ledger.release(row, pod)
-
-    def restore(self, pod: PodInfo) -> None:
-        """Reads in which reservation a bound pod sits."""
-        if keys.RESERVATION_ALLOCATED not in pod.pod.metadata.annotations:
-            return
-        try:
-            found = protocol.reservation_allocated(pod.pod)
-        except KoordError as error:
-            where = log.fields(pod=pod.key, error=str(error))
-            _LOG.warning("it is not known in which reservation a pod sits", extra=where)
-            return
-        if found is not None and found.uid:
-            pod.allocations[PLUGIN] = Allocation(found.uid, found.name)
-
     # Filter.
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Finds what matches the pod, and says so to the other plugins."""
+        cycle.state.pop(PLUGIN, None)  # preemption's dry runs ask again
         if stands_for_reservation(cycle.pod.pod):
             return self._pre_filter_reserve_pod(cycle)
         try:
@@ -356,8 +356,8 @@ class Reservation(Plugin):
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Makes room if that is enabled, and says why the reservations for the pod are no use."""
         said = []
-        if self.preempt is not None and self.args.enable_preemption:
-            result = self.preempt(cycle, diagnosis)
+        if self.preemption is not None:
+            result = self.preemption.post_filter(cycle, diagnosis)
             if result.success:
                 return result
             said.append(result.message)

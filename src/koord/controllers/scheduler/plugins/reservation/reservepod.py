@@ -117,7 +117,7 @@ def _resize(reservation: Reservation, pod: Pod) -> None:
         name: requests.amount(name, quantity)
         for name, quantity in reservation.status.allocatable.items()
     }
-    total = {name: amount for name, amount in {**asked, **held}.items() if amount}
+    total = {name: amount for name, amount in {**asked, **held}.items() if amount > 0}
     if total == asked:
         return
     spec = pod.spec

@@ -15,9 +15,12 @@ from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
 from koord.controllers.scheduler.plugins.reservation import phases
 from koord.kube import retry
+from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from koord.api.kinds.reservation import ReservationStatus
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Changes
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _LOG = log.get("scheduler")
 _STATUS = "status"
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Writer:
@@ -54,6 +58,50 @@ class Writer:
             return
         await bind_reservation(client, reservation, node, now)
 
+    async def write_changes(self, reservation: Reservation, changes: Changes) -> None:
+        """Writes what PreBind plugins want on a Reservation.
+
+        Raises:
+            ApiError: the write was refused.
+        """
+        if self._handle.client is not None:
+            patch = changes_patch(reservation, changes)
+            await self._handle.client.patch(Reservation, reservation.metadata.name, patch)
+
+    async def refuse(self, reservation: Reservation, message: str) -> None:
+        """Says on a Reservation why it fits nowhere; that it changed meanwhile is no failure.
+
+        Raises:
+            ApiError: the write was refused for another reason.
+        """
+        client = self._handle.client
+        patch = unschedulable_patch(reservation, message, self._handle.clock.wall_seconds())
+        if client is None or patch is None:
+            return
+        try:
+            await client.patch(Reservation, reservation.metadata.name, patch, subresource=_STATUS)
+        except ApiError as error:
+            if error.http_status not in (_NOT_FOUND, _CONFLICT):
+                raise
+
+    def say(self, reservation: Reservation, why: str) -> None:
+        """Tells of a Reservation that cannot be scheduled as it is written; returns at once."""
+        self._handle.event(reservation, "Warning", "FailedScheduling", why)
+        if self._handle.client is not None:
+            self._start(self.refuse(reservation, why))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            where = log.fields(error=one_line(str(error)))
+            _LOG.warning("what a Reservation or its pod should say was not written", extra=where)
+
     async def take_over(self, uid: str, allocation: Allocation) -> None:
         """Notes on a running pod that a Reservation takes it over."""
         client, info = self._handle.client, self._handle.pod(uid)
@@ -66,24 +114,19 @@ class Writer:
         """Takes the note off a pod that did not get to its node after all; returns at once."""
         if self._handle.client is None:
             return
-        task = asyncio.create_task(self._take_back(pod, allocation))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._take_back(pod, allocation))
 
     async def _take_back(self, pod: PodInfo, allocation: Allocation) -> None:
-        client = self._handle.client
+        client, held = self._handle.client, self._handle.pod
         assert client is not None
         try:
             await forget_allocation(
-                client,
-                pod.pod,
-                allocation.uid,
-                unless=lambda: self._handle.pod(pod.uid) is not None,
+                client, pod.pod, allocation.uid, unless=lambda: held(pod.uid) is not None
             )
-        except Exception as error:
-            # The next attempt overwrites or removes it.
-            where = log.fields(pod=pod.key, error=one_line(str(error)))
-            _LOG.debug("a pod's reservation could not be taken back", extra=where)
+        except ApiError as error:
+            # Gone, or changed in between: the next attempt overwrites or removes it.
+            if error.http_status not in (_NOT_FOUND, _CONFLICT):
+                raise
 
 
 async def bind_reservation(

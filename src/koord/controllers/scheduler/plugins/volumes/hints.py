@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controllers.scheduler.plugins.volumes.matching import volume_limit
 from koord.controllers.scheduler.plugins.volumes.store import WAIT
 from koord.controllers.scheduler.plugins.volumes.wants import DISKS, claims_of, has_claim, wants_of
 from koord.controllers.scheduler.queue import events as ev
@@ -13,7 +14,6 @@ from koord.controllers.scheduler.queue.events import Action, ClusterEvent, Hinte
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.api.kinds.storage import CSIStorageCapacity
     from koord.controllers.cluster.pods import PodInfo
 
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
@@ -55,7 +55,7 @@ def more_capacity(pod: PodInfo, old: Any, new: Any) -> bool:
     """There is more room than before."""
     if old is None:
         return True
-    before, now = _limit(old), _limit(new)
+    before, now = volume_limit(old), volume_limit(new)
     return now is not None and (before is None or now > before)
 
 
@@ -140,8 +140,3 @@ def of_restrictions() -> Sequence[HintedEvent]:
         HintedEvent(ClusterEvent(ev.NODE, Action.ADD)),
         HintedEvent(ClusterEvent(ev.PERSISTENT_VOLUME_CLAIM, Action.ADD), own_claim),
     )
-
-
-def _limit(capacity: CSIStorageCapacity) -> int | None:
-    quantity = capacity.maximum_volume_size or capacity.capacity
-    return quantity.value() if quantity is not None else None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koord.api import selectors
-from koord.api.requests import amount
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.volumes import reach
 from koord.controllers.scheduler.plugins.volumes.store import NO_PROVISIONER, class_of
+from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _STORAGE = "storage"
+_NO_STORAGE = Quantity()
 _NONE = -1
 
 
@@ -229,25 +230,23 @@ class Matcher:
             return possible, everywhere
         enough, size = nowhere, _asked(claim)
         for capacity in self._store.capacities_of(name):
-            limit = _limit(capacity)
+            limit = volume_limit(capacity)
             if limit is not None and limit >= size:
                 enough = enough | reach.of_labels(self._table, capacity.node_topology)
         return possible, enough
 
 
-def _asked(claim: PersistentVolumeClaim) -> int:
-    """Bytes that a claim asks for."""
-    quantity = claim.spec.resources.requests.get(_STORAGE)
-    return amount(_STORAGE, quantity) if quantity is not None else 0
+def _asked(claim: PersistentVolumeClaim) -> Quantity:
+    """How much a claim asks for."""
+    return claim.spec.resources.requests.get(_STORAGE, _NO_STORAGE)
 
 
-def _capacity(volume: PersistentVolume) -> int:
-    """Bytes of a volume."""
-    quantity = volume.spec.capacity.get(_STORAGE)
-    return amount(_STORAGE, quantity) if quantity is not None else 0
+def _capacity(volume: PersistentVolume) -> Quantity:
+    """How much a volume has."""
+    return volume.spec.capacity.get(_STORAGE, _NO_STORAGE)
 
 
-def _limit(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that could be made, in bytes."""
-    quantity = capacity.maximum_volume_size or capacity.capacity
-    return amount(_STORAGE, quantity) if quantity is not None else None
+def volume_limit(capacity: CSIStorageCapacity) -> Quantity | None:
+    """The largest volume that could be made."""
+    most = capacity.maximum_volume_size
+    return capacity.capacity if most is None else most

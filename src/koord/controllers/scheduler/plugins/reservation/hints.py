@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cluster events wake pods that Reservation refused, and which of them can be of no use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from koord.api.protocol import keys
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.queue import events as ev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RESOURCE: Final = "reservations.v1alpha1.scheduling.koordinator.sh"
+"""What the queue is told of when a Reservation changes in a way that no pod shows."""
+
+
+def events(helps: Callable[[PodInfo, str], bool]) -> Sequence[ev.HintedEvent]:
+    """The events.
+
+    Args:
+        helps: whether a pod may use the reservation of a uid, however much room there is in it
+            now; False too if that is the uid of no reservation.
+    """
+
+    def came(pod: PodInfo, old: object, new: object) -> bool:
+        return helps(pod, _uid(new))
+
+    action = ev.Action
+    changed = action.ADD | action.UPDATE_POD_LABEL | action.UPDATE_OTHER
+    return (
+        ev.HintedEvent(ev.ClusterEvent(ev.ASSIGNED_POD, changed), came),
+        ev.HintedEvent(ev.ClusterEvent(RESOURCE, action.ALL), came),
+        # Room on the node, or in the reservation that the pod sat in.
+        ev.HintedEvent(
+            ev.ClusterEvent(ev.ASSIGNED_POD, action.DELETE | action.UPDATE_POD_SCALE_DOWN)
+        ),
+        ev.HintedEvent(ev.ClusterEvent(ev.NODE, action.ADD | action.UPDATE_NODE_ALLOCATABLE)),
+        # Affinities read the labels of a reservation's node.
+        ev.HintedEvent(ev.ClusterEvent(ev.NODE, action.UPDATE_NODE_LABEL), _reads_labels, True),
+    )
+
+
+def _uid(value: Any) -> str:
+    return value.uid if isinstance(value, PodInfo) else str(value.metadata.uid)
+
+
+def _reads_labels(pod: PodInfo, old: object, new: object) -> bool:
+    return keys.RESERVATION_AFFINITY in pod.shape.annotations

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom pods and Reservations may preempt (spec section 3.7, ``enablePreemption``).
+
+In a dry run victims really leave the node table and the reservation they sit in, so what becomes
+free, for whom, needs no rule of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.api.protocol import keys
+from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
+from koord.controllers.scheduler.preemption.engine import Preemption
+from koord.controllers.scheduler.preemption.victims import VictimPolicy
+
+if TYPE_CHECKING:
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.framework.handle import Handle
+
+
+class Victims(VictimPolicy):
+    """Pods of lower priority that may be preempted; reservations never are."""
+
+    def may_preempt(self, pod: PodInfo, victim: PodInfo) -> bool:
+        """Whether one pod may make another go."""
+        if victim.shape.labels.get(keys.DISABLE_PREEMPTIBLE) == "true":
+            return False
+        return super().may_preempt(pod, victim)
+
+
+def engine(args: Any, handle: Handle) -> Preemption:
+    """Looks at as many nodes as the plugin's arguments say."""
+
+    def most(nodes: int) -> int:
+        percentage = nodes * int(args.min_candidate_nodes_percentage) // 100
+        return min(nodes, max(percentage, int(args.min_candidate_nodes_absolute)))
+
+    return Preemption(PLUGIN, handle, Victims(), most)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that stand for objects of another kind: the reserve pods of Reservations.
+
+They go through queue, filters and accounts like any pod; only what is written about them goes to
+the object they stand for. A plugin that makes such pods says so by being a :class:`StandIn`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.api.kinds.meta import Object
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.framework.cycle import Changes
+
+
+class StandIn(Protocol):
+    """A plugin whose pods stand for other objects."""
+
+    def attach(self, feed: Feed) -> None:
+        """Begins to tell the feed of such pods; nodes and pods are known by then."""
+        ...
+
+    def stands_for(self, pod: Pod) -> Object | None:
+        """The object a pod stands for, None for real pods."""
+        ...
+
+    async def write_changes(self, pod: Pod, changes: Changes) -> None:
+        """Writes what PreBind plugins want on the object."""
+        ...
+
+    async def write_failure(self, pod: Pod, message: str) -> None:
+        """Says on the object why it fits nowhere."""
+        ...
+
+
+class StandIns:
+    """All of them.
+
+    Args:
+        plugins: of all profiles; those that are no stand-ins are passed over.
+    """
+
+    def __init__(self, plugins: Iterable[Any] = ()) -> None:
+        self.plugins: list[StandIn] = [each for each in plugins if hasattr(each, "stands_for")]
+
+    def of(self, pod: Pod) -> StandIn | None:
+        """Who writes about a pod; None for real pods."""
+        return next((each for each in self.plugins if each.stands_for(pod) is not None), None)
+
+    def about(self, pod: Pod) -> Object:
+        """What events about a pod are about."""
+        for each in self.plugins:
+            found = each.stands_for(pod)
+            if found is not None:
+                return found
+        return pod
+
+    def title(self, pod: Pod) -> str:
+        """How messages name what a pod stands for: ``namespace/name``, or the name alone."""
+        meta = self.about(pod).metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
