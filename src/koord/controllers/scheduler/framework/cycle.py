@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,6 +45,7 @@ class Cycle:
             ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
         overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
+        preferred: rows to try first, in this order; see :meth:`prefer`.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
@@ -64,6 +65,7 @@ class Cycle:
         "own_rows",
         "pod",
         "preempting",
+        "preferred",
         "reservations",
         "shape",
         "state",
@@ -78,6 +80,7 @@ class Cycle:
         self.allowed: NDArray[np.bool_] | None = None
         self.board: Board | None = None
         self.preempting = False
+        self.preferred: tuple[int, ...] = ()
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
         self.decider: Decider | None = None
@@ -96,6 +99,7 @@ class Cycle:
         copy.state = dict(self.state)
         copy.allowed, copy.members = self.allowed, self.members
         copy.board, copy.own_rows = self.board, self.own_rows
+        copy.preferred = self.preferred
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         copy.overlay_stamp = self.overlay_stamp
@@ -106,6 +110,14 @@ class Cycle:
         mask = np.zeros(self.table.size, np.bool_)
         mask[rows] = True
         self.allowed = mask if self.allowed is None else self.allowed & mask
+
+    def prefer(self, rows: Iterable[int]) -> None:
+        """Has rows tried before all others, after those that another plugin preferred.
+
+        The first of them that all filters pass is the node, whatever scores say. If none does, the
+        choice is as free as without.
+        """
+        self.preferred += tuple(rows)
 
     def set_overlay(
         self, overlay: Callable[[int], NDArray[np.int64] | None], stamp: Hashable = 0
