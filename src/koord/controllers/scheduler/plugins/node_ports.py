@@ -15,8 +15,8 @@ import numpy as np
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.framework.reserved import ask_without
+from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
     NODE,
