@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.api.kinds.pod import Pod
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.handle import Handle
@@ -389,9 +388,8 @@ def _word(zones: tuple[int, ...] | None) -> int | None:
     return None if zones is None else sum(1 << zone for zone in zones)
 
 
-def _frees_devices(pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
+def _frees_devices(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
     """Whether a pod that went may have held devices."""
-    if old is None or keys.DEVICE_ALLOCATED in old.metadata.annotations:
+    if old is None or NAME in old.allocations:
         return True
-    asked = {name for each in old.spec.containers for name in each.resources.requests}
-    return not asked.isdisjoint(DEVICE_RESOURCES)
+    return not DEVICE_RESOURCES.isdisjoint(old.shape.request)
