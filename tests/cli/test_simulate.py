@@ -112,3 +112,65 @@ def test_policies_name_the_nearest() -> None:
     assert parse_policies("fgd,fit,fgd") == ["fgd", "fit"]
     with pytest.raises(KoordError, match=r"did you mean packing\?"):
         parse_policies("paking")
+
+
+PROFILE = OPENB.parent / "scheduler" / "fragmentation-aware.yaml"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[object]:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\nn0,8000,9999,2,T4\nn1,8000,9999,1,A10\n")
+    rows = ["name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec"]
+    rows += [f"p{i},1000,100,1,{250 if i % 2 else 1000},{'A10' if i == 2 else ''}"
+             for i in range(6)]  # fmt: skip
+    pods.write_text("\n".join(rows) + "\n")
+    return ["--nodes", nodes, "--pods", pods, "--policy", "fgd", "--seeds", "1,2"]
+
+
+def test_the_scheduler_stands_beside_the_policies(openb, small: list[object]) -> None:
+    status, out, err = openb(*small, "--through-scheduler", PROFILE, "-o", "json")
+    assert (status, err) == (0, "")
+    runs = json.loads(out)["runs"]
+    assert [(run["policy"], run["seed"]) for run in runs] == [
+        ("fgd", 1), ("fgd", 2), ("scheduler", 1), ("scheduler", 2),
+    ]  # fmt: skip
+    assert [run["pods_submitted"] for run in runs[:2]] == [
+        run["pods_submitted"] for run in runs[2:]
+    ]
+    assert all(0 < run["cpu_allocated_percent"] <= 100 for run in runs)
+    assert list(runs[0]) == list(runs[2])
+
+
+def test_the_scheduler_has_a_row_and_a_curve(openb, small, tmp_path: Path) -> None:
+    words = ["--through-scheduler", PROFILE, "--report", tmp_path / "report"]
+    status, out, _ = openb(*small, *words)
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["policy", "fgd", "scheduler"]
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "<td>scheduler</td>" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "scheduler.yaml"),
+        ("apiVersion: v1\nkind: Pod\n", "scheduler.yaml: apiVersion: got 'v1'"),
+        (None, "scheduler.yaml: "),
+    ],
+)
+def test_a_bad_configuration_ends_in_one_line(openb, small, tmp_path, text, message) -> None:
+    path = tmp_path / "scheduler.yaml"
+    if text is not None:
+        path.write_text(text)
+    status, out, err = openb(*small, "--through-scheduler", path)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_a_share_finer_than_percent_ends_in_one_line(openb, small, tmp_path: Path) -> None:
+    pods = tmp_path / "pods.csv"
+    pods.write_text(pods.read_text().replace(",250,", ",255,"))
+    status, _, err = openb(*small, "--through-scheduler", PROFILE)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "gpu_milli: got 255, expected a multiple of 10" in err
