@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,6 +12,8 @@ from koord.controlplane.watches import Watch
 from koord.kube.errors import ApiError, Status, TransportError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
+
     from koord.controlplane.server import Server
     from koord.kube.messages import Request, Response, Stream
 
@@ -35,18 +37,27 @@ class InProcessTransport:
         self._calls += 1
         if self._calls % _CALLS_A_TURN == 0:
             await asyncio.sleep(0)
-        if request.timeout_seconds is None:
-            answer = await self._server.handle(request)
-        else:
-            try:
-                async with asyncio.timeout(request.timeout_seconds):
-                    answer = await self._server.handle(request)
-            except TimeoutError:
-                raise TransportError(f"no answer in {request.timeout_seconds} s") from None
+        answer = await self._answer(request)
         if isinstance(answer, Watch):
             await answer.close()
             raise TransportError("a watch was sent as a plain request", sent=False)
         return answer
+
+    async def _answer(self, request: Request) -> Response | Watch:
+        work = self._server.handle(request)
+        if request.timeout_seconds is None:
+            return await work
+        try:
+            first = work.send(None)
+        except StopIteration as done:
+            # Nothing had to be waited for, as mostly; a timer would have cost more than the call.
+            answer: Response | Watch = done.value
+            return answer
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                return await _Rest(work, first)
+        except TimeoutError:
+            raise TransportError(f"no answer in {request.timeout_seconds} s") from None
 
     async def open(self, request: Request) -> Stream:
         """See :meth:`koord.kube.messages.Transport.open`."""
@@ -67,3 +78,32 @@ class InProcessTransport:
     def _check(self) -> None:
         if self._closed:
             raise TransportError("the transport is closed", sent=False)
+
+
+class _Rest:
+    """What is left of a coroutine that has run up to its first wait.
+
+    Args:
+        work: the coroutine.
+        first: what it waits for.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, Response | Watch], first: Any) -> None:
+        self._work = work
+        self._first = first
+
+    def __await__(self) -> Generator[Any, Any, Response | Watch]:
+        waited = self._first
+        while True:
+            error: BaseException | None = None
+            sent = None
+            try:
+                sent = yield waited
+            except BaseException as thrown:
+                # A cancellation is the coroutine's own to see.
+                error = thrown
+            try:
+                waited = self._work.send(sent) if error is None else self._work.throw(error)
+            except StopIteration as done:
+                answer: Response | Watch = done.value
+                return answer

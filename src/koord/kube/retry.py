@@ -17,7 +17,7 @@ from koord.kube.errors import ApiError, TransportError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from koord.base.metrics import Registry
+    from koord.base.metrics import Metric, Registry
 
 T = TypeVar("T")
 
@@ -169,6 +169,8 @@ class Caller:
     ) -> None:
         self._policy = policy or RetryPolicy()
         self._metrics = metrics or CallMetrics()
+        # Looking up a child by its labels costs more than counting.
+        self._children: dict[tuple[str, str], tuple[Metric, Metric]] = {}
 
     async def call(
         self,
@@ -230,8 +232,13 @@ class Caller:
         return waited is not None
 
     def _count(self, code: str, verb: str, seconds: float) -> None:
-        self._metrics.requests.labels(code, verb).inc()
-        self._metrics.duration.labels(verb).observe(seconds)
+        found = self._children.get((code, verb))
+        if found is None:
+            metrics = self._metrics
+            found = metrics.requests.labels(code, verb), metrics.duration.labels(verb)
+            self._children[code, verb] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
 
 async def on_conflict(work: Callable[[], Awaitable[T]], attempts: int = 5) -> T:
