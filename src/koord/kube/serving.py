@@ -43,6 +43,7 @@ class Endpoints:
         live: checks of ``/livez``, by name; ``/healthz`` runs the same.
         ready: checks of ``/readyz`` beside those.
         routes: what else is served, by path.
+        puts: what may be put, by path.
         before_metrics: called before metrics are read, to bring some up to date.
         host: address to listen on.
         port: 0 for a free one.
@@ -56,6 +57,7 @@ class Endpoints:
         live: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
         routes: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] | None = None,
+        puts: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] | None = None,
         before_metrics: Iterable[Callable[[], None]] = (),
         host: str = "127.0.0.1",
         port: int = 0,
@@ -70,6 +72,7 @@ class Endpoints:
             "readyz": {**alive, **(ready or {})},
         }
         self._routes = dict(routes or {})
+        self._puts = dict(puts or {})
         self._host = host
         self._port = port
         self._tls = tls
@@ -101,6 +104,8 @@ class Endpoints:
             app.router.add_get(f"/{path}/{{name}}", self._one)
         for path, handler in self._routes.items():
             app.router.add_get(path, handler)
+        for path, handler in self._puts.items():
+            app.router.add_put(path, handler)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.protocol import resources as names
-from koord.api.protocol.priority import PriorityClass, class_with_default
+from koord.api.protocol.priority import class_with_default
 from koord.api.requests import effective
 
 if TYPE_CHECKING:
@@ -27,29 +27,26 @@ def estimate(pod: Pod, factors_percent: Mapping[str, int]) -> dict[str, int]:
     """Expected usage by native resource: CPU in milli, all else in units.
 
     The limit where it exceeds the request, scaled by the factor and never above the limit; a small
-    constant for a pod that says nothing.
+    constant for a pod that says nothing. A pod asks for resources under the names of its priority
+    class.
 
     Args:
         pod: whose.
         factors_percent: by native resource; others are not estimated.
     """
     priority_class = class_with_default(pod)
-    requests, limits = effective(pod, limits=False), effective(pod, limits=True)
+    requests, limits = effective(pod), effective(pod, limits=True)
     return {
-        name: _one(_asked_as(priority_class, name), requests, limits, factor)
+        name: _one(names.translated(priority_class, name), requests, limits, factor)
         for name, factor in factors_percent.items()
     }
-
-
-def _asked_as(priority_class: PriorityClass, name: str) -> str:
-    return names.translated(priority_class, name)
 
 
 def _one(name: str, requests: Mapping[str, int], limits: Mapping[str, int], factor: int) -> int:
     request, limit = requests.get(name, 0), limits.get(name, 0)
     wanted = max(limit, request)
-    if wanted == 0:
+    if wanted <= 0:
         return _LEAST.get(name, 0)
     # Rounded half up, which is half away from zero: nothing here is negative.
-    scaled = (wanted * factor * 2 + 100) // 200
+    scaled = (wanted * factor + 50) // 100
     return min(scaled, limit) if limit > 0 else scaled

@@ -17,6 +17,7 @@ from koord.controllers.scheduler.explain.pods import Explainer
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
+from koord.controllers.scheduler.switches import Switches
 from koord.controllers.scheduler.views import InformerViews
 from koord.controllers.scheduler.world import World
 from koord.kube.reflector import InformerMetrics
@@ -66,6 +67,7 @@ class App:
         tell: Any = recorder.event if recorder is not None else None
         name = configuration.profiles[0].scheduler_name
         self.world = World(self.views, clock, client, tell, gates, name)
+        self.switches = Switches()
         self.history = History(self.world.table, clock)
         self.scheduler = Scheduler(
             self.world,
@@ -73,7 +75,7 @@ class App:
             registry or Registry(),
             configuration.queue,
             self.metrics,
-            (self.history.observe,),
+            (self.history.observe, self.switches.observe),
         )
         self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector

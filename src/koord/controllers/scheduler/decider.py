@@ -108,6 +108,10 @@ class Decider:
         refused = self._pre_filter(cycle)
         if refused is not None:
             return self._failed(cycle, refused)
+        if cycle.preferred:
+            row = self._preferred(cycle)
+            if row >= 0:
+                return Decision(cycle, row)
         verdict = self.evaluator.verdict(cycle)
         mask = self._mask(cycle, verdict)
         if not (verdict.board.feasible if mask is None else mask.any()):
@@ -121,6 +125,16 @@ class Decider:
             for plugin in self.plugins.pre_score:
                 plugin.pre_score(cycle, feasible)
         return self._best(cycle, verdict, mask, claimed)
+
+    def _preferred(self, cycle: Cycle) -> int:
+        """The first preferred row that the pod may go to, -1 for none."""
+        claimed = self._claimed(cycle)
+        for row in cycle.preferred:
+            if cycle.allowed is not None and not cycle.allowed[row]:
+                continue
+            if self.evaluator.check(cycle, row) is None and self._fits_beside(cycle, row, claimed):
+                return row
+        return -1
 
     def _takes(
         self,

@@ -26,7 +26,9 @@ from koord.controllers.scheduler.binding import (
 from koord.controllers.scheduler.decider import Decider, Decision
 from koord.controllers.scheduler.failures import Failure, FailureWriter
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
+from koord.controllers.scheduler.monitor import Monitor
 from koord.controllers.scheduler.queue import events as ev
+from koord.controllers.scheduler.sampling import Sampler
 from koord.controllers.scheduler.standins import StandIns
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
-    from koord.controllers.scheduler.jobs import Failed, JobPlanner
+    from koord.controllers.scheduler.jobplan import Failed
+    from koord.controllers.scheduler.jobs import JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.controllers.scheduler.queue.queued import QueuedPod
@@ -85,6 +88,8 @@ class Loop:
         self.parts = parts
         self._planners = dict(planners or {})
         self._observers = observers
+        self._sampler = Sampler(parts.deciders, parts.metrics)
+        self.monitor = Monitor(parts.metrics)
         stand_ins = parts.stand_ins
         self.binder = Binder(
             client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins
@@ -153,10 +158,12 @@ class Loop:
             if planner is not None and planner.concerns(info):
                 self._schedule_job(planner, queued, decider, started)
             else:
-                self._schedule_pod(queued, decider, started)
+                chosen = self._sampler.choose(queued.profile, decider)
+                self._schedule_pod(queued, chosen, started)
         except Exception as error:
             _LOG.exception("a scheduling cycle failed", extra=log.fields(pod=info.key))
             self._broke(queued, error)
+        self.monitor.ended(queued.profile, info.key, self._since(started))
 
     def _broke(self, queued: QueuedPod, error: Exception) -> None:
         """A plugin has a fault: the pod's account is settled, and the pod waits its backoff."""
@@ -212,16 +219,19 @@ class Loop:
         """No node: whoever can make room tries to, and the pod is told why."""
         diagnosis = decision.diagnosis
         assert diagnosis is not None
-        nominated, said, clear = "", [], False
+        nominated, said, clear, victims = "", [], False, 0
         if not diagnosis.error:
             for plugin in decider.plugins.post_filter:
                 result = plugin.post_filter(decision.cycle, diagnosis)
                 if result.message:
                     said.append(result.message)
                 clear = clear or result.clear
+                victims += len(result.victims)
                 if result.success:
                     nominated, clear = result.node, False
                     break
+            if decider.plugins.post_filter:
+                self.parts.metrics.preempted(victims)
         message = diagnosis.message(" ".join(said))
         self._observe(decision, message)
         if nominated:

@@ -96,9 +96,9 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "ElasticQuota": _at("elasticquota:ElasticQuota", "preFilter postFilter reserve"),
     "NodeResourcesFitPlus": _at("noderesources.fitplus:NodeResourcesFitPlus", "preScore score"),
     "ScarceResourceAvoidance": _at(
-        "scarceresourceavoidance:ScarceResourceAvoidance", "preScore score"
+        "noderesources.scarce:ScarceResourceAvoidance", "preScore score"
     ),
-    "SchedulingHint": _at("schedulinghint:SchedulingHint", "preFilter"),
+    "SchedulingHint": _at("scheduling_hint:SchedulingHint", "preFilter"),
 }
 
 ABSORBED: Final[Mapping[str, frozenset[str]]] = {"DefaultPreBind": frozenset({"preBind"})}

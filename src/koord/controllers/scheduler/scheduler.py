@@ -22,7 +22,8 @@ from koord.controllers.scheduler.jobs import JobPlanner
 from koord.controllers.scheduler.loop import Loop, Parts
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.nominations import QueueNominations
-from koord.controllers.scheduler.queue.options import QueueProfile
+from koord.controllers.scheduler.plugins.priority_sort import PrioritySort
+from koord.controllers.scheduler.queue.options import QueueProfile, priority_sort
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
 from koord.controllers.scheduler.standins import StandIns
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.config import Profile
     from koord.controllers.scheduler.decider import Decision
-    from koord.controllers.scheduler.queue.options import QueueOptions
+    from koord.controllers.scheduler.queue.options import QueueOptions, SortKey
+    from koord.controllers.scheduler.queue.queued import QueuedPod
     from koord.controllers.scheduler.registry import Registry
     from koord.controllers.scheduler.world import World
 
@@ -75,7 +77,8 @@ class Scheduler:
         self.queue = SchedulingQueue(
             world.clock,
             {name: _queue_profile(self.profiles[name], sets[name]) for name in self.profiles},
-            options=options,
+            _sort_key(profiles[0], sets[profiles[0].scheduler_name]),
+            options,
         )
         nominations.nominator = self.queue.nominator
         self.deciders = self._deciders(nominations)
@@ -155,3 +158,18 @@ class Scheduler:
 def _queue_profile(plugins: Plugins, instances: Mapping[str, Any]) -> QueueProfile:
     gates = [(plugin.name, plugin.pre_enqueue) for plugin in plugins.pre_enqueue]
     return QueueProfile(gates, {name: plugin.events() for name, plugin in instances.items()})
+
+
+def _sort_key(profile: Profile, instances: Mapping[str, Any]) -> SortKey:
+    """The order of the queue, which all profiles share, by the queue-sort plugin of the first."""
+    names = profile.at("queueSort")
+    if not names or names[0] == PrioritySort.name:
+        # The queue knows that order; it need not ask.
+        return priority_sort
+    plugin = instances[names[0]]
+
+    def key(pod: QueuedPod) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = plugin.sort_key(pod.info, pod.timestamp)
+        return found
+
+    return key

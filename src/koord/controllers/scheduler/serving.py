@@ -30,6 +30,7 @@ SERVICES = {
     "/debug/queue": "who waits, and where",
     "/debug/cache": "every node with what it has and what is requested",
     "/debug/drift": "where cache and API differ now",
+    "/debug/flags": "what of decisions is logged; PUT /debug/flags/s, f or d changes it",
 }
 
 
@@ -51,12 +52,14 @@ class SchedulerEndpoints(Endpoints):
             "/debug/queue": lambda app, request: state.queue(app.scheduler),
             "/debug/cache": lambda app, request: state.cache(app.scheduler),
             "/debug/drift": lambda app, request: checker.drift(app.scheduler),
+            "/debug/flags": lambda app, request: app.switches.values(),
         }
         routes = {path: self._handler(answer) for path, answer in answers.items()}
         super().__init__(
             [metrics.registry],
             ready={"informers": self._informers},
             routes={"/apis/v1/__services__": self._services, **routes},
+            puts={"/debug/flags/{flag}": self._flag},
             before_metrics=[lambda: self._refresh(metrics)],
             host=host,
             port=port,
@@ -74,7 +77,9 @@ class SchedulerEndpoints(Endpoints):
 
     def _refresh(self, metrics: SchedulerMetrics) -> None:
         if self._app is not None:
-            metrics.pending(self._app.scheduler.queue.pending())
+            queue = self._app.scheduler.queue
+            metrics.pending(queue.pending())
+            metrics.incoming(queue.incoming)
 
     def _handler(self, answer: Callable[[App, web.Request], Any]) -> Any:
         async def handle(request: web.Request) -> web.Response:
@@ -89,8 +94,15 @@ class SchedulerEndpoints(Endpoints):
 
         return handle
 
+    async def _flag(self, request: web.Request) -> web.Response:
+        text = await request.text()
+        flag = request.match_info["flag"]
+        answer = self._handler(lambda app, _: app.switches.set(flag, text))
+        done: web.Response = await answer(request)
+        return done
+
     async def _services(self, request: web.Request) -> web.Response:
-        return _json(200, {"GET": sorted(SERVICES)})
+        return _json(200, {"GET": sorted(SERVICES), "PUT": ["/debug/flags/{flag}"]})
 
 
 def _node(app: App, request: web.Request) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,7 @@ class Cycle:
 
     Attributes:
         pod: the pod.
+        shape: what it shares with its equals.
         table: the node table.
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
@@ -44,6 +45,7 @@ class Cycle:
             ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
         overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
+        preferred: rows to try first, in this order; see :meth:`prefer`.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
@@ -63,18 +65,22 @@ class Cycle:
         "own_rows",
         "pod",
         "preempting",
+        "preferred",
         "reservations",
+        "shape",
         "state",
         "table",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
         self.pod = pod
+        self.shape: PodShape = pod.shape
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
         self.board: Board | None = None
         self.preempting = False
+        self.preferred: tuple[int, ...] = ()
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
         self.decider: Decider | None = None
@@ -83,14 +89,9 @@ class Cycle:
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
     @property
-    def shape(self) -> PodShape:
-        """What the pod shares with its equals."""
-        return self.pod.shape
-
-    @property
-    def has_no_overlay(self) -> bool:
-        """Whether no row's request is less for this pod than for others."""
-        return self._overlay is None
+    def has_overlay(self) -> bool:
+        """Whether some row's request may be less for this pod than for others."""
+        return self._overlay is not None
 
     def copy(self) -> Cycle:
         """The same attempt; what is set in the copy does not reach this one."""
@@ -98,8 +99,10 @@ class Cycle:
         copy.state = dict(self.state)
         copy.allowed, copy.members = self.allowed, self.members
         copy.board, copy.own_rows = self.board, self.own_rows
+        copy.preferred = self.preferred
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
+        copy.overlay_stamp = self.overlay_stamp
         return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
@@ -107,6 +110,14 @@ class Cycle:
         mask = np.zeros(self.table.size, np.bool_)
         mask[rows] = True
         self.allowed = mask if self.allowed is None else self.allowed & mask
+
+    def prefer(self, rows: Iterable[int]) -> None:
+        """Has rows tried before all others, after those that another plugin preferred.
+
+        The first of them that all filters pass is the node, whatever scores say. If none does, the
+        choice is as free as without.
+        """
+        self.preferred += tuple(rows)
 
     def set_overlay(
         self, overlay: Callable[[int], NDArray[np.int64] | None], stamp: Hashable = 0
@@ -121,11 +132,6 @@ class Cycle:
         """
         self._overlay = overlay
         self.overlay_stamp = (stamp,)
-
-    @property
-    def has_overlay(self) -> bool:
-        """Whether :meth:`overlay` may say anything of any row."""
-        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

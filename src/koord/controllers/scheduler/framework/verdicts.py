@@ -151,6 +151,14 @@ class Evaluator:
             changes.update(dict.fromkeys(sorted(verdict.own_rows), int(Aspect.ALL)))
         return changes
 
+    def share(self, other: Evaluator) -> None:
+        """Keeps answers together with another one, of the same plugins in the same order."""
+        self._kept = other._kept
+
+    def kept(self, key: int) -> Verdict | None:
+        """The verdict on a shape as it was left, by the shape's id; None if there is none."""
+        return self._kept.get(key)
+
     def _keep(self, key: int) -> Verdict:
         """The verdict of a shape as it was left, or an empty one."""
         table = self.table
@@ -174,6 +182,8 @@ class Evaluator:
     def _filter(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         board, stamps = verdict.board, verdict.filter_stamps
         for asked in self._filters:
+            if asked.static and not stale.union & asked.depends:
+                continue
             number = asked.number
             before = stamps[number]
             due = asked.due(cycle, before, stale)
@@ -210,6 +220,8 @@ class Evaluator:
     def _score(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         stamps = verdict.score_stamps
         for asked in self._scores:
+            if asked.static and not stale.union & asked.depends:
+                continue
             number = asked.number
             before = stamps[number]
             due = asked.due(cycle, before, stale)

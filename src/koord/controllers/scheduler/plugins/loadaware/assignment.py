@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pod is expected to use, and for how long that is held against what is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.api.protocol import keys
+from koord.api.protocol.priority import PriorityClass, class_with_default
+from koord.api.protocol.scheduling import load_estimated_seconds, load_scaling_factors
+from koord.controllers.cluster.load_estimate import estimate
+from koord.controllers.scheduler.plugins.loadaware.ledger import whole
+from koord.controllers.scheduler.plugins.loadaware.measured import Amounts, Assigned, vector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.config.args_koord import LoadAwareSchedulingArgs
+
+
+class Ask(NamedTuple):
+    """What is the same for all pods of a shape.
+
+    Attributes:
+        daemon: whether a DaemonSet owns the pods: those pass every filter.
+        prod: whether their priority class is Prod.
+        estimate: what one is expected to use.
+        whole: that by view, see :func:`koord.controllers.scheduler.plugins.loadaware.ledger.whole`.
+    """
+
+    daemon: bool
+    prod: bool
+    estimate: Amounts
+    whole: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class Assigner:
+    """Reads pods by the plugin's arguments (scheduler spec, sections 4.1 to 4.3).
+
+    Args:
+        args: of the plugin.
+        names: the resources that count.
+    """
+
+    def __init__(self, args: LoadAwareSchedulingArgs, names: Sequence[str]) -> None:
+        self._args = args
+        self._names = names
+
+    def ask(self, shape: PodShape) -> Ask:
+        """What pods of a shape are expected to use."""
+        pod, factors = shape.pod, self._args.estimated_scaling_factors
+        if self._args.allow_customize_estimation:
+            factors = factors | load_scaling_factors(pod)
+        prod = class_with_default(pod) is PriorityClass.PROD
+        daemon = shape.owner is not None and shape.owner.kind == "DaemonSet"
+        amounts = vector(self._names, estimate(pod, factors))
+        return Ask(daemon, prod, amounts, whole(amounts, prod))
+
+    def assigned(self, key: str, pod: Pod, ask: Ask, since: float) -> Assigned:
+        """A pod as it counts on a node.
+
+        Args:
+            key: ``namespace/name``.
+            pod: its latest state.
+            ask: of its shape.
+            since: wall seconds of its assignment.
+        """
+        deadline = self._deadline(pod, since)
+        return Assigned(key, ask.estimate, ask.whole, ask.prod, since, deadline)
+
+    def _deadline(self, pod: Pod, since: float) -> float | None:
+        args = self._args
+        after = self._seconds(
+            pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
+            args.estimated_seconds_after_initialized,
+        )  # fmt: skip
+        initialized = became_true(pod, "Initialized") if after > 0 else None
+        if initialized is not None:
+            return initialized + after
+        after = self._seconds(
+            pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
+            args.estimated_seconds_after_pod_scheduled,
+        )  # fmt: skip
+        return since + after if after > 0 else None
+
+    def _seconds(self, pod: Pod, key: str, default: int | None) -> int:
+        own = -1
+        if self._args.allow_customize_estimation:
+            own = load_estimated_seconds(pod, key)
+        return own if own >= 0 else default or 0
+
+
+def became_true(pod: Pod, kind: str) -> float | None:
+    """Wall seconds when a condition became true; None if it is not, or does not say when."""
+    for condition in pod.status.conditions:
+        if condition.type == kind:
+            moment = condition.last_transition_time
+            true = condition.status == "True" and moment is not None
+            return moment.timestamp() if true and moment is not None else None
+    return None

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SchedulingHint: a controller that has planned already says which nodes to look at.
+
+Scheduler spec, section 6. ``nodeNames`` leaves only these nodes, ``preferredNodeNames`` are tried
+in their order before any other. What ``extensions`` says to other plugins is in ``cycle.state``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.api.protocol.scheduling import SchedulingHint as Hint
+from koord.api.protocol.scheduling import scheduling_hint
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.queue import events as ev
+from koord.controllers.scheduler.queue.events import HintedEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.config.args_koord import SchedulingHintArgs
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.handle import Handle
+
+
+class SchedulingHint(Plugin):
+    """See the head of this file."""
+
+    name = "SchedulingHint"
+
+    def __init__(self, args: SchedulingHintArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.args: SchedulingHintArgs = args
+
+    def events(self) -> Sequence[HintedEvent]:
+        """A node that was named may come."""
+        return (HintedEvent(ev.NODE_ADD),)
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """Narrows the nodes, and says which go first."""
+        hint = self._hint(cycle.shape)
+        if hint is None:
+            return None
+        if isinstance(hint, str):
+            return Rejection(self.name, (hint,), error=True)
+        cycle.state[self.name] = hint.extensions
+        if hint.node_names:
+            cycle.restrict(np.array(self._rows(hint.node_names), np.intp))
+        cycle.prefer(self._rows(hint.preferred_node_names[: self.args.max_hint_nodes]))
+        return None
+
+    def _rows(self, names: Sequence[str]) -> list[int]:
+        found = (self.handle.table.row(name) for name in names)
+        return [row for row in found if row is not None]
+
+    def _hint(self, shape: PodShape) -> Hint | str | None:
+        """The hint of a shape, or what is wrong with it."""
+        known: Hint | str | None
+        if self.name in shape.memo:
+            known = shape.memo[self.name]
+            return known
+        try:
+            known = scheduling_hint(shape.pod)
+        except KoordError as error:
+            known = str(error)
+        shape.memo[self.name] = known
+        return known
