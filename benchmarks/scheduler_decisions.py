@@ -138,7 +138,7 @@ def main() -> None:
     for case in CASES if options.case == "all" else [options.case]:
         for nodes in options.nodes:
             seconds, placed = measure(nodes, options.pods, case)
-            print(  # noqa: T201
+            print(
                 f"{case:12} {nodes:6} nodes: {1 / seconds:8.0f} decisions/s, "
                 f"{seconds * 1e6:6.1f} us each, {placed} of {options.pods} placed"
             )

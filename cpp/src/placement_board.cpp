@@ -130,14 +130,18 @@ std::span<const std::int64_t> Board::raw(std::size_t score) const {
 }
 
 void Board::bound_block(Column& column, std::size_t block) const {
-  Bounds bounds{kHighest, kLowest};
-  for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
+  // Negative scores of kSpread do not count; all others do.
+  const std::int64_t floor = column.rule.normalization == Normalization::kSpread ? 0 : kLowest;
+  std::int64_t least = kHighest;
+  std::int64_t most = kLowest;
+  const std::size_t end = end_of(block);
+  for (std::size_t row = block * kBlock; row < end; ++row) {
     const std::int64_t raw = column.raw[row];
-    if (refused_[row] != 0 || !counts(column.rule.normalization, raw)) continue;
-    bounds.least = std::min(bounds.least, raw);
-    bounds.most = std::max(bounds.most, raw);
+    const bool counted = refused_[row] == 0 && raw >= floor;
+    least = counted && raw < least ? raw : least;
+    most = counted && raw > most ? raw : most;
   }
-  column.blocks[block] = bounds;
+  column.blocks[block] = {least, most};
 }
 
 bool Board::bound(Column& column) {
@@ -177,11 +181,15 @@ bool Board::ahead(std::int64_t row, std::int64_t other) const {
 
 void Board::head_block(std::size_t block) {
   std::int64_t head = -1;
-  for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
-    if (refused_[row] != 0) continue;
-    if (head < 0 || ahead(static_cast<std::int64_t>(row), head)) {
-      head = static_cast<std::int64_t>(row);
-    }
+  std::int64_t total = kLowest;
+  std::int64_t rank = kHighest;
+  const std::size_t end = end_of(block);
+  for (std::size_t row = block * kBlock; row < end; ++row) {
+    if (refused_[row] != 0 || totals_[row] < total) continue;
+    if (totals_[row] == total && ranks_[row] >= rank) continue;
+    head = static_cast<std::int64_t>(row);
+    total = totals_[row];
+    rank = ranks_[row];
   }
   heads_[block] = head;
 }

@@ -86,9 +86,9 @@ def test_a_list_is_unfolded() -> None:
 
 
 def test_kinds_that_are_not_ours_keep_their_metadata() -> None:
-    (found,) = load_manifests("{apiVersion: v1, kind: Service, metadata: {name: s}}")
+    (found,) = load_manifests("{apiVersion: v1, kind: Secret, metadata: {name: s}}")
     assert type(found) is Object
-    assert found.title == "Service s"
+    assert found.title == "Secret s"
 
 
 REFUSED = [

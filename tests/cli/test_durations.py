@@ -16,6 +16,6 @@ def test_durations_are_read_as_the_wire_writes_them(text: str, found: float) -> 
 
 @pytest.mark.parametrize("text", ["", "abc", "30", "-1s", "9" * 5000 + "s"])
 def test_what_is_none_is_one_line(text: str) -> None:
-    with pytest.raises(KoordError, match="--scheduling-timeout.*expected a duration") as told:
+    with pytest.raises(KoordError, match=r"--scheduling-timeout.*expected a duration") as told:
         seconds("--scheduling-timeout")(text)
     assert "\n" not in str(told.value)

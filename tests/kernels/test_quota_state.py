@@ -125,6 +125,8 @@ class Histories(RuleBasedStateMachine):
             name, request, non_preemptible=non_preemptible, check_parents=True
         )
         assert decision.verdict.name == verdict
+        fits = self.tree.fits(name, request, non_preemptible=non_preemptible)
+        assert fits == (verdict == "ADMITTED")
         assert (decision.path[0] if decision.path else None) == group
         assert list(decision.exceeded) == exceeded
 

@@ -139,3 +139,55 @@ def test_any_history_is_the_models(steps: list[tuple[str, str, list[int], str]])
         ask = model.Request(2, exclusive=exclusive, max_ref_count=2)
         picked = native.pick(2, exclusive=exclusive, max_ref_count=2)
         assert set(picked.cpus) == model.pick(plain, ask).cpus
+
+
+HELD = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.tuples(st.frozensets(st.integers(0, 9), max_size=4), st.sampled_from(["", "PCPULevel"])),
+)
+
+
+@given(HELD, st.sampled_from(["Default", "FullPCPUs", "SpreadByPCPUs"]), st.booleans())
+def test_counts_are_of_what_is_available(
+    held: dict[str, tuple[frozenset[int], str]], bind: str, required: bool
+) -> None:
+    state = state_of_eight()
+    for uid, (cpus, exclusive) in held.items():
+        state.add(uid, cpus, exclusive)
+    free = state.available(bind=bind, required=required, reserved="1", preferred="4-5")
+    counts = state.count_available(bind=bind, required=required, reserved="1", preferred="4-5")
+    assert counts == [(node, sum(cpu // 4 == node for cpu in free)) for node in (0, 1)]
+    within = state.count_available(bind=bind, within="0-3")
+    assert within[1] == (1, 0)
+
+
+@given(HELD, HELD)
+def test_a_fingerprint_tells_states_apart(
+    one: dict[str, tuple[frozenset[int], str]], two: dict[str, tuple[frozenset[int], str]]
+) -> None:
+    states = []
+    for held in (one, two):
+        state = state_of_eight()
+        for uid, (cpus, exclusive) in held.items():
+            state.add(uid, cpus, exclusive)
+        states.append(state)
+    alike = states[0].fingerprint() == states[1].fingerprint()
+    seen = [
+        (
+            [state.ref_count(cpu) for cpu in range(8)],
+            [state.numa_status(node) for node in (0, 1)],
+            [str(state.pick(n, exclusive="PCPULevel").cpus) for n in range(1, 5)],
+        )
+        for state in states
+    ]
+    assert not alike or seen[0] == seen[1]
+    assert states[0].fingerprint() == states[0].fingerprint()
+
+
+def test_a_fingerprint_forgets_pods_that_left() -> None:
+    state = state_of_eight()
+    empty = state.fingerprint()
+    state.add("a", "0-1", "PCPULevel")
+    assert state.fingerprint() != empty
+    state.release("a")
+    assert state.fingerprint() == empty

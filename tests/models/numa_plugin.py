@@ -131,9 +131,7 @@ def aligned(
     alone = pod.alone or ("Required" if pod.policy else "")
     statuses = [node.state.numa_status(zone) for zone in sorted(node.zones)]
     everything = (1 << len(node.zones)) - 1
-    best, admitted, reasons = numa.admit(
-        policy, everything, [hints], alone == "Required", statuses
-    )
+    best, admitted, reasons = numa.admit(policy, everything, [hints], alone == "Required", statuses)
     if not admitted:
         return ", ".join(reasons), set(), {}
     return allocate(node, pod, bound, bind, required, best.affinity)
@@ -184,9 +182,7 @@ def allocate(
     for zone in sorted(zones):
         of_zone = frozenset(cpu for cpu, there in node.machine.node.items() if there == zone)
         here = free & of_zone
-        request = ask(
-            node, pod, min(len(here), zones[zone].get("cpu", 0) // 1000), bind, required
-        )
+        request = ask(node, pod, min(len(here), zones[zone].get("cpu", 0) // 1000), bind, required)
         request.within = of_zone
         answer = topology.pick(node.state, request)
         if answer.reason:

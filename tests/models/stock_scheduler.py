@@ -287,7 +287,10 @@ class Cluster:
         if missing and (pairs or not all_match(pod)):
             return ("node(s) didn't match pod affinity rules",), True
         for owner, guest, text in (
-            *((pod, other, "node(s) didn't match pod anti-affinity rules") for other in self.placed),
+            *(
+                (pod, other, "node(s) didn't match pod anti-affinity rules")
+                for other in self.placed
+            ),
         ):
             for term in affinity_terms(owner, "podAntiAffinity", "required"):
                 if self.shares(term, node, guest[1]) and self.term_selects(term, pod, guest[0]):
@@ -333,7 +336,9 @@ class Cluster:
         terms = node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution", [])
         return {
             name: sum(
-                term["weight"] for term in terms if term_matches(term["preference"], self.nodes[name])
+                term["weight"]
+                for term in terms
+                if term_matches(term["preference"], self.nodes[name])
             )
             for name in feasible
         }

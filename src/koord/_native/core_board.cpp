@@ -187,12 +187,40 @@ Ints spread(const std::vector<PythonPart>& parts, const Bools& rated, const py::
   return scores;
 }
 
+// Columns that are written to, so never a converted copy.
+using Writable = py::array_t<std::int64_t, py::array::c_style>;
+
+void count_pod(Writable& requested, Writable& nonzero, std::size_t row, const Ints& index,
+               const Ints& amounts, std::int64_t cpu, std::int64_t memory, std::int64_t times) {
+  if (requested.ndim() != 2 || nonzero.ndim() != 2 || nonzero.shape(0) < 2 ||
+      nonzero.shape(1) != requested.shape(1) || index.size() != amounts.size()) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  const auto rows = static_cast<std::size_t>(requested.shape(1));
+  const auto resources = static_cast<std::size_t>(requested.shape(0));
+  if (row >= rows) {
+    throw Exception(not_found("row", std::to_string(row), "a row of the columns"));
+  }
+  std::int64_t* column = requested.mutable_data();
+  for (py::ssize_t i = 0; i < index.size(); ++i) {
+    const auto resource = static_cast<std::size_t>(index.data()[i]);
+    if (resource >= resources) {
+      throw Exception(not_found("resource", std::to_string(resource), "a resource of the columns"));
+    }
+    column[resource * rows + row] += times * amounts.data()[i];
+  }
+  nonzero.mutable_data()[row] += times * cpu;
+  nonzero.mutable_data()[rows + row] += times * memory;
+}
+
 }  // namespace
 
 void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
   m.def("spread_scores", &spread);
+  m.def("count_pod", &count_pod, py::arg().noconvert(), py::arg().noconvert(), py::arg(), py::arg(),
+        py::arg(), py::arg(), py::arg(), py::arg());
 }
 
 }  // namespace koord::python

@@ -46,9 +46,19 @@ class Frame:
 
     def table(self, amounts: Amounts) -> ZoneTable:
         """A table of amounts by zone id; KeyError for a zone that the frame does not have."""
-        return ZoneTable(
-            self, columns_of(amounts, self.zones, self.names), self.zones.mask(amounts)
-        )
+        if not amounts:
+            return ZoneTable(self, self._nothing, 0)
+        mentioned = self.zones.mask(amounts)
+        rows = [amounts.get(zone, _NO_ROW) for zone in self.zones.ids]
+        columns = [
+            _native.Column(
+                kind,
+                sum(1 << position for position, row in enumerate(rows) if name in row),
+                [int64(name, row.get(name, 0)) for row in rows],
+            )
+            for name, kind in zip(self.names, self._kinds, strict=True)
+        ]
+        return ZoneTable(self, columns, mentioned)
 
     def demands(
         self, requests: Mapping[str, int], scored: Mapping[str, int]

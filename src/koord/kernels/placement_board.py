@@ -34,6 +34,7 @@ __all__ = [
     "Board",
     "RoomCheck",
     "RoomScore",
+    "count_pod",
     "spread_scores",
 ]
 
@@ -63,6 +64,10 @@ RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
 request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
+
+count_pod = _native.count_pod
+"""``count_pod(requested, nonzero, row, index, amounts, cpu, memory, times)``: adds ``times`` the
+amounts to the resources ``index`` of a row, and CPU and memory to its ``nonzero``."""
 
 spread_scores = _native.spread_scores
 """``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of

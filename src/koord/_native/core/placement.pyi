@@ -155,6 +155,17 @@ class RoomScore:
         /,
     ) -> NDArray[np.int64]: ...
 
+def count_pod(
+    requested: NDArray[np.int64],
+    nonzero: NDArray[np.int64],
+    row: int,
+    index: NDArray[np.int64],
+    amounts: NDArray[np.int64],
+    cpu: int,
+    memory: int,
+    times: int,
+    /,
+) -> None: ...
 def spread_scores(
     parts: Sequence[
         tuple[NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int64], float, int]

@@ -24,6 +24,7 @@ import numpy as np
 
 from koord.api import requests
 from koord.controllers.cluster.labels import Labels, Taints
+from koord.kernels.placement_board import count_pod
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class NodeTable:
         adjusted: rows on which :meth:`adjust` was used, so that what is requested there may differ
             from what the pods ask for.
         labels, taints: of the nodes, as columns.
+        nodes_version: counts nodes that came, went or changed.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
             they have grown, or a resource was added.
         shared: what plugins keep once a table, by plugin, where several profiles configure them.
@@ -83,6 +85,7 @@ class NodeTable:
         self.pods: list[dict[str, PodInfo]] = []
         self.labels = Labels()
         self.taints = Taints()
+        self.nodes_version = 0
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = []
         self.layout = 0
@@ -247,16 +250,11 @@ class NodeTable:
         return changed
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
-        shape = pod.shape
-        index, amounts = shape.vector(self)
-        if sign > 0:
-            self.requested[index, row] += amounts
-        else:
-            self.requested[index, row] -= amounts
-        self.nonzero[0, row] += sign * shape.nonzero[0]
-        self.nonzero[1, row] += sign * shape.nonzero[1]
+        index, amounts = pod.shape.vector(self)
+        count_pod(self.requested, self.nonzero, row, index, amounts, *pod.shape.nonzero, sign)
 
     def _describe(self, row: int, node: Node | None) -> None:
+        self.nodes_version += 1
         self.labels.set(row, node, len(self.open))
         self.taints.set(row, node, len(self.open))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from koord.api import requests
 from koord.api.codec import to_json
+from koord.api.protocol import keys
 from koord.controllers.cluster.nodes import PODS
 
 if TYPE_CHECKING:
@@ -117,6 +118,14 @@ class PodInfo:
         self.priority: int = pod.spec.priority or 0
         self.row = -1
         self.allocations: dict[str, Any] = {}
+
+    @property
+    def reservation(self) -> str | None:
+        """The name of the Reservation that the pod stands for; None for real pods."""
+        annotations, meta = self.shape.annotations, self.pod.metadata
+        if keys.RESERVE_POD not in annotations or meta.name != meta.uid:
+            return None
+        return meta.annotations.get(keys.RESERVATION_NAME)
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key!r}, row={self.row})"

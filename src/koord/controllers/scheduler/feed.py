@@ -164,6 +164,8 @@ class Feed:
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
         shape, before = self._shapes.of(pod), known.pod
+        # From the moment that it is being deleted a pod counts for less.
+        ends = before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         known.pod = pod
         if known.row < 0:
             known.shape, known.allocations = shape, self._read(pod).allocations
@@ -171,7 +173,8 @@ class Feed:
         fresh = known.allocations
         if before.metadata.annotations != pod.metadata.annotations:
             fresh = self._read(pod).allocations
-        if fresh == known.allocations and shape.request == known.shape.request:
+        same_request = shape.request == known.shape.request
+        if fresh == known.allocations and same_request and not ends:
             if shape is not known.shape:
                 self._accounts.relabel(known, shape)
             return

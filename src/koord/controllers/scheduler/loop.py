@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
-    from koord.controllers.scheduler.jobs import Failed, JobPlanner
+    from koord.controllers.scheduler.jobplan import Failed
+    from koord.controllers.scheduler.jobs import JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.controllers.scheduler.queue.queued import QueuedPod

@@ -25,9 +25,7 @@ class Monitor:
         timeout_seconds: what is too long; 0 for nothing.
     """
 
-    def __init__(
-        self, metrics: SchedulerMetrics, timeout_seconds: float = TIMEOUT_SECONDS
-    ) -> None:
+    def __init__(self, metrics: SchedulerMetrics, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._metrics = metrics
         self.timeout_seconds = timeout_seconds
 

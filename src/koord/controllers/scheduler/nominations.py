@@ -27,11 +27,12 @@ class QueueNominations(Nominations):
         if not self.nominator:
             return {}
         found: dict[int, Sequence[PodInfo]] = {}
-        for name in self.nominator.nodes():
-            row = self._table.row(name)
-            pods = [p for p in self.nominator.on_node(name, pod.priority) if p.uid != pod.uid]
-            if row is not None and pods:
-                found[row] = pods
+        least, own = pod.priority, pod.uid
+        for name, pods in self.nominator.by_node().items():
+            chosen = [p for p in pods.values() if p.priority >= least and p.uid != own]
+            row = self._table.row(name) if chosen else None
+            if row is not None:
+                found[row] = sorted(chosen, key=_importance) if len(chosen) > 1 else chosen
         return found
 
     def row_of(self, pod: PodInfo) -> int | None:
@@ -44,3 +45,7 @@ class QueueNominations(Nominations):
         if self.nominator is None:
             return ()
         return self.nominator.forget_lower(self._table.name(row), priority)
+
+
+def _importance(pod: PodInfo) -> int:
+    return -pod.priority

@@ -102,6 +102,9 @@ class Scheduler:
             for plugin in members.values():
                 if hasattr(plugin, "join"):
                     plugin.join(list(members.values()))
+        for plugin in self.plugins:
+            if hasattr(plugin, "measure"):
+                plugin.measure(self.metrics.registry)
         self.feed.attach(world.view(Node), world.view(Pod))
         for stand_in in parts.stand_ins.plugins:
             stand_in.attach(self.feed)

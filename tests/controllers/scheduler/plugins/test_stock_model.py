@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from koord.api.codec import convert
 from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.controllers.scheduler.framework import select
 from tests.controllers.scheduler.stock import Stock
 from tests.models.stock_scheduler import Cluster, Document
 
@@ -207,6 +209,14 @@ class Twin:
                 assert sorted(found[0]) == sorted(expected[0])
                 assert found[1] == expected[1]
             assert (found is None) == (expected is None), (name, found, expected)
+        feasible = [row for row in range(table.size) if table.open[row] and row not in refused]
+        if feasible:
+            rows = np.array(feasible, np.intp)
+            scores = self.stock.decider.plugins.score
+            total, _ = select.totals(decision.cycle, verdict, scores, rows)
+            names = [table.name(row) for row in feasible]
+            expected_total = self.model.totals(pod, names)
+            assert dict(zip(names, total.tolist(), strict=True)) == expected_total
         best = self.model.best(pod)
         assert (table.name(decision.row) if decision.row >= 0 else None) == best
 

@@ -29,22 +29,26 @@ class Stale:
     Args:
         table: the nodes.
         changes: aspects by row; None if all must be looked at anew.
+
+    Attributes:
+        all: whether that is so.
+        union: the aspects in which any row changed.
     """
 
-    __slots__ = ("_by_mask", "_changes", "_union", "all", "table")
+    __slots__ = ("_by_mask", "_changes", "all", "table", "union")
 
     def __init__(self, table: NodeTable, changes: dict[int, int] | None) -> None:
         self.table = table
         self.all = changes is None
         self._changes = changes or {}
         self._by_mask: dict[int, NDArray[np.intp] | None] = {}
-        self._union = 0
+        self.union = 0 if changes is not None else -1
         for aspects in self._changes.values():
-            self._union |= aspects
+            self.union |= aspects
 
     def rows(self, mask: int) -> NDArray[np.intp] | None:
         """The rows that changed in any of the aspects, None for none."""
-        if not self._union & mask:
+        if not self.union & mask or self.all:
             return None
         if mask not in self._by_mask:
             rows = [row for row, aspects in self._changes.items() if aspects & mask]
@@ -62,19 +66,31 @@ class Asked:
 
     Attributes:
         answer: that method, or None.
+        static: the answers depend on nothing but shape and rows, and it always applies.
+        depends: on which aspects.
         now: the stamp that :meth:`due` found.
     """
 
-    __slots__ = ("_applies", "_depends", "_stale_rows", "_stamp", "answer", "now", "number")
+    __slots__ = (
+        "_applies",
+        "_stale_rows",
+        "_stamp",
+        "answer",
+        "depends",
+        "now",
+        "number",
+        "static",
+    )
 
     def __init__(self, number: int, plugin: Any, point: str) -> None:
         self.number = number
         self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
         self.now: Hashable = SKIPPED
-        self._depends = int(plugin.depends)
+        self.depends = int(plugin.depends)
         self._applies = _own(plugin, point, "applies")
         self._stamp = _own(plugin, point, "stamp")
         self._stale_rows = _own(plugin, point, "stale_rows")
+        self.static = self._applies is None and self._stamp is None
 
     def due(self, cycle: Cycle, before: Hashable, stale: Stale) -> Iterable[Rows]:
         """The rows to ask about. Leaves the stamp of now behind in ``now``.
@@ -91,7 +107,7 @@ class Asked:
         table = stale.table
         if stale.all or before is SKIPPED or now is None or before is None:
             return (table.rows,)
-        changed = stale.rows(self._depends)
+        changed = stale.rows(self.depends)
         if now == before:
             return () if changed is None else (changed,)
         moved = self._stale_rows(cycle, before) if self._stale_rows is not None else None

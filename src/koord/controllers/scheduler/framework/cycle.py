@@ -36,6 +36,7 @@ class Cycle:
 
     Attributes:
         pod: the pod.
+        shape: what it shares with its equals.
         table: the node table.
         state: by plugin name, whatever the plugin keeps from one point to the next. Thrown away
             with the attempt; what belongs to the shape goes to ``pod.shape.memo``.
@@ -66,12 +67,14 @@ class Cycle:
         "preempting",
         "preferred",
         "reservations",
+        "shape",
         "state",
         "table",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
         self.pod = pod
+        self.shape: PodShape = pod.shape
         self.table = table
         self.state: dict[str, Any] = {}
         self.allowed: NDArray[np.bool_] | None = None
@@ -86,14 +89,9 @@ class Cycle:
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
     @property
-    def shape(self) -> PodShape:
-        """What the pod shares with its equals."""
-        return self.pod.shape
-
-    @property
-    def has_no_overlay(self) -> bool:
-        """Whether no row's request is less for this pod than for others."""
-        return self._overlay is None
+    def has_overlay(self) -> bool:
+        """Whether some row's request may be less for this pod than for others."""
+        return self._overlay is not None
 
     def copy(self) -> Cycle:
         """The same attempt; what is set in the copy does not reach this one."""
@@ -104,6 +102,7 @@ class Cycle:
         copy.preferred = self.preferred
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
+        copy.overlay_stamp = self.overlay_stamp
         return copy
 
     def restrict(self, rows: NDArray[np.intp]) -> None:
@@ -133,11 +132,6 @@ class Cycle:
         """
         self._overlay = overlay
         self.overlay_stamp = (stamp,)
-
-    @property
-    def has_overlay(self) -> bool:
-        """Whether :meth:`overlay` may say anything of any row."""
-        return self._overlay is not None
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

@@ -25,6 +25,10 @@ class Diagnosis:
         nodes: how many nodes there are.
         early: set if a PreFilter refused the pod as a whole.
         by_row: the first refusal of each row.
+
+    Attributes:
+        also: plugins that refused nothing, but whose events may help the pod too; PostFilter
+            plugins add themselves.
     """
 
     def __init__(
@@ -33,13 +37,14 @@ class Diagnosis:
         self.nodes = nodes
         self.early = early
         self.by_row = by_row
+        self.also: set[str] = set()
 
     @property
     def plugins(self) -> set[str]:
-        """Who refused; their events may wake the pod."""
+        """Who refused, and who may help besides; their events may wake the pod."""
         if self.early is not None:
-            return {self.early.plugin}
-        return {rejection.plugin for rejection in self._present()}
+            return {self.early.plugin, *self.also}
+        return {*self.also, *(rejection.plugin for rejection in self._present())}
 
     @property
     def error(self) -> bool:
@@ -66,10 +71,13 @@ class Diagnosis:
             head = f"0/{self.nodes} nodes are available"
             text = f"{head}: {self.early.text}." if self.early.text else f"{head}."
         else:
-            rows = self.by_row
-            counts = rows.counts() if isinstance(rows, Refusals) else counted(rows.values())
-            text = availability(self.nodes, counts)
+            text = availability(self.nodes, self.counts())
         return f"{text} {post_filter}" if post_filter else text
+
+    def counts(self) -> Counter[str]:
+        """How many nodes refuse for each reason."""
+        rows = self.by_row
+        return rows.counts() if isinstance(rows, Refusals) else counted(rows.values())
 
 
 def counted(rejections: Collection[Rejection]) -> Counter[str]:

@@ -74,8 +74,8 @@ class Refusals(Mapping[int, "Rejection"]):
 
     def present(self) -> list[Rejection]:
         """Each refusal that some row has, once."""
-        codes = np.unique(self._codes)
-        return [self._known[code] for code in codes.tolist() if code != _NONE]
+        by_code = np.bincount(self._codes + 1, minlength=len(self._known) + 1)[1:]
+        return [self._known[code] for code in np.flatnonzero(by_code).tolist()]
 
     def resolvable(self) -> NDArray[np.intp]:
         """The rows where removing pods might help."""

@@ -182,6 +182,8 @@ class Evaluator:
     def _filter(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         board, stamps = verdict.board, verdict.filter_stamps
         for asked in self._filters:
+            if asked.static and not stale.union & asked.depends:
+                continue
             number = asked.number
             before = stamps[number]
             due = asked.due(cycle, before, stale)
@@ -218,6 +220,8 @@ class Evaluator:
     def _score(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         stamps = verdict.score_stamps
         for asked in self._scores:
+            if asked.static and not stale.union & asked.depends:
+                continue
             number = asked.number
             before = stamps[number]
             due = asked.due(cycle, before, stale)

@@ -37,7 +37,7 @@ class ImageLocality(Plugin):
 
     def __init__(self, args: None, handle: object) -> None:
         super().__init__(args, handle)  # type: ignore[arg-type]
-        self._seen = -1
+        self._seen = self._nodes = -1
         # By row what its node said last; by image's name the rows that have it, with its size.
         self._listed: dict[int, tuple[object, frozenset[str]]] = {}
         self._rows: dict[str, dict[int, int]] = {}
@@ -79,8 +79,9 @@ class ImageLocality(Plugin):
     def _follow(self) -> None:
         """Takes over what nodes say of their images since it last looked."""
         table = self.handle.table
-        if table.version == self._seen:
+        if table.nodes_version == self._nodes:
             return
+        self._nodes = table.nodes_version
         changes = table.changes(self._seen) if self._seen >= 0 else None
         self._seen = table.version
         rows = (

@@ -56,4 +56,4 @@ class NodeName(Plugin):
 
 def _is_named(info: object, old: object, new: object) -> bool:
     name = info.pod.spec.node_name  # type: ignore[attr-defined]
-    return new is None or new.metadata.name == name  # type: ignore[attr-defined,no-any-return]
+    return new is None or new.metadata.name == name  # type: ignore[attr-defined]

@@ -15,6 +15,8 @@ import numpy as np
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.framework.reserved import ask_without
+from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
     NODE,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
-ANYWHERE = "0.0.0.0"  # noqa: S104 - compared with, not listened on
+ANYWHERE = "0.0.0.0"
 
 HostPort = tuple[str, int, str]
 """Protocol, port, address."""
@@ -57,6 +59,9 @@ class NodePorts(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all the pod's host ports are free."""
+        return ask_without(self.handle, cycle, rows, self._passes)
+
+    def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         passes = np.ones(cycle.table.size, np.bool_)
         for protocol, port, address in self._ports(cycle.shape):
             for row, addresses in self._taken.get((protocol, port), {}).items():
@@ -103,10 +108,9 @@ class NodePorts(Plugin):
             ports = shape.memo[self.name] = host_ports(shape.pod)
         return ports
 
-    def _frees(self, info: PodInfo, old: Pod | None, new: Pod | None) -> bool:
-        if old is None or not old.spec.node_name:
-            return False
-        freed = host_ports(old)
+    def _frees(self, info: PodInfo, old: PodInfo | Pod | None, new: object) -> bool:
+        pod = pod_of(old)
+        freed = host_ports(pod) if pod is not None else ()
         return any(_conflict(a, b) for a in self._ports(info.shape) for b in freed)
 
 

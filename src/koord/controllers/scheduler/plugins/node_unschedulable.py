@@ -11,6 +11,7 @@ from koord.api.kinds.constraints import Taint
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.hinting import is_own
 from koord.controllers.scheduler.plugins.tolerations import tolerates
 from koord.controllers.scheduler.queue.events import (
     NODE,
@@ -60,7 +61,7 @@ class NodeUnschedulable(Plugin):
         actions = Action.ADD | Action.UPDATE_NODE_TAINT
         return (
             HintedEvent(ClusterEvent(NODE, actions), _uncordoned, per_shape=True),
-            HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), _own),
+            HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_own),
         )
 
 
@@ -70,7 +71,3 @@ def _uncordoned(info: PodInfo, old: Node | None, new: Node | None) -> bool:
     if new.spec.unschedulable:
         return tolerates(info.shape.pod.spec.tolerations, _CORDONED)
     return old is None or old.spec.unschedulable
-
-
-def _own(info: PodInfo, old: object, new: object) -> bool:
-    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.hinting import is_own
 from koord.controllers.scheduler.queue.events import (
     UNSCHEDULED_POD,
     Action,
@@ -37,8 +38,4 @@ class SchedulingGates(Plugin):
     def events(self) -> Sequence[HintedEvent]:
         """The pod's own gates are gone."""
         gone = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        return (HintedEvent(ClusterEvent(UNSCHEDULED_POD, gone), _own),)
-
-
-def _own(info: PodInfo, old: object, new: object) -> bool:
-    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]
+        return (HintedEvent(ClusterEvent(UNSCHEDULED_POD, gone), is_own),)

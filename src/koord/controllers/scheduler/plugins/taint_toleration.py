@@ -13,6 +13,7 @@ import numpy as np
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.hinting import is_own
 from koord.controllers.scheduler.plugins.tolerations import (
     KEEPS_OUT,
     PREFERS_NOT,
@@ -78,7 +79,7 @@ class TaintToleration(Plugin):
         actions = Action.ADD | Action.UPDATE_NODE_TAINT
         return (
             HintedEvent(ClusterEvent(NODE, actions), _is_let_in, per_shape=True),
-            HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), _own),
+            HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_own),
         )
 
     def _verdicts(self, cycle: Cycle) -> Verdicts:
@@ -112,7 +113,3 @@ def _is_let_in(info: PodInfo, old: Node | None, new: Node | None) -> bool:
     if untolerated(new.spec.taints, tolerations, KEEPS_OUT) is not None:
         return False
     return old is None or untolerated(old.spec.taints, tolerations, KEEPS_OUT) is not None
-
-
-def _own(info: PodInfo, old: object, new: object) -> bool:
-    return new is not None and new.metadata.uid == info.uid  # type: ignore[attr-defined,no-any-return]

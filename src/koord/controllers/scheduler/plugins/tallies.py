@@ -75,7 +75,8 @@ class PodTallies:
     def __init__(self, counts_terminating: bool = True) -> None:
         self.moves = 0
         self._counts_terminating = counts_terminating
-        self._left_out: set[str] = set()
+        # By uid, as what it was counted: a pod's annotations, and so its shape, change meanwhile.
+        self._counted: dict[str, int] = {}
         self._rows: dict[int, dict[int, int]] = {}
         self._shapes: dict[int, PodShape] = {}
         self._tallies: dict[Hashable, tuple[Tally, Matches, Iterable[str | None]]] = {}
@@ -86,11 +87,10 @@ class PodTallies:
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
         if not self._counts_terminating and pod.pod.metadata.deletion_timestamp is not None:
-            self._left_out.add(pod.uid)
             return
         self.moves += 1
         shape = pod.shape
-        number = shape.id
+        number = self._counted[pod.uid] = shape.id
         rows = self._rows.get(number)
         if rows is None:
             rows = self._rows[number] = {}
@@ -107,11 +107,10 @@ class PodTallies:
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
-        if pod.uid in self._left_out:
-            self._left_out.discard(pod.uid)
+        number = self._counted.pop(pod.uid, -1)
+        if number < 0:
             return
         self.moves += 1
-        number = pod.shape.id
         rows = self._rows[number]
         rows[row] -= 1
         for tally in self._of[number]:

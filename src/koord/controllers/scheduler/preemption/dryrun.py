@@ -112,7 +112,7 @@ class DryRun:
         self._rejected = rejected
         held = type(policy).admits is not VictimPolicy.admits
         plain = [p for p in self._applying if getattr(p, "by_columns", False)]
-        self._plain = plain if self.cycle.has_no_overlay else []
+        self._plain = plain if not self.cycle.has_overlay else []
         self._columnar = not early and not held and len(self._plain) == len(self._applying)
 
     def stamps(self) -> tuple[Hashable, ...] | None:
@@ -151,8 +151,12 @@ class DryRun:
         return found
 
     def _on_columns(self, row: int) -> bool:
-        """Whether what is requested on a row is what its pods say, and nobody is promised it."""
-        return row not in self._table.adjusted and row not in self.claimed
+        """Whether what is requested on a row is what its pods say."""
+        return row not in self._table.adjusted
+
+    def promised(self, row: int) -> list[PodInfo]:
+        """Pods that a row is promised to and that are not there yet."""
+        return [pod for pod in self.claimed.get(row, ()) if pod.row < 0]
 
     # What cannot help.
 
@@ -165,13 +169,13 @@ class DryRun:
                 for row in rows[~plugin.may_help(self.cycle, rows)].tolist():
                     outcomes[row] = self._said_by(plugin, row)
                     del victims[row]
-        plain = [row for row in victims if row not in self._table.adjusted]
+        plain = [row for row in victims if self._on_columns(row)]
         if not self._plain or not plain:
             return outcomes
         rows = np.array(plain, np.intp)
         saved = self._table.requested[:, rows]
         try:
-            self._shift(rows, [victims[row] for row in plain], -1)
+            self._clear(rows, [victims[row] for row in plain])
             for plugin in self._plain:
                 refused = rows[~plugin.filter(self.cycle, rows)]
                 said = plugin.diagnose(self.cycle, refused) if len(refused) else ()
@@ -208,7 +212,7 @@ class DryRun:
         index = np.array(rows, np.intp)
         saved = self._table.requested[:, index]
         try:
-            self._shift(index, [orders[row] for row in rows], -1)
+            self._clear(index, [orders[row] for row in rows])
             for turn in range(max(map(len, orders.values()))):
                 due = [row for row in rows if len(orders[row]) > turn]
                 at = np.array(due, np.intp)
@@ -223,6 +227,15 @@ class DryRun:
         finally:
             self._table.requested[:, index] = saved
         return {row: self._outcome(row, gone[row], splits[row]) for row in rows}
+
+    def _clear(self, rows: NDArray[np.intp], victims: Sequence[Sequence[PodInfo]]) -> None:
+        """Takes victims off, and puts on whom the rows are promised to.
+
+        What fits beside those fits without them too, for requests are all that counts here.
+        """
+        if self.claimed:
+            self._shift(rows, [self.promised(row) for row in rows.tolist()], 1)
+        self._shift(rows, victims, -1)
 
     def _shift(self, rows: NDArray[np.intp], pods: Sequence[Iterable[PodInfo]], sign: int) -> None:
         """Adds what pods request to their rows' columns, or takes it off."""
@@ -269,7 +282,7 @@ class DryRun:
 
     def _fits(self, row: int) -> Rejection | None:
         """Whether the pod fits now, beside pods that are promised the row and without them."""
-        promised = [pod for pod in self.claimed.get(row, ()) if pod.row < 0]
+        promised = self.promised(row)
         if promised:
             accounts = self._decider.accounts
             with accounts.what_if():

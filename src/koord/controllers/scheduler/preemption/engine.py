@@ -19,7 +19,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.budgets import Budgets
 from koord.controllers.scheduler.preemption.dryrun import NO_VICTIMS, DryRun
 from koord.controllers.scheduler.preemption.effects import Effects
-from koord.controllers.scheduler.preemption.kept import Kept
+from koord.controllers.scheduler.preemption.kept import Kept, Shelf
 from koord.controllers.scheduler.preemption.victims import (
     Candidate,
     VictimPolicy,
@@ -129,8 +129,7 @@ class Preemption:
             return Found(None, (), {})
         stamps = None if early else run.stamps()
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
-        kept = self._kept.outcomes(key, stamps)
-        found = self._search(run, rows, kept)
+        found = self._search(run, rows, self._kept.shelf(key, stamps))
         return found._replace(refused={**bare, **found.refused}) if bare else found
 
     def candidate(self, cycle: Cycle, row: int) -> Outcome:
@@ -193,22 +192,25 @@ class Preemption:
         bare: dict[int, Rejection] = dict.fromkeys((r for r in ordered if r not in worth), none)
         return [row for row in ordered if row in worth], bare
 
-    def _search(self, run: DryRun, rows: list[int], kept: dict[int, Outcome]) -> Found:
+    def _search(self, run: DryRun, rows: list[int], shelf: Shelf) -> Found:
         most = self._most(len(rows))
+        kept = shelf.outcomes
+        uids = {row: tuple(p.uid for p in run.promised(row)) for row in run.claimed}
+        promised = {row: those for row, those in uids.items() if those}
         refused: dict[int, Rejection] = {}
-        once: dict[int, Outcome] = {}
         clean: list[Candidate] = []
         over: list[Candidate] = []
         for start in range(0, len(rows), max(most, 1)):
             chunk = rows[start : start + max(most, 1)]
-            self._fill(run, chunk, kept, once)
-            for row in chunk:
-                outcome = kept.get(row) or once[row]
-                if type(outcome) is Rejection:
-                    refused[row] = outcome
-                    continue
-                assert type(outcome) is Candidate
-                (over if outcome.violations else clean).append(outcome)
+            self._fill(run, chunk, shelf, promised)
+            tried = [kept[row] for row in chunk]
+            found = [outcome for outcome in tried if type(outcome) is Candidate]
+            if len(found) < len(tried):
+                refused.update(
+                    (r, o) for r, o in zip(chunk, tried, strict=True) if type(o) is Rejection
+                )
+            for candidate in found:
+                (over if candidate.violations else clean).append(candidate)
                 if clean and len(clean) + len(over) >= most:
                     break
             else:
@@ -218,18 +220,17 @@ class Preemption:
         return Found(cheapest(candidates) if candidates else None, candidates, refused)
 
     def _fill(
-        self, run: DryRun, rows: list[int], kept: dict[int, Outcome], once: dict[int, Outcome]
+        self, run: DryRun, rows: list[int], shelf: Shelf, promised: dict[int, tuple[str, ...]]
     ) -> None:
-        """Runs what is not known yet. Rows promised to others are not kept."""
-        missing = [row for row in rows if row not in kept or row in run.claimed]
-        if not missing:
-            return
-        for row, outcome in run.rows(missing).items():
-            if row in run.claimed:
-                once[row] = outcome
-                kept.pop(row, None)
-            else:
-                kept[row] = outcome
+        """Tries the rows that are not known yet, or were promised to others when they were."""
+        kept, before = shelf.outcomes, shelf.promised
+        if promised or before:
+            missing = [r for r in rows if r not in kept or promised.get(r) != before.get(r)]
+        else:
+            missing = [row for row in rows if row not in kept]
+        if missing:
+            for row, outcome in run.rows(missing).items():
+                shelf.put(row, outcome, promised.get(row, ()))
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         """A pod's start decides which of equals goes first."""

@@ -15,16 +15,31 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.preemption.dryrun import Outcome
 
 
-class _Shelf:
-    """The outcomes for one shape."""
+class Shelf:
+    """The outcomes for one shape.
 
-    __slots__ = ("budgets", "outcomes", "stamps", "version")
+    Attributes:
+        outcomes: by row.
+        promised: by row, the uids of pods that the row was promised to when it was tried; rows
+            that were promised to nobody are not in here.
+    """
+
+    __slots__ = ("budgets", "outcomes", "promised", "stamps", "version")
 
     def __init__(self, stamps: object, version: int, budgets: int) -> None:
         self.stamps = stamps
         self.version = version
         self.budgets = budgets
         self.outcomes: dict[int, Outcome] = {}
+        self.promised: dict[int, tuple[str, ...]] = {}
+
+    def put(self, row: int, outcome: Outcome, promised: tuple[str, ...]) -> None:
+        """Keeps an outcome."""
+        self.outcomes[row] = outcome
+        if promised:
+            self.promised[row] = promised
+        else:
+            self.promised.pop(row, None)
 
 
 class Kept:
@@ -40,13 +55,13 @@ class Kept:
         self._table = table
         self._budgets = budgets
         self._limit = limit
-        self._shelves: dict[Hashable, _Shelf] = {}
+        self._shelves: dict[Hashable, Shelf] = {}
         self._stale: set[int] = set()
 
-    def outcomes(self, key: Hashable, stamps: tuple[Any, ...] | None) -> dict[int, Outcome]:
-        """By row, what is still true; to be added to. Nothing is kept where stamps are None."""
+    def shelf(self, key: Hashable, stamps: tuple[Any, ...] | None) -> Shelf:
+        """What is still true; to be added to. Nothing is kept where stamps are None."""
         if stamps is None:
-            return {}
+            return Shelf(None, 0, 0)
         self._follow_budgets()
         shelf = self._shelves.pop(key, None)
         changes = self._table.changes(shelf.version) if shelf is not None else None
@@ -56,7 +71,7 @@ class Kept:
             or shelf.stamps != stamps
             or shelf.budgets != self._budgets.version
         ):
-            shelf = _Shelf(stamps, 0, self._budgets.version)
+            shelf = Shelf(stamps, 0, self._budgets.version)
             if len(self._shelves) >= self._limit:
                 del self._shelves[next(iter(self._shelves))]
         else:
@@ -64,7 +79,7 @@ class Kept:
                 shelf.outcomes.pop(row, None)
         shelf.version = self._table.version
         self._shelves[key] = shelf
-        return shelf.outcomes
+        return shelf
 
     def drop(self, row: int) -> None:
         """A pod of the row changed in a way that the journal does not tell."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 class Nominator:
@@ -76,6 +76,10 @@ class Nominator:
             return []
         chosen = [p for p in pods.values() if at_least is None or p.priority >= at_least]
         return sorted(chosen, key=lambda info: -info.priority)
+
+    def by_node(self) -> Mapping[str, Mapping[str, Any]]:
+        """By node, the pods it is promised to, by uid; not to be changed."""
+        return self._on_node
 
     def nodes(self) -> list[str]:
         """The nodes that are promised to somebody, sorted."""

@@ -103,6 +103,7 @@ class GangWorld:
             )
         }  # fmt: skip
         self.room = GangRoom()
+        points["bind"] = more.get("bind", [])
         points["filter"] = [self.room, *more.get("filter", [])]
         points["score"] = [self.room, self.plugin]
         profile: Any = SomePlugins("koord-scheduler", points)

@@ -16,6 +16,7 @@ from koord.api.kinds.quota import PodGroup
 from koord.base import faults
 from koord.base.clock import VirtualClock
 from koord.controllers.scheduler.plugins.coscheduling.networks import NetworkController
+from koord.controllers.scheduler.plugins.coscheduling.overdue import OverdueController
 from koord.controllers.scheduler.plugins.coscheduling.podgroups import (
     PodGroupController,
     change,
@@ -29,6 +30,7 @@ from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     bound,
     grouped,
     layers,
+    member,
     pod_group,
 )
 from tests.controllers.scheduler.pods import node
@@ -204,3 +206,22 @@ def test_the_tree_is_written_when_it_changes() -> None:
             assert await made.write()
 
     run_virtual(work(), clock)
+
+
+def test_pods_of_an_incomplete_gang_are_told_once_what_is_lacking() -> None:
+    world = GangWorld()
+    made = OverdueController(world.plugin.gangs, world.clock, world.told)
+    world.put(member("p0"), member("q0", gang="q", least=1))
+    assert made.tell() == 0
+    world.clock.advance(31.0)
+    assert made.tell() == 1
+    assert made.tell() == 0
+    assert "memberGangs [default/g] child pod not collect enough" in world.said("p0")[0]
+    assert world.said("q0") == []
+    world.put(grouped("r0", gang="r"))
+    world.clock.advance(31.0)
+    assert made.tell() == 1
+    world.put(member("p1"))
+    assert made.tell() == 0
+    world.remove(member("p1"))
+    assert made.tell() == 1

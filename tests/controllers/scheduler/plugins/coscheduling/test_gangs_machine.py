@@ -116,7 +116,7 @@ class Gangs(RuleBasedStateMachine):
         for gang in self.world.plugin.gangs.gangs.values():
             assert gang.declared is not None
             assert gang.group is not None
-            if gang.declared.mode == "Strict" and not gang.free:
+            if gang.declared.mode == "Strict" and not gang.group.once_satisfied:
                 held = gang.count(State.WAITING)
                 assert not held or held >= gang.minimum or gang.group.round
                 assert not gang.group.round or len(gang.group.round) >= gang.minimum

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from koord.api.codec import convert
+from koord.api.kinds.reservation import Reservation
+from koord.controllers.scheduler.framework.cycle import Changes, Cycle
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     GangWorld,
@@ -12,6 +15,7 @@ from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     member,
     pod_group,
     running,
+    settle,
 )
 from tests.controllers.scheduler.pods import node, pod
 
@@ -216,3 +220,237 @@ async def test_gated_pods_are_not_dragged_along() -> None:
     assert world.where() == {}
     text = 'GangGroup "default/g" waits for 1 more pods that can be scheduled'
     assert world.said("p0") == [f"{HEAD}{text}."]
+
+
+class Cut:
+    """A Bind plugin that fails for some pods, once."""
+
+    name = "Cut"
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+        self.bound: list[str] = []
+
+    async def bind(self, cycle: Any, node: str) -> bool:
+        name = cycle.pod.pod.metadata.name
+        if name in self.names:
+            self.names.discard(name)
+            raise OSError("cut")
+        self.bound.append(name)
+        return True
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_if_a_binding_fails_the_rest_is_released_and_planned_again() -> None:
+    cut = Cut("p1")
+    world = GangWorld({"a": "8"}, more={"bind": [cut]})
+    world.put(*(member(f"p{i}", least=3, notes={"match-policy": "only-waiting"}) for i in range(3)))
+    await world.schedule()
+    assert cut.bound == ["p0"]
+    assert world.where() == {"p0": "a"}
+    assert world.said("p1") == ["cut"]
+    assert world.said("p2") == ["another pod of the job failed: cut"]
+    world.confirm()
+    world.clock.advance(2.0)
+    await world.schedule()
+    assert cut.bound == ["p0", "p1", "p2"]
+    world.confirm()
+    group = world.plugin.gangs.gangs["default/g"].group
+    assert group is not None
+    assert not group.round
+
+
+@running
+async def test_what_is_missing_of_a_broken_round_goes_together_too() -> None:
+    cut = Cut("p1")
+    world = GangWorld({"a": "6"}, more={"bind": [cut]})
+    world.put(*(member(f"p{i}", least=3, notes={"match-policy": "only-waiting"}) for i in range(3)))
+    await world.schedule()
+    assert world.where() == {"p0": "a"}
+    world.put(pod("thief", cpu="2"))
+    await world.schedule()
+    world.confirm()
+    world.clock.advance(2.0)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "thief": "a"}
+
+
+@running
+async def test_once_satisfied_means_a_whole_round() -> None:
+    cut = Cut("p1")
+    world = GangWorld({"a": "6"}, more={"bind": [cut]})
+    world.put(*(member(f"p{i}", least=3) for i in range(3)))
+    await world.schedule()
+    world.put(pod("thief", cpu="2"))
+    await world.schedule()
+    world.confirm()
+    world.clock.advance(2.0)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "thief": "a"}
+    # One that goes for good is not waited for.
+    world.remove(member("p2"))
+    world.clock.advance(400.0)
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p1": "a", "thief": "a"}
+
+
+@running
+async def test_what_is_bound_together_is_marked() -> None:
+    cut = Cut()
+    world = GangWorld({"a": "8"}, more={"bind": [cut]})
+    world.put(*(member(f"p{i}", least=2) for i in range(3)))
+    world.scheduler.loop.schedule(5.0)
+    marked = Changes()
+    info = world.world.pod("uid-p0")
+    assert info is not None
+    await world.plugin.pre_bind(Cycle(info, world.world.table), 0, marked)
+    prefixes = ("internal.scheduling.koordinator.sh/", "scheduling.koordinator.sh/")
+    assert marked.annotations == {
+        f"{prefix}{key}": value
+        for prefix in prefixes
+        for key, value in (("bind-gang-group-id", "default/g"), ("bind-gang-member-count", "3"))
+    }
+    await settle()
+    world.confirm()
+    stale = {f"{prefixes[0]}bind-gang-group-id": "old"}
+    world.put(member("p9", annotations=stale))
+    world.scheduler.loop.schedule(5.0)
+    alone = Changes()
+    info = world.world.pod("uid-p9")
+    assert info is not None
+    await world.plugin.pre_bind(Cycle(info, world.world.table), 0, alone)
+    assert alone.annotations == {f"{prefixes[0]}bind-gang-group-id": None}
+    await settle()
+
+
+class Quota:
+    """Lets nobody run."""
+
+    name = "Quota"
+
+    def __init__(self, unresolvable: bool) -> None:
+        self.unresolvable = unresolvable
+        self.asked: list[int] = []
+
+    def admit(self, pods: Any) -> Rejection | None:
+        self.asked.append(len(pods))
+        return Rejection(self.name, ("no such quota",), unresolvable=self.unresolvable)
+
+    def pre_filter(self, cycle: Any) -> Rejection | None:
+        return None
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_quotas_are_asked_for_those_that_need_each_other() -> None:
+    quota = Quota(unresolvable=True)
+    world = GangWorld({"a": "8"}, more={"preFilter": [quota]})
+    world.put(*(member(f"p{i}", least=2) for i in range(3)))
+    await world.schedule()
+    assert quota.asked == [2]
+    assert world.said("p0") == [HEAD + "no such quota."]
+    assert world.where() == {}
+    # What a quota has too little of is found pod by pod.
+    other = GangWorld({"a": "8"}, more={"preFilter": [Quota(unresolvable=False)]})
+    other.put(*(member(f"p{i}", least=2) for i in range(3)))
+    await other.schedule()
+    assert len(other.where()) == 3
+
+
+class Broken:
+    """A plugin with a fault."""
+
+    name = "Broken"
+
+    def reserve(self, cycle: Any, row: int) -> Rejection | None:
+        if cycle.pod.pod.metadata.name == "p1":
+            raise RuntimeError("boom")
+        return None
+
+    def unreserve(self, cycle: Any, row: int) -> None:
+        pass
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_a_plugin_with_a_fault_leaves_nothing_held_and_nobody_lost() -> None:
+    world = GangWorld({"a": "8"}, more={"reserve": [Broken()]})
+    world.put(*(member(f"p{i}", least=3) for i in range(3)))
+    await world.schedule()
+    assert world.where() == {}
+    assert (world.world.table.requested == 0).all()
+    assert not world.scheduler.queue.in_flight()
+    assert len(world.scheduler.queue) == 3
+    assert not world.plugin.planning
+
+
+@running
+async def test_a_pod_that_goes_lets_another_be_tried_in_its_place() -> None:
+    world = GangWorld({"a": "4"})
+    pods = [member(f"p{i}", least=2, cpu="3" if i == 1 else "2") for i in range(2)]
+    world.put(*pods, member("p2", least=2))
+    world.put(member("big", least=2, cpu="9"))
+    await world.schedule()
+    assert world.where() == {"p0": "a", "p2": "a"}
+    assert world.said("big") == world.said("p1") == [HEAD + "1 Insufficient cpu."]
+
+
+@running
+async def test_a_worker_may_want_company_that_comes_later_in_the_order() -> None:
+    world = GangWorld({"a": "8"}, more={"filter": [Company()]})
+    world.put(member("a-worker", labels={"role": "worker"}), member("b-master"))
+    await world.schedule()
+    assert world.where() == {"a-worker": "a", "b-master": "a"}
+
+
+class Company:
+    """Workers go where a master is."""
+
+    name = "Company"
+    depends = 127
+
+    def applies(self, cycle: Any) -> bool:
+        return True
+
+    def stamp(self, cycle: Any) -> int:
+        return 0
+
+    def filter_node(self, cycle: Any, row: int) -> Rejection | None:
+        there = [each.pod.metadata.name for each in cycle.table.pods[row].values()]
+        alone = "role" in cycle.shape.labels and "b-master" not in there
+        return Rejection(self.name, ("lonely",)) if alone else None
+
+    def events(self) -> list[Any]:
+        return []
+
+
+@running
+async def test_reservations_are_members_too() -> None:
+    world = GangWorld({"a": "8"})
+    world.put(member("p0", least=2))
+    await world.schedule()
+    assert world.where() == {}
+    document = {
+        "metadata": {"name": "r", "uid": "uid-r"},
+        "spec": {
+            "template": {
+                "metadata": {
+                    "namespace": "default",
+                    "annotations": member("x").metadata.annotations,
+                },
+                "spec": {"schedulerName": "koord-scheduler"},
+            }
+        },
+    }
+    reservation = convert(document, Reservation, "Reservation r")
+    world.put(reservation)
+    assert sorted(world.plugin.gangs.gangs["default/g"].members) == ["uid-p0", "uid-r"]
+    world.remove(reservation)
+    assert sorted(world.plugin.gangs.gangs["default/g"].members) == ["uid-p0"]

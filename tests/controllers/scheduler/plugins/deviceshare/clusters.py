@@ -13,6 +13,7 @@ from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.decider import Decider, Decision, Plugins
 from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.plugins.deviceshare.plugin import DeviceShare
 from koord.controllers.scheduler.plugins.deviceshare.settings import Settings
 from koord.controllers.scheduler.views import LocalViews
@@ -98,7 +99,8 @@ class Cluster:
     def __init__(self, settings: Settings | None = None, **gates: bool) -> None:
         self.views = LocalViews()
         self.clock = VirtualClock(1_700_000_000.0)
-        self.world = World(self.views, self.clock, gates=gates)
+        text = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
+        self.world = World(self.views, self.clock, gates=feature_gates(text))
         self.table = self.world.table
         self.plugin = DeviceShare(settings, self.world)
         self.accounts = Accounts(self.table, [self.plugin])

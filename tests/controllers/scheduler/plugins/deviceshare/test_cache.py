@@ -103,7 +103,7 @@ class Placed(RuleBasedStateMachine):
     @rule(data=st.data(), percent=st.sampled_from([10, 50, 100]),
           policy=st.sampled_from(["", "Aligned", "Restricted"]))  # fmt: skip
     def place_in(self, data, percent: int, policy: str) -> None:
-        # A reserve pod sits in no other reservation. Labels make matching pods a shape of their own.
+        # A reserve pod sits in no other one. Labels give matching pods a shape of their own.
         holders = [info for info in self.pods if "Reservation" not in info.allocations]
         assume(holders)
         holder = data.draw(st.sampled_from(holders))

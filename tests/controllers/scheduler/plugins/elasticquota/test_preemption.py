@@ -217,3 +217,25 @@ def test_what_no_victim_can_change_is_not_tried(reason: str) -> None:
         assert "Preemption is not helpful for scheduling" in cluster.said("p")
 
     run()
+
+
+@in_a_loop
+def test_what_is_freed_for_a_pod_is_kept_for_it() -> None:
+    cluster = with_quota("4")
+    low = running("low", 1, "4")
+    cluster.put(low, ranked("high", 9, "4"))
+    assert cluster.run() == ["low"]
+    assert cluster.said("low") == "Preempted by pod high on node n"
+    # The victim goes while its taker still waits: others of the quota come too late.
+    cluster.remove(low)
+    cluster.put(ranked("thief", 5, "1"), ranked("urgent", 10, "1"))
+    preemption = cluster.quota.admission
+    assert preemption.check(ranked("high", 9, "4")) is None
+    assert preemption.check(ranked("urgent", 10, "1")) is None
+    refusal = preemption.check(ranked("thief", 5, "1"))
+    assert refusal is not None
+    assert "used: cpu:4, pod's request: cpu:1" in refusal.reason
+    assert cluster.quota.groups.tree("").used("a") == {"cpu": 0}
+    cluster.remove(ranked("high", 9, "4"))
+    assert preemption.check(ranked("thief", 5, "1")) is None
+    assert cluster.run() == ["thief", "urgent"]

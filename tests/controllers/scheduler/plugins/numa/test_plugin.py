@@ -363,3 +363,13 @@ def test_a_new_node_object_with_nothing_new_changes_nothing() -> None:
     cluster.plugin.ledger.sync()
     assert cluster.plugin.ledger.state(0) is state
     assert state.machine is machine
+
+
+def test_who_asks_for_nothing_goes_anywhere() -> None:
+    cluster = Cluster()
+    label = {"node.koordinator.sh/numa-topology-policy": "Restricted"}
+    cluster.node("n0", None, labels=label)
+    info = cluster.info("a", "", "", numa="SingleNUMANode")
+    assert not cluster.plugin.applies(Cycle(info, cluster.world.table))
+    assert cluster.place(info) == ""
+    assert info.row == 0

@@ -6,8 +6,11 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
+from koord.api.kinds.meta import LabelSelector
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation, ReservationOwner
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
 from tests.models.reservation import Cluster, Held, Running
@@ -61,6 +64,19 @@ class Lives(RuleBasedStateMachine):
         self.model.held[name] = Held(
             name, where, amounts, app, once, restricted, self.made % 60, order
         )
+
+    @precondition(lambda self: self.model.held)
+    @rule(data=st.data(), app=st.sampled_from(APPS), closed=st.booleans())
+    def change(self, data: st.DataObject, app: str, closed: bool) -> None:
+        """For others from now on, or for nobody new."""
+        name = data.draw(st.sampled_from(sorted(self.model.held)))
+        view = self.bench.views.view(Reservation)
+        known = view.get(name)
+        assert known is not None
+        owner = ReservationOwner(label_selector=LabelSelector(match_labels={"app": app}))
+        spec = structs.replace(known.spec, owners=[owner], unschedulable=closed)
+        view.put(structs.replace(known, spec=spec))
+        self.model.held[name].app = "" if closed else app
 
     @precondition(lambda self: self.model.held)
     @rule(data=st.data())

@@ -80,9 +80,8 @@ def test_one_shape_but_claims_of_their_own() -> None:
 
 
 def test_messages_of_nodes() -> None:
-    storage = Storage(
-        *(node(name, labels={ZONE: zone}) for name, zone in zip("abc", "xyz", strict=True))
-    )
+    zones = {"a": "x", "b": "y", "c": "z"}
+    storage = Storage(*(node(name, labels={ZONE: zone}) for name, zone in zones.items()))
     storage.volume("bound", nodeAffinity=affinity(ZONE, "x"))
     storage.claim("bound", volumeName="bound")
     storage.claim("both", volumeName="other")

@@ -127,6 +127,8 @@ class GangCache:
         gang = self._gang_of.get(uid)
         if gang is not None and gang.members[uid].state is State.PENDING:
             gang.move(gang.members[uid], State.WAITING)
+            if gang.group is not None:
+                gang.group.released.discard(uid)
 
     def unreserved(self, uid: str) -> bool:
         """A pod lost the node that it held; whether it held one."""
@@ -134,6 +136,8 @@ class GangCache:
         if gang is None or gang.members[uid].state is not State.WAITING:
             return False
         gang.move(gang.members[uid], State.PENDING)
+        if gang.group is not None and uid in gang.group.unbound:
+            gang.group.released.add(uid)
         return True
 
     def bound(self, uid: str) -> None:
@@ -163,7 +167,7 @@ class GangCache:
             return messages.unknown_gang(gang_id, key)
         if gang.declared is None or gang.group is None:
             return messages.undeclared(gang_id, key, gang.error)
-        if gang.free or gang.group.ready:
+        if gang.satisfied or gang.group.ready:
             return ""
         unknown, undeclared, short = self._lacking(gang.group)
         return messages.incomplete(gang.group.gangs, unknown, undeclared, short, gang_id, key)
@@ -172,6 +176,8 @@ class GangCache:
         """How many pods must still find a node before the gang's group may go, over all gangs."""
         if gang.group is None:
             return 1
+        if gang.satisfied:
+            return sum(each.missing() for each in self.group(gang) if each.satisfied)
         unknown = sum(1 for name in gang.group.gangs if name not in self.gangs)
         return unknown + sum(each.missing() for each in self.group(gang))
 

@@ -60,10 +60,11 @@ class Group:
             it lasts, those of them that are bound count as waiting: a round that broke is completed
             rather than begun anew.
         unbound: those of the round that are not bound yet.
+        released: those of them that lost their node again, since a binding failed.
         ready: every gang has as many pods as it needs; kept by :class:`GangCache`.
     """
 
-    __slots__ = ("gangs", "id", "once_satisfied", "ready", "round", "unbound")
+    __slots__ = ("gangs", "id", "once_satisfied", "ready", "released", "round", "unbound")
 
     def __init__(self, gangs: tuple[str, ...]) -> None:
         self.id = ",".join(gangs)
@@ -71,6 +72,7 @@ class Group:
         self.once_satisfied = False
         self.round: frozenset[str] = frozenset()
         self.unbound: set[str] = set()
+        self.released: set[str] = set()
         self.ready = False
 
     def begin(self, uids: Iterable[str]) -> None:
@@ -81,6 +83,7 @@ class Group:
     def arrived(self, uid: str) -> None:
         """A pod is bound, or gone; a round without any left is over."""
         self.unbound.discard(uid)
+        self.released.discard(uid)
         if not self.unbound:
             self.round = frozenset()
 
@@ -119,11 +122,21 @@ class Gang:
         return self.declared is not None and len(self.members) >= self.declared.minimum
 
     @property
-    def free(self) -> bool:
-        """Whether its pods need not wait for each other any more: once is enough, and was."""
+    def satisfied(self) -> bool:
+        """Whether once is enough, and was."""
         if self.declared is None or self.group is None:
             return False
         return self.declared.policy == decl.ONCE_SATISFIED and self.group.once_satisfied
+
+    @property
+    def free(self) -> bool:
+        """Whether its pods need not wait for each other any more.
+
+        Those of a Strict gang do until a round that broke is complete.
+        """
+        if not self.satisfied or self.declared is None or self.group is None:
+            return False
+        return self.declared.mode == decl.NON_STRICT or not self.group.released
 
     def count(self, state: State) -> int:
         """How many pods are in a state."""
@@ -138,8 +151,8 @@ class Gang:
         """How many more pods must hold a node before any may be bound (spec section 9.4)."""
         if self.declared is None or self.group is None:
             return 1
-        if self.free:
-            return 0
+        if self.satisfied:
+            return 0 if self.free else len(self.group.released.intersection(self.members))
         held = self._counts[State.WAITING]
         if self.declared.policy == decl.WAITING_AND_RUNNING:
             held += self._counts[State.BOUND]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class GangJob:
-    """See :class:`koord.controllers.scheduler.jobs.Job`.
+    """See :class:`koord.controllers.scheduler.jobplan.Job`.
 
     Args:
         plugin: whose gangs these are.
@@ -65,10 +65,16 @@ class GangJob:
         first, rest = list[str](), list[str]()
         for gang in self._gangs:
             uids = [member.uid for member in gang.of(State.PENDING) if member.uid in by_uid]
+            released = gang.group.released if gang.group is not None else set()
+            # Who lost its node with others goes first; the rest keeps its order.
+            uids = [uid for uid in uids if uid in released] + [
+                uid for uid in uids if uid not in released
+            ]
             needed = gang.missing()
             first += uids[:needed]
             rest += uids[needed:]
-        return [by_uid[uid] for uid in first + rest]
+        known = dict.fromkeys(first + rest)
+        return [by_uid[uid] for uid in [*known, *(uid for uid in by_uid if uid not in known)]]
 
     def missing(self) -> int:
         """How many pods must still find a node before any may be bound."""

@@ -31,6 +31,7 @@ from koord.controllers.scheduler.plugins.coscheduling.nearness import (
     selector_of,
 )
 from koord.controllers.scheduler.plugins.coscheduling.networks import NetworkController
+from koord.controllers.scheduler.plugins.coscheduling.overdue import OverdueController
 from koord.controllers.scheduler.plugins.coscheduling.podgroups import PodGroupController
 from koord.controllers.scheduler.plugins.coscheduling.preemption import JobPreemption
 from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
@@ -219,7 +220,7 @@ class Coscheduling(Plugin):
     # Beside the loop.
 
     def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
-        """PodGroups' phases, and the network's tree in its object's status."""
+        """PodGroups' phases, the network's tree, and what incomplete gangs wait for."""
         client = self.handle.client
         if client is None:
             return ()
@@ -228,7 +229,12 @@ class Coscheduling(Plugin):
             self.args.controller_workers,
         )  # fmt: skip
         networks = NetworkController(self.topology, client)
-        return (("podgroup-controller", pod_groups.run), ("network-topology", networks.run))
+        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.event)
+        return (
+            ("podgroup-controller", pod_groups.run),
+            ("network-topology", networks.run),
+            ("overdue-gangs", overdue.run),
+        )
 
     def debug(self, path: Sequence[str]) -> object:
         """``gangs`` and ``gang/NAMESPACE/NAME``."""

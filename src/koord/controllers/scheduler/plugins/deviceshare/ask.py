@@ -55,6 +55,7 @@ class Ask:
         isolation: GPU isolation provider that the node of a shared GPU must have; "" for any.
         reservation_required: nothing but a reservation will do.
         reservations_ignored: whatever reservations hold back is free to this pod.
+        by_count: the number of devices that fit decides, type by type, about a whole node.
     """
 
     requests: dict[str, Amounts]
@@ -66,6 +67,7 @@ class Ask:
     isolation: str = ""
     reservation_required: bool = False
     reservations_ignored: bool = False
+    by_count: bool = False
     _demands: dict[tuple[str, int], Demand] = field(default_factory=dict)
 
     def hint(self, device_type: str) -> DeviceHint:
@@ -82,9 +84,8 @@ class Ask:
             return False
         return not _many_whole(self.requests[device_type][RESOURCES[device_type][0]])
 
-    @property
-    def by_count(self) -> bool:
-        """Whether the number of devices that fit decides, type by type, about a whole node."""
+    def counts(self) -> bool:
+        """What :attr:`by_count` becomes."""
         return not self.same_pcie and all(
             self.hint(kind).selector is None and not self.wants_vf(kind) and not self.for_all(kind)
             for kind in self.requests
@@ -158,6 +159,7 @@ def read_ask(pod: Pod, request: Mapping[str, int]) -> Ask | None:
     ask.reservation_required = _needs_reservation(pod)
     ask.reservations_ignored = reservations.ignores_reservations(pod)
     _check_counts(ask)
+    ask.by_count = ask.counts()
     return ask
 
 

@@ -37,6 +37,7 @@ _POLICIES = {
     ScoringType.FRAGMENTATION_GRADIENT: "fgd",
 }
 _REMEMBERED = 1 << 17
+_STEP_MILLI = 40
 UNRATED = -1
 """Stands for a shape that the policies cannot rate."""
 
@@ -56,6 +57,7 @@ class FragmentationScorer:
         self._mirror = NodeTable(["cpu", "memory"], ["gpu"])
         typical = TypicalPods(settings.typical_pods)
         measure = Fragmentation(typical) if settings.typical_pods else None
+        self._scoring = settings.scoring
         self._placer = Placer(self._mirror, _POLICIES[settings.scoring], fragmentation=measure)
         # By cluster row: the mirror's row, and what it stands for.
         self._rows: list[int] = []
@@ -88,12 +90,10 @@ class FragmentationScorer:
         return 0 if shape == UNRATED else self._placer.epoch(shape)
 
     def rate(self, shape: int, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """The policy's ratings: more is better, :data:`OUT` where the pod does not fit."""
-        if shape == UNRATED:
-            return np.zeros(len(rows), np.int64)
+        """Scores of 0..100 by the policy; see :func:`scores_of`."""
         self._follow()
         at = np.array([self._rows[row] for row in rows.tolist()], np.int64)
-        return self._placer.rate(shape, at).astype(np.int64)
+        return scores_of(self._placer.rate(shape, at).astype(np.int64), self._scoring)
 
     def choose(self, shape: int, row: int) -> int:
         """The GPUs that the policy takes on a row, as a word; 0 if it has no opinion."""
@@ -180,14 +180,14 @@ def accepted_models(pod: Pod) -> tuple[str, ...]:
     return tuple(found)
 
 
-def spread(raw: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Ratings of feasible rows as 0..100: the best alone have 100, so their order decides."""
-    scores = np.zeros(len(raw), np.int64)
-    fits = raw != OUT
-    if not fits.any():
-        return scores
-    best, worst = int(raw[fits].max()), int(raw[fits].min())
-    if best > worst:
-        scores[fits] = (raw[fits] - worst) * 99 // (best - worst)
-    scores[raw == best] = 100
+def scores_of(ratings: NDArray[np.int64], scoring: ScoringType) -> NDArray[np.int64]:
+    """Ratings as 0..100, each by itself: FGD's are that already, a cost is counted in steps.
+
+    50 costs nothing; every step less or more is 40 GPU milli won or lost. On the openb trace that
+    allocates as much as exact costs do (docs/policy-koord.md): what costs nearly the same may as
+    well cost the same.
+    """
+    if scoring is ScoringType.FRAGMENTATION_AWARE:
+        ratings = np.where(ratings == OUT, OUT, 50 + ratings // _STEP_MILLI)
+    scores: NDArray[np.int64] = np.clip(ratings, 0, 100)
     return scores

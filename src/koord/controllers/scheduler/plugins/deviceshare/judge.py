@@ -16,7 +16,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.deviceshare import names
 from koord.controllers.scheduler.plugins.deviceshare.allocator import PLAIN, Terms
 from koord.controllers.scheduler.plugins.deviceshare.designated import terms_for
-from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
+from koord.controllers.scheduler.plugins.deviceshare.names import NAME
 from koord.controllers.scheduler.plugins.deviceshare.reserved import AllRefused, NodeAllocator
 from koord.controllers.scheduler.plugins.deviceshare.templates import model_key
 from koord.kernels.devices_assign import Refusal, assign_rows
@@ -44,9 +44,10 @@ class Question:
         templates: ``vendor-model`` to template, None where templates do not matter.
         designated: the devices that the pod is to keep; none: any.
         offers: by row, the reservations that the pod matches.
+        by_labels: labels of a node may keep the pod off.
     """
 
-    __slots__ = ("ask", "designated", "offers", "templates")
+    __slots__ = ("ask", "by_labels", "designated", "offers", "templates")
 
     def __init__(
         self,
@@ -54,11 +55,16 @@ class Question:
         cycle: Cycle,
         templates: Mapping[str, str] | None = None,
         designated: Holdings = (),
+        *,
+        models: bool = False,
     ) -> None:
         self.ask = ask
         self.templates = templates
         self.designated = designated
         self.offers = cycle.reservations
+        self.by_labels = ask.shared and (
+            bool(ask.isolation) or bool(models) or templates is not None
+        )
 
 
 class Judge:
@@ -77,14 +83,29 @@ class Judge:
 
     def passes(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether the node can serve the pod. A node without a Device is the kubelet's."""
-        passes = self._may_share(question, rows)
-        asked = np.flatnonzero(self.tracker.known[rows] & passes)
-        passes[asked] = self._fits(question, rows[asked])
-        return passes
+        known = self.tracker.known[rows]
+        passes = known
+        if question.by_labels:
+            # Nodes without a Device are refused by their labels too.
+            labelled = self._may_share(question, rows)
+            passes, known = labelled & known, known | ~labelled
+        if passes.all():
+            return self._fits(question, rows)
+        asked = np.flatnonzero(passes)
+        fits = ~known
+        fits[asked] = self._fits(question, rows[asked])
+        return fits
 
     def why(self, question: Question, rows: Rows) -> list[Rejection]:
         """Why each of some refused rows was refused."""
-        return [self._why(question, int(row)) for row in rows]
+        if question.by_labels or question.designated or not question.ask.by_count:
+            return [self._why(question, row) for row in rows.tolist()]
+        said = self._counted(question.ask, rows)
+        nodes = self.cache.nodes
+        for place, row in enumerate(rows.tolist()):
+            if nodes[row].holders and self.offers(question, row):
+                said[place] = self._why(question, row)
+        return said
 
     def try_row(self, question: Question, row: int) -> Holdings | AllRefused:
         """What the pod would get on a row, cards not scored."""
@@ -108,8 +129,6 @@ class Judge:
         """Whether nodes share GPUs the way the pod wants, by their labels alone."""
         passes = np.ones(len(rows), np.bool_)
         ask, tracker = question.ask, self.tracker
-        if not ask.shared:
-            return passes
         if ask.isolation:
             passes &= tracker.isolation[rows] == tracker.code(ask.isolation)
         for vendor, model in self.settings.unsupported_models:
@@ -132,13 +151,14 @@ class Judge:
         ask = question.ask
         if question.designated or not ask.by_count:
             return self._each(question, rows, self._in_question(question, rows))
-        fits = np.ones(len(rows), np.bool_)
+        refused: NDArray[np.bool_] | None = None
         for kind in ask.requests:
-            refused = assign_rows(self.cache.tables[kind], rows, ask.demand(kind)) != 0
+            short = assign_rows(self.cache.tables[kind], rows, ask.demand(kind)) != 0
             if ask.secondary(kind):
-                refused &= ~self.tracker.well_planned[rows]
-            fits &= ~refused
-        return self._reserved_too(question, rows, fits)
+                short &= ~self.tracker.well_planned[rows]
+            refused = short if refused is None else refused | short
+        assert refused is not None  # a pod without requests is never asked about
+        return self._reserved_too(question, rows, ~refused)
 
     def _in_question(self, question: Question, rows: Rows) -> NDArray[np.bool_]:
         """Rows worth a trial: without enough cards no narrower choice is possible either."""
@@ -179,27 +199,36 @@ class Judge:
         if question.templates is not None and not self._has_template(question, row):
             return self._says(names.NO_TEMPLATE, unresolvable=True)
         if not question.designated and ask.by_count and not self.offers(question, row):
-            return self._counted(ask, row)
+            return self._counted(ask, np.array([row], np.intp))[0]
         found = self.try_row(question, row)
         if isinstance(found, AllRefused):
             return Rejection(NAME, found.reasons, found.unresolvable)
         # The row changed since it was refused; the next attempt will find it.
         return self._says(names.insufficient(next(iter(ask.requests))))
 
-    def _counted(self, ask: Ask, row: int) -> Rejection:
-        """The reason of the first type that does not fit."""
-        at = np.array([row], np.int64)
+    def _counted(self, ask: Ask, rows: Rows) -> list[Rejection]:
+        """The reason of the first type that is not there, else of the first that does not fit."""
+        insufficient = self._says(names.insufficient(next(iter(ask.requests))))
+        table = [insufficient]
+        reasons = np.zeros(len(rows), np.intp)
         for kind in ask.requests:
-            if ask.secondary(kind) and self.tracker.well_planned[row]:
-                continue
-            if not self.tracker.has[kind][row]:
-                return self._says(names.insufficient(kind), unresolvable=True)
+            absent = ~self.tracker.has[kind][rows] & self._wants(ask, kind, rows) & (reasons == 0)
+            reasons[absent] = len(table)
+            table.append(self._says(names.insufficient(kind), unresolvable=True))
         for kind in ask.requests:
-            code = int(assign_rows(self.cache.tables[kind], at, ask.demand(kind))[0])
-            if code and not (ask.secondary(kind) and self.tracker.well_planned[row]):
+            codes = assign_rows(self.cache.tables[kind], rows, ask.demand(kind))
+            open_ = self._wants(ask, kind, rows) & (reasons == 0)
+            for code in np.unique(codes[open_ & (codes != 0)]).tolist():
+                reasons[open_ & (codes == code)] = len(table)
                 reason, unresolvable = names.refusal_text(Refusal(code), kind)
-                return self._says(reason, unresolvable=unresolvable)
-        return self._says(names.insufficient(GPU))
+                table.append(self._says(reason, unresolvable=unresolvable))
+        return [table[reason] for reason in reasons.tolist()]
+
+    def _wants(self, ask: Ask, kind: str, rows: Rows) -> NDArray[np.bool_]:
+        """Rows on which the pod is asked about a type in Filter."""
+        if ask.secondary(kind):
+            return ~self.tracker.well_planned[rows]
+        return np.ones(len(rows), np.bool_)
 
     def _says(self, reason: str, *, unresolvable: bool = False) -> Rejection:
         made = self._no.get((reason, unresolvable))

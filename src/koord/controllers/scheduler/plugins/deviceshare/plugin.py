@@ -21,7 +21,6 @@ from koord.controllers.scheduler.plugins.deviceshare.designated import designate
 from koord.controllers.scheduler.plugins.deviceshare.fragmentation import (
     UNRATED,
     FragmentationScorer,
-    spread,
 )
 from koord.controllers.scheduler.plugins.deviceshare.hints import designated_hints, device_hints
 from koord.controllers.scheduler.plugins.deviceshare.holding import (
@@ -76,7 +75,7 @@ class DeviceShare(Plugin):
 
     name: ClassVar[str] = NAME
     depends: ClassVar[Aspect] = _ASPECTS
-    normalization: ClassVar[Normalization] = Normalization.CUSTOM
+    normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -90,6 +89,7 @@ class DeviceShare(Plugin):
             self.fragmentation = FragmentationScorer(handle.table, self.tracker, self.settings)
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
+            self.normalization = Normalization.NONE  # type: ignore[misc]
         self._templates = Templates({})
         self._templates_version = 0
         self._locks = NodeLocks()
@@ -151,7 +151,7 @@ class DeviceShare(Plugin):
         return self.judge.why(question, rows)
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
-        """Raw scores; see :meth:`normalize`."""
+        """Raw scores: shares of the highest count, or 0..100 by what a placement costs."""
         self.tracker.follow()
         index = _index(cycle, rows)
         question = self._question(cycle)
@@ -161,18 +161,8 @@ class DeviceShare(Plugin):
                 return self.fragmentation.rate(shape, index)
         if question is None:
             return np.zeros(len(index), np.int64)
-        return self.scorer.score(question, index)
-
-    def normalize(
-        self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        """Fragmentation keeps the order of the best; all else is a share of the highest."""
-        if self.fragmentation is not None:
-            return spread(raw)
-        most = int(raw.max(initial=0))
-        if most in (0, 100):
-            return raw
-        return (np.arange(most + 1) * 100 // most)[raw]
+        raw = self.scorer.score(question, index)
+        return raw if self.fragmentation is None else raw // len(question.ask.requests)
 
     # Reservations.
 
@@ -361,7 +351,9 @@ class DeviceShare(Plugin):
                 if not templates:
                     return names.NO_TEMPLATE
         try:
-            return Question(ask, cycle, templates, designated(cycle.pod.pod))
+            kept = designated(cycle.pod.pod)
+            models = bool(self.settings.unsupported_models)
+            return Question(ask, cycle, templates, kept, models=models)
         except KoordError as error:
             return str(error)
 

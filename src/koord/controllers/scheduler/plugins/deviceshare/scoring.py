@@ -43,18 +43,16 @@ class NodeScorer:
 
     def score(self, question: Question, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """By row, the raw score; 0 for nodes without a Device."""
-        scores = np.zeros(len(rows), np.int64)
-        known = np.flatnonzero(self._tracker.known[rows])
-        asked = rows[known]
-        if question.ask.by_count and not question.designated:
-            scores[known] = self._summed(question, asked)
-            nodes = self._cache.nodes
-            apart = [p for p, row in zip(known.tolist(), asked.tolist(), strict=True)
-                     if nodes[row].holders and self._judge.offers(question, row)]  # fmt: skip
-        else:
-            apart = known.tolist()
-        for place in apart:
-            scores[place] = self._of_row(question, int(rows[place]))
+        by_count = question.ask.by_count and not question.designated
+        known = self._tracker.known[rows]
+        # Cards of a node without a Device add up to nothing.
+        scores = self._summed(question, rows) if by_count else np.zeros(len(rows), np.int64)
+        nodes = self._cache.nodes
+        for place, row in enumerate(rows.tolist()):
+            if by_count and not (nodes[row].holders and self._judge.offers(question, row)):
+                continue
+            if known[place]:
+                scores[place] = self._of_row(question, row)
         return scores
 
     def score_offer(self, question: Question, row: int, offer: ReservationOffer) -> int:

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from koord.api.protocol import resources as res
 from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES
 from koord.kernels.devices import PodShape, Strategy
 from koord.kernels.devices_assign import Scoring
+
+if TYPE_CHECKING:
+    from koord.controllers.scheduler.config.args_koord import DeviceShareArgs
 
 _WEIGHTS = {res.GPU_MEMORY_RATIO: 1, res.GPU_MEMORY: 1, res.RDMA: 1, res.FPGA: 1}
 _CONFIG_MAP = ("koordinator-system", "gpu-shared-resource-templates")
@@ -72,24 +75,18 @@ class Settings:
         }
 
 
-def settings_of(args: Any) -> Settings:
-    """Settings from DeviceShareArgs, or the defaults from None."""
+def settings_of(args: DeviceShareArgs | Settings | None) -> Settings:
+    """Settings from the plugin's arguments, or the defaults from None."""
     if args is None or isinstance(args, Settings):
         return args or Settings()
-    made: dict[str, Any] = {"aligned": not args.disable_device_numa_topology_alignment}
-    strategy = args.scoring_strategy
-    if strategy is not None:
-        made["scoring"] = ScoringType(strategy.type)
-        if strategy.resources:
-            made["weights"] = {each.name: each.weight for each in strategy.resources}
     templates = args.gpu_shared_resource_templates_config
-    if templates is not None:
-        made["templates"] = (
-            templates.config_map_namespace or _CONFIG_MAP[0],
-            templates.config_map_name or _CONFIG_MAP[1],
-        )
-        made["matched_resources"] = tuple(templates.matched_resources)
-    made["unsupported_models"] = frozenset(
-        (each.vendor, each.model) for each in args.gpu_share_unsupported_models
+    return Settings(
+        scoring=ScoringType(args.scoring_strategy.type),
+        weights={each.name: each.weight for each in args.scoring_strategy.resources},
+        aligned=not args.disable_device_numa_topology_alignment,
+        templates=(templates.config_map_namespace, templates.config_map_name),
+        matched_resources=tuple(templates.matched_resources),
+        unsupported_models=frozenset(
+            (each.vendor, each.model) for each in args.gpu_share_unsupported_models
+        ),
     )
-    return Settings(**made)

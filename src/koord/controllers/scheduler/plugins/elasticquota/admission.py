@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.controllers.scheduler.plugins.elasticquota.promises import Promises
 from koord.controllers.scheduler.plugins.elasticquota.reading import reading
 from koord.kernels.quota import Decision, Verdict
 
@@ -50,6 +51,7 @@ class Admission:
         self._groups = groups
         self._ledger = ledger
         self.hooks = list(hooks)
+        self.promises = Promises(ledger)
         # Refused pods come again and again, and a message costs more than the check.
         self._refusals: dict[tuple[Place, int, bool], tuple[object, Refusal]] = {}
         self._version = -1
@@ -75,7 +77,23 @@ class Admission:
         tree = self._groups.tree(place.tree_id)
         if not tree.fits(place.group, asked, non_preemptible=strict):
             return self._refusal(place, asked, strict)
+        if self.promises:
+            refusal = self._check_beside_promised(place, pod, asked, strict)
+            if refusal is not None:
+                return refusal
         return self._ask_hooks(place, pod)
+
+    def _check_beside_promised(
+        self, place: Place, pod: PodInfo, asked: dict[str, int], strict: bool
+    ) -> Refusal | None:
+        tree, group = self._groups.tree(place.tree_id), place.group
+        ahead = [(entry.amounts, entry.reading) for entry in self.promises.ahead(pod)]
+        for amounts, read in ahead:
+            tree.add_used(group, amounts.forth, non_preemptible=read.non_preemptible)
+        decision = tree.admit(group, asked, non_preemptible=strict)
+        for amounts, read in ahead:
+            tree.add_used(group, amounts.back, non_preemptible=read.non_preemptible)
+        return None if decision else _refused(decision)
 
     def _check_unknown(self, pod: PodInfo) -> Refusal | None:
         read, claim = reading(pod.shape), self._ledger.claim(pod.shape)

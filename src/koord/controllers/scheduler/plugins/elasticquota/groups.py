@@ -80,7 +80,7 @@ class QuotaGroups:
 
     Attributes:
         version: counts changes of anything that an answer of the trees depends on.
-        revision: counts changes of quota objects.
+        revision: counts changes of whose quota pods may use: of quota objects, of pods' labels.
         on_moved: told, before a group goes and after one came, whose pods may now use another.
         on_counted: told of resources that count from now on.
         on_spec: told of a group's old and new spec, None where there was or is none.

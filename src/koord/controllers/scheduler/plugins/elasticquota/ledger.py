@@ -222,6 +222,8 @@ class Ledger:
         if entry.reading is not read:
             self._clear(entry)
             self._leave_claim(entry)
+            # Who may be preempted for whom is another question now.
+            self._groups.revision += 1
             entry.reading, entry.amounts = read, self._amounts(read)
             entry.claim = self.claim(pod.shape)
             entry.claim.pods[pod.uid] = entry

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from koord.api.kinds import quota as kinds
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.protocol import keys
 from koord.base import log
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.cluster.quotas import group_name, integer_amounts
@@ -42,6 +43,12 @@ Quota = kinds.ElasticQuota | kinds.GroupQuota
 _LOG = log.get("scheduler")
 _CANONICAL = "elasticquotas.v1alpha1.scheduling.sigs.k8s.io"
 _GUIDE = "elasticquotas.v1alpha1.quota.koordinator.sh"
+_READ = (
+    keys.QUOTA_SHARED_WEIGHT,
+    keys.QUOTA_NAMESPACES,
+    keys.QUOTA_TOTAL_RESOURCE,
+    keys.QUOTA_UNSCHEDULABLE_RESOURCE,
+)
 _UPKEEP_SECONDS = 1.0
 _METRICS_SECONDS = 10.0
 _HELPFUL = (
@@ -121,8 +128,22 @@ class ElasticQuota(Plugin):
         """Takes less important pods of the same quota, if that makes room within it."""
         early = diagnosis.early
         if early is not None and early.plugin != NAME:
+            self._gave_up(cycle.pod)
             return PostFilterResult()
-        return self.preemption.post_filter(cycle, diagnosis)
+        result = self.preemption.post_filter(cycle, diagnosis)
+        if result.success:
+            self.admission.promises.make(cycle.pod)
+            return result
+        if result.clear:
+            self._gave_up(cycle.pod)
+        # Of a want of nodes those speak that preempt for it.
+        message = result.message if early is not None else ""
+        return PostFilterResult(message=message, clear=result.clear)
+
+    def _gave_up(self, pod: PodInfo) -> None:
+        """What was freed for a pod is for others, too."""
+        if self.admission.promises.end(pod.uid):
+            self._asked_less()
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Nothing to choose: :meth:`pod_added` counts the pod."""
@@ -254,14 +275,17 @@ class ElasticQuota(Plugin):
         if error is not None:
             _LOG.warning("a quota is not in force", extra=log.fields(error=str(error)))
             self._suspects[group_name(item), item.metadata.namespace] = item
-        if self._status is not None:
-            self._status.changes += 1
+        self.status_changed()
 
     def quota_removed(self, item: Quota) -> None:
         """There no longer is."""
         self.groups.remove(item)
         self._suspects.pop((group_name(item), item.metadata.namespace), None)
         self._told.pop((group_name(item), item.metadata.namespace), None)
+        self.status_changed()
+
+    def status_changed(self) -> None:
+        """What is written in quota objects must be compared again."""
         if self._status is not None:
             self._status.changes += 1
 
@@ -274,6 +298,8 @@ class ElasticQuota(Plugin):
             self.groups.set_total(self._totals.total())
 
     def _pod(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self.admission.promises.end(pod.metadata.uid)
         self.ledger.list_pod(self.handle.shapes.info(pod))
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
@@ -285,8 +311,12 @@ class ElasticQuota(Plugin):
             self._asked_less()
 
     def _pod_gone(self, pod: Pod, unknown: bool) -> None:
+        entry = self.ledger.get(pod.metadata.uid)
         self.ledger.unlist(pod.metadata.uid)
-        self._asked_less()
+        self.admission.promises.end(pod.metadata.uid)
+        # One that holds a node goes from the accounts next, and wakes whom that helps.
+        if entry is not None and not entry.placed:
+            self._asked_less()
 
     def _asked_less(self) -> None:
         """What one pod no longer asks for may raise the share of others, in any quota."""
@@ -308,11 +338,12 @@ class _QuotaFollower:
         self._wake(ev.Action.ADD, None, item)
 
     def updated(self, old: Quota, item: Quota) -> None:
-        before = self._plugin.groups.version
-        self._plugin.quota_put(item)
         # Most updates are the statuses that this process wrote.
-        if self._plugin.groups.version != before:
-            self._wake(ev.Action.UPDATE_OTHER, old, item)
+        if _written(old) == _written(item):
+            self._plugin.status_changed()
+            return
+        self._plugin.quota_put(item)
+        self._wake(ev.Action.UPDATE_OTHER, old, item)
 
     def removed(self, item: Quota, unknown: bool) -> None:
         self._plugin.quota_removed(item)
@@ -320,6 +351,13 @@ class _QuotaFollower:
 
     def _wake(self, action: ev.Action, old: object, new: object) -> None:
         self._plugin.handle.wake(self._resource, action, old, new)
+
+
+def _written(item: Quota) -> tuple[object, ...]:
+    """All of an object that makes a difference to the trees."""
+    meta = item.metadata
+    notes = [meta.annotations.get(key) for key in _READ]
+    return meta.uid, meta.creation_timestamp, meta.labels, notes, item.spec
 
 
 def settings(args: ElasticQuotaArgs, handle: Handle) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controllers.cluster.pods import PodShape
+from koord.controllers.cluster.pods import PodInfo, PodShape
 from koord.controllers.scheduler.plugins.interpodaffinity.carriers import terms_or_none
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
-    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.plugins.interpodaffinity.terms import (
         NamespaceLabels,
         Terms,
@@ -48,9 +47,8 @@ def of(terms_of: TermsOf, labels_of: NamespaceLabels) -> Sequence[HintedEvent]:
             return True
         return any(term.matches(info.shape, labels_of) for term in terms_or_none(shape).anti)
 
-    def after_pod(info: PodInfo, old: Pod | None, new: Pod | None) -> bool:
-        before = PodShape(-1, old) if old is not None else None
-        now = PodShape(-1, new) if new is not None else None
+    def after_pod(info: PodInfo, old: PodInfo | Pod | None, new: PodInfo | Pod | None) -> bool:
+        before, now = _shape_of(old), _shape_of(new)
         if brings(info, now) and not brings(info, before):
             return True
         return keeps_out(info, before) and not keeps_out(info, now)
@@ -76,3 +74,9 @@ def of(terms_of: TermsOf, labels_of: NamespaceLabels) -> Sequence[HintedEvent]:
             ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node, per_shape=True
         ),
     )
+
+
+def _shape_of(thing: PodInfo | Pod | None) -> PodShape | None:
+    if thing is None or isinstance(thing, PodInfo):
+        return thing.shape if thing is not None else None
+    return PodShape(-1, thing)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.config.args_stock import InterPodAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.args import InterPodAffinityArgs
+from koord.controllers.scheduler.framework.reserved import ask_without
 from koord.controllers.scheduler.plugins.interpodaffinity import hints
 from koord.controllers.scheduler.plugins.interpodaffinity.carriers import Carriers
 from koord.controllers.scheduler.plugins.interpodaffinity.state import State
@@ -100,8 +101,10 @@ class InterPodAffinity(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all rules hold."""
-        state = self._known(cycle)
-        return state.passes(rows)
+        return ask_without(self.handle, cycle, rows, self._passes)
+
+    def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        return self._known(cycle).passes(rows)
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """The first rule that is broken. Preemption cannot bring pods to be near to."""

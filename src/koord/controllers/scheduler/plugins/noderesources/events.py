@@ -6,7 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api import requests
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.queue.events import (
+    ASSIGNED_POD,
     NODE,
     POD,
     Action,
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.handle import Handle
 
     FitsEmpty = Callable[[PodShape, dict[str, int]], bool]
@@ -33,18 +36,17 @@ def of(handle: Handle, fits_empty: FitsEmpty) -> Sequence[HintedEvent]:
         fits_empty: whether a pod of a shape would fit an empty node that offers this much.
     """
 
-    def after_pod(info: PodInfo, old: Pod | None, new: Pod | None) -> bool:
-        if new is None:
-            return old is None or bool(old.spec.node_name)
-        if old is None:
+    def less_asked(info: PodInfo, old: PodInfo | Pod | None, new: PodInfo | Pod | None) -> bool:
+        before, now = pod_of(old), pod_of(new)
+        if before is None or now is None:
             return True
-        if new.metadata.uid != info.uid and not new.spec.node_name:
+        own = now.metadata.uid == info.uid
+        if not own and not isinstance(new, PodInfo) and not now.spec.node_name:
             return False  # another pod that waits takes no room
-        before, now = requests.requested(old), requests.requested(new)
+        had, has = requests.requested(before), requests.requested(now)
         wanted = info.shape.request
-        own = new.metadata.uid == info.uid
         return any(
-            now.get(name, 0) < amount for name, amount in before.items() if own or name in wanted
+            has.get(name, 0) < amount for name, amount in had.items() if own or name in wanted
         )
 
     def after_node(info: PodInfo, old: Node | None, new: Node | None) -> bool:
@@ -62,6 +64,7 @@ def of(handle: Handle, fits_empty: FitsEmpty) -> Sequence[HintedEvent]:
 
     node_actions = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
     return (
-        HintedEvent(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod),
+        HintedEvent(ClusterEvent(ASSIGNED_POD, Action.DELETE)),
+        HintedEvent(ClusterEvent(POD, Action.UPDATE_POD_SCALE_DOWN), less_asked),
         HintedEvent(ClusterEvent(NODE, node_actions), after_node, per_shape=True),
     )

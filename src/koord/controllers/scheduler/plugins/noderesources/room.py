@@ -47,7 +47,7 @@ def ask(cycle: Cycle, rows: Rows, answers: Asks) -> NDArray[Any]:
     table = cycle.table
     found = answers(table.allocatable, table.requested, table.nonzero, rows)
     if cycle.has_overlay:
-        at = np.arange(table.size)[rows]
+        at = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
         for place, row in enumerate(at.tolist()):
             columns = seen(cycle, row)
             if columns is not None:

@@ -15,7 +15,7 @@ from koord.controllers.scheduler.plugins.numa import reasons
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.amounts import MILLI, Table
 from koord.controllers.scheduler.plugins.numa.evenly import even_shares
-from koord.controllers.scheduler.plugins.numa.offers import Offer
+from koord.controllers.scheduler.plugins.numa.offers import PLAIN, Offer
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
 from koord.controllers.scheduler.plugins.numa.request import Binding, Request
 from koord.controllers.scheduler.plugins.numa.state import NodeState
@@ -41,6 +41,11 @@ class Trial:
     request: Request
     binding: Binding
     offer: Offer
+
+    @property
+    def plain(self) -> bool:
+        """Whether what is left is what was there less what is in use."""
+        return self.offer is PLAIN and self.node.machine.zone_ratio <= 1
 
     def bindable(self) -> dict[int | None, int]:
         """How many CPUs each zone could give under the bind policy."""
@@ -98,6 +103,10 @@ class Trial:
         return Allocation(picked, zones, self.request.exclusive)
 
     def _spread(self, affinity: Zones, bindable: Mapping[int | None, int]) -> Table | Refusal:
+        if len(affinity) == 1 and self.plain:
+            taken = self._all_of(affinity[0], bindable)
+            if taken is not None:
+                return taken
         left = self.left()
         if left is None:
             return reasons.NO_ZONE_AMOUNTS
@@ -105,6 +114,20 @@ class Trial:
         if spread.insufficient:
             return Refusal(tuple(spread.reasons))
         return spread.by_zone
+
+    def _all_of(self, zone: int, bindable: Mapping[int | None, int]) -> Table | None:
+        """Everything from one zone; None where that is not to be had, or not plain to see."""
+        machine, binding = self.node.machine, self.binding
+        if machine.total is None or zone not in machine.amounts:
+            return None
+        left = self.node.plain_left(zone)
+        names = machine.total.frame.names
+        asked = {name: amount for name, amount in self.request.amounts.items() if name in names}
+        if any(left.get(name, 0) < amount for name, amount in asked.items()):
+            return None
+        if binding.bound and bindable.get(zone, 0) < self.request.cpus:
+            return None
+        return {zone: asked} if asked else {}
 
     def _accepts(self, counts: dict[int, int] | None) -> bool:
         """Whether real CPUs are found for counts that fit."""

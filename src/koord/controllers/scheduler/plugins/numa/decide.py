@@ -46,6 +46,9 @@ class Terms:
 
 def terms_of(request: Request, machine: Machine) -> Terms | Refusal:
     """The rules, or why pod and node contradict each other."""
+    if not request.amounts:
+        # Who asks for nothing is no concern of ours, wherever it goes.
+        return Terms(Binding(), TopologyPolicy.NONE, Exclusive.NONE)
     policy = numa.effective_policy(machine.numa_policy, request.numa_policy, request.numa_exclusive)
     if policy.conflict:
         return reasons.NUMA_POLICY_CONFLICT

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from koord.controllers.cluster.nodes import CPU
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.numa import decide, designated, reasons
+from koord.controllers.scheduler.plugins.numa import decide, designated, reasons, single
 from koord.controllers.scheduler.plugins.numa.allocate import Trial
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.columns import amplified
 from koord.controllers.scheduler.plugins.numa.decide import Terms
-from koord.controllers.scheduler.plugins.numa.holdings import Holdings
+from koord.controllers.scheduler.plugins.numa.holdings import NAME, Holdings
 from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.controllers.scheduler.plugins.numa.offers import PLAIN_WAYS, Offer, Ways
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.offer import Offer as Reserved
     from koord.kernels.numa import Scorer
 
-_KEPT = 1 << 16
+_KEPT = 1 << 15
+_UNALIGNED = Rejection(NAME, reasons.NO_HINTS.reasons)
 
 Zones = tuple[int, ...]
 
@@ -47,9 +48,10 @@ Zones = tuple[int, ...]
 class _Answer:
     """What is known for one request and one state of one kind of node."""
 
-    __slots__ = ("affinity", "found", "score")
+    __slots__ = ("affinity", "found", "refused", "score")
 
     def __init__(self) -> None:
+        self.refused = False  # no zone will do; why not has not been worked out yet
         self.affinity: Affinity | Rejection | None = None
         self.found: dict[Zones | None, Allocation | Refusal] = {}
         self.score = -1
@@ -70,6 +72,7 @@ class Judge:
         self._scorer = scorer
         self._zone_scorer = zone_scorer
         self._terms: dict[tuple[Request, Machine], Terms | Refusal] = {}
+        self._short: dict[tuple[Request, Machine], bool] = {}
         self._impossible: dict[tuple[Request, Machine], Refusal | None] = {}
         self._answers: dict[tuple[Request, Machine, Hashable], _Answer] = {}
 
@@ -81,13 +84,20 @@ class Judge:
             if len(self._terms) >= _KEPT:
                 self._terms.clear()
                 self._impossible.clear()
+                self._short.clear()
             terms = self._terms[key] = decide.terms_of(*key)
             if isinstance(terms, Terms):
                 self._impossible[key] = decide.impossible(*key, terms)
+                self._short[key] = single.decides(*key, terms)
         return terms
 
-    def refusal(self, cycle: Cycle, request: Request, row: int) -> Refusal | Rejection | None:
-        """Why the pod cannot go to a row; None if it can."""
+    def refusal(
+        self, cycle: Cycle, request: Request, row: int, *, explain: bool = True
+    ) -> Refusal | Rejection | None:
+        """Why the pod cannot go to a row; None if it can.
+
+        Without ``explain`` the reason is any, and the answer often quicker.
+        """
         terms = self.terms(request, row)
         if isinstance(terms, Refusal):
             return terms
@@ -102,7 +112,7 @@ class Judge:
         if impossible is not None or terms.idle:
             return impossible
         if terms.policy is not TopologyPolicy.NONE:
-            aligned = self._align(cycle, request, row, ways)
+            aligned = self._align(cycle, request, row, ways, explain=explain)
             return aligned if isinstance(aligned, Rejection) else None
         found = self._found(request, row, terms, ways, None)
         return found if isinstance(found, Refusal) else None
@@ -141,7 +151,9 @@ class Judge:
             return terms
         return self._found(request, row, terms, self._holdings.ways(cycle, row), affinity)
 
-    def choose(self, cycle: Cycle, request: Request, row: int) -> Allocation | Refusal | Rejection:
+    def choose(
+        self, cycle: Cycle, request: Request, row: int, *, explain: bool = True
+    ) -> Allocation | Refusal | Rejection:
         """What the pod gets on a row that Filter let pass; empty if it wants nothing of us."""
         terms = self.terms(request, row)
         if isinstance(terms, Refusal):
@@ -152,7 +164,9 @@ class Judge:
         if terms.idle:
             return Allocation()
         ways = self._holdings.ways(cycle, row)
-        affinity = self._align(cycle, request, row, ways) if terms.policy else FREE
+        affinity: Affinity | Rejection = FREE
+        if terms.policy:
+            affinity = self._align(cycle, request, row, ways, explain=explain)
         if isinstance(affinity, Rejection):
             return affinity
         chosen = self._holdings.nominated(cycle, row, ways)
@@ -191,7 +205,7 @@ class Judge:
         answer = self._answer(request, row) if plain else _Answer()
         if answer.score >= 0:
             return answer.score
-        found = self.choose(cycle, request, row)
+        found = self.choose(cycle, request, row, explain=False)
         if not isinstance(found, Allocation):
             answer.score = 0
             return 0
@@ -213,14 +227,30 @@ class Judge:
                 requested[name] -= int(overlay[index]) if index < len(overlay) else 0
         return requested, {name: int(table.allocatable[index, row]) for name, index in at.items()}
 
-    def _align(self, cycle: Cycle, request: Request, row: int, ways: Ways) -> Affinity | Rejection:
+    def _align(
+        self, cycle: Cycle, request: Request, row: int, ways: Ways, *, explain: bool = True
+    ) -> Affinity | Rejection:
         alignment = Alignment.of(cycle)
         if ways is not PLAIN_WAYS or not alignment.alone:
             return alignment.decide(row)
         answer = self._answer(request, row)
+        if answer.affinity is None and not answer.refused:
+            self._shorten(request, row, answer)
         if answer.affinity is None:
+            if answer.refused and not explain:
+                return _UNALIGNED
             answer.affinity = alignment.decide(row)
         return answer.affinity
+
+    def _shorten(self, request: Request, row: int, answer: _Answer) -> None:
+        state, terms = self._ledger.state(row), self.terms(request, row)
+        if not isinstance(terms, Terms) or not self._short[request, state.machine]:
+            return
+        zone = single.best_zone(state, request, terms, self._zone_scorer)
+        answer.refused = zone is None
+        if zone is not None:
+            # A zone that is the whole machine binds nobody to it.
+            answer.affinity = Affinity((zone,) if len(state.machine.amounts) > 1 else None)
 
     def _found(
         self, request: Request, row: int, terms: Terms, ways: Ways, affinity: Zones | None

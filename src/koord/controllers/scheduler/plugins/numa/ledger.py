@@ -92,9 +92,11 @@ class Ledger:
 
     def state(self, row: int) -> NodeState:
         """What pods hold of a row."""
-        while row >= len(self._rows):
-            self._rows.append(_Row())
-        return self._rows[row].state
+        try:
+            return self._rows[row].state
+        except IndexError:
+            self._rows.extend(_Row() for _ in range(row + 1 - len(self._rows)))
+            return self._rows[row].state
 
     def reported(self, name: str) -> bool:
         """A NodeResourceTopology came, changed or went; False if that makes no difference."""
@@ -179,7 +181,7 @@ class Ledger:
             return False
         known.nrt, known.words = nrt, words
         machine, problems = self._machines.of(node, nrt)
-        for line in problems:
+        for line in dict.fromkeys(problems):
             log.warning("part of the node's topology is ignored: %s", line)
         if machine is known.state.machine:
             return False

@@ -86,6 +86,10 @@ class NodeNUMAResource(Plugin):
         """Bound CPUs and zones come free when a pod goes, or when a node reports others."""
         return events(self.ledger, NRT_EVENT)
 
+    def applies(self, cycle: Cycle) -> bool:
+        """Whether the pod asks for anything."""
+        return any(amount > 0 for amount in cycle.shape.request.values())
+
     def debug(self, path: Sequence[str]) -> object:
         """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
 
@@ -130,12 +134,12 @@ class NodeNUMAResource(Plugin):
         if not request.bound and not request.numa_policy and not self.ledger.special:
             return np.ones(len(index), np.bool_)
         if len(index) <= FEW:
-            found = [self.judge.refusal(cycle, request, row) is None for row in index.tolist()]
+            found = [self._passes(cycle, request, row) for row in index.tolist()]
             return np.array(found, np.bool_)
         codes, unsure = self._codes(cycle, request, index)
         passes: NDArray[np.bool_] = codes == 0
         for place in np.flatnonzero(unsure).tolist():
-            passes[place] = self.judge.refusal(cycle, request, int(index[place])) is None
+            passes[place] = self._passes(cycle, request, int(index[place]))
         return passes
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> list[Rejection]:
@@ -226,6 +230,9 @@ class NodeNUMAResource(Plugin):
         """Why the pod cannot be served from these zones; None if it can."""
         found = self.judge.allocate(cycle, self._need(cycle), row, affinity)
         return self._rejection(found) if isinstance(found, Refusal) else None
+
+    def _passes(self, cycle: Cycle, request: Request, row: int) -> bool:
+        return self.judge.refusal(cycle, request, row, explain=False) is None
 
     def _codes(
         self, cycle: Cycle, request: Request, index: NDArray[np.intp]

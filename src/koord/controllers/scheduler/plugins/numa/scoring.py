@@ -73,7 +73,7 @@ def allocation_score(
         totals: requested and allocatable of the whole node, for pods without zones.
     """
     machine, request = trial.node.machine, trial.request
-    left = trial.left() if found.zones else None
+    left = _left(trial, found) if found.zones else None
     bound = len(trial.node.bound(trial.offer.preferred - found.cpus)) if found.cpus else None
     total = weight = 0
     for name, factor in scorer.weights.items():
@@ -84,8 +84,7 @@ def allocation_score(
             used, capacity = totals[0].get(name, 0), totals[1].get(name, 0)
         else:
             capacity = sum(machine.amounts[zone].get(name, 0) for zone in found.zones)
-            there = left.of(name) or {}
-            used = max(0, capacity - sum(there.get(zone, 0) for zone in found.zones))
+            used = max(0, capacity - sum(row.get(name, 0) for row in left))
         if capacity == 0:
             continue
         if name == CPU and trial.binding.bound:
@@ -95,3 +94,12 @@ def allocation_score(
         total += score(scorer.strategy, used + asked, capacity) * factor
         weight += factor
     return total // weight if weight else 0
+
+
+def _left(trial: Trial, found: Allocation) -> list[Mapping[str, int]]:
+    """What the allocation's zones have left before it."""
+    if trial.plain:
+        return [trial.node.plain_left(zone) for zone in found.zones]
+    left = trial.left()
+    rows = left.amounts() if left is not None else {}
+    return [rows.get(zone, {}) for zone in found.zones]

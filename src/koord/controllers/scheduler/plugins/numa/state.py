@@ -120,6 +120,14 @@ class NodeState:
             self._left = left
         return left
 
+    def plain_left(self, zone: int) -> dict[str, int]:
+        """What one zone has left where CPUs are not amplified and nothing is given back."""
+        used = self.used.get(zone)
+        row = self.machine.amounts[zone]
+        if used is None:
+            return {name: max(0, amount) for name, amount in row.items()}
+        return {name: max(0, amount - used.get(name, 0)) for name, amount in row.items()}
+
     def bound(self, given_back: CPUSet) -> CPUSet:
         """The CPUs that pods hold once some are given back, each of them by one pod."""
         cpus = self.cpus

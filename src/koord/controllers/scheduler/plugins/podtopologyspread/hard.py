@@ -51,6 +51,7 @@ class HardPart:
     ) -> None:
         self.domains = Domains(column, len(eligible))
         self._sum = Sum(self.domains, [(tally, 1)], eligible)
+        self._limit = 0
         self._slack = constraint.max_skew - int(matches_self)
         self._min_domains = constraint.min_domains
         present = np.zeros(self.domains.count + 1, np.bool_)

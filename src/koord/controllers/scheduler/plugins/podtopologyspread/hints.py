@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.queue.events import (
     NODE,
     POD,
@@ -40,7 +41,8 @@ def of(wished: Wished) -> Sequence[HintedEvent]:
             for each in wished(info)
         ]
 
-    def after_pod(info: PodInfo, old: Pod | None, new: Pod | None) -> bool:
+    def after_pod(info: PodInfo, before: PodInfo | Pod | None, now: PodInfo | Pod | None) -> bool:
+        old, new = pod_of(before), pod_of(now)
         if new is not None and new.metadata.uid == info.uid:
             return old is None or old.metadata.labels != new.metadata.labels
         if old is None or new is None:

@@ -11,9 +11,10 @@ import numpy as np
 from koord.base.errors import KoordError
 from koord.controllers.cluster import selection
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.config.args_stock import PodTopologySpreadArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.args import PodTopologySpreadArgs
+from koord.controllers.scheduler.framework.reserved import ask_without
 from koord.controllers.scheduler.plugins.podtopologyspread import constraints, hints
 from koord.controllers.scheduler.plugins.podtopologyspread.constraints import HARD, SOFT
 from koord.controllers.scheduler.plugins.podtopologyspread.hard import Hard, HardPart
@@ -113,6 +114,9 @@ class PodTopologySpread(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all constraints hold with the pod."""
+        return ask_without(self.handle, cycle, rows, self._passes)
+
+    def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         hard = self._state(cycle.shape).hard
         return hard.passes(rows) if hard is not None else np.ones(cycle.table.size, np.bool_)[rows]
 

@@ -17,7 +17,7 @@ from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodShape
-    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.handle import Handle, View
 
 
 class Owners:
@@ -31,12 +31,13 @@ class Owners:
         self.version = 0
         self._services: dict[str, dict[str, dict[str, str]]] = {}
         self._controllers = handle.view(ReplicationController)
-        self._sets = {
+        self._sets: dict[str, View[Any]] = {
             "ReplicaSet": handle.view(ReplicaSet),
             "StatefulSet": handle.view(StatefulSet),
         }
         handle.view(Service).on_change(self._put, lambda _, new: self._put(new), self._drop)
-        for view in (self._controllers, *self._sets.values()):
+        owners: tuple[View[Any], ...] = (self._controllers, *self._sets.values())
+        for view in owners:
             view.on_change(self._changed, self._updated, self._changed)
 
     def selector(self, shape: PodShape) -> LabelSelector | None:

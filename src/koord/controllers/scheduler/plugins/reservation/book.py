@@ -51,6 +51,11 @@ class Book:
             found = table.shared[PLUGIN] = cls(table)
         return found
 
+    @property
+    def is_personal(self) -> bool:
+        """Whether any reservation is for pods of certain names or uids."""
+        return bool(self._personal)
+
     def put(self, reservation: Reservation) -> None:
         """A Reservation came or changed."""
         record = self.ledger.record(reservation.metadata.uid)

@@ -47,6 +47,8 @@ class Explainer:
         """Why a pod that fits nowhere got none of the reservations that are for it."""
         wish = matches.wish
         owned = self._owned(pod)
+        if not owned and not wish.required:
+            return Explanation("", "")
         misses: Counter[Miss] = Counter()
         taints: Counter[str] = Counter()
         hit: Counter[int] = Counter()
@@ -65,8 +67,6 @@ class Explainer:
         parts = [f"{misses[miss]} {_OWN}{miss.value}" for miss in _MISSES if misses[miss]]
         parts += [f"{taints[key]} {_OWN}{Miss.TAINT.value} {key}" for key in sorted(taints)]
         nodes = _by_node(hit, diagnosis)
-        if not owned and not wish.required:
-            return Explanation("", "")
         total = f"{len(owned)} {_OWN}matched owner total"
         details = [*name, *_of_reservations(diagnosis), *parts, *nodes]
         event = f"0/{len(owned)} reservations are available: {', '.join(details)}."
@@ -94,10 +94,8 @@ def _by_node(hit: Counter[int], diagnosis: Diagnosis) -> list[str]:
 
 def _of_reservations(diagnosis: Diagnosis) -> list[str]:
     """What filters said of single reservations, counted; amounts are left to the condition."""
-    counts = Counter(
-        reason.partition(",")[0]
-        for rejection in diagnosis.by_row.values()
-        for reason in rejection.reasons
-        if reason.startswith(_OWN)
-    )
+    counts: Counter[str] = Counter()
+    for reason, count in diagnosis.counts().items():
+        if reason.startswith(_OWN):
+            counts[reason.partition(",")[0]] += count
     return sorted(f"{count} {reason}" for reason, count in counts.items())

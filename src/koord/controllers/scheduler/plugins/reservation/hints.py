@@ -13,30 +13,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 RESOURCE: Final = "reservations.v1alpha1.scheduling.koordinator.sh"
-"""What the queue is told of when a Reservation changes in a way that no pod shows."""
+"""What the queue is told of."""
 
 
-def events(helps: Callable[[PodInfo, str], bool]) -> Sequence[ev.HintedEvent]:
+def events(
+    helps: Callable[[PodInfo, str], bool], concerns: Callable[[PodInfo], bool]
+) -> Sequence[ev.HintedEvent]:
     """The events.
 
     Args:
         helps: whether a pod may use the reservation of a uid, however much room there is in it
             now; False too if that is the uid of no reservation.
+        concerns: whether a pod insists on a reservation, or there is one for it.
     """
 
-    def came(pod: PodInfo, old: object, new: object) -> bool:
+    def changed(pod: PodInfo, old: object, new: object) -> bool:
         return helps(pod, _uid(new))
 
+    def freed(pod: PodInfo, old: object, new: object) -> bool:
+        return concerns(pod)
+
     action = ev.Action
-    changed = action.ADD | action.UPDATE_POD_LABEL | action.UPDATE_OTHER
+    left = action.DELETE | action.UPDATE_POD_SCALE_DOWN
+    room = action.ADD | action.UPDATE_NODE_ALLOCATABLE
     return (
-        ev.HintedEvent(ev.ClusterEvent(ev.ASSIGNED_POD, changed), came),
-        ev.HintedEvent(ev.ClusterEvent(RESOURCE, action.ALL), came),
+        # Told by the plugin, once a Reservation is of use or says something else: pods that come to
+        # nodes are far too many to look at each.
+        ev.HintedEvent(ev.ClusterEvent(RESOURCE, action.ALL), changed),
         # Room on the node, or in the reservation that the pod sat in.
-        ev.HintedEvent(
-            ev.ClusterEvent(ev.ASSIGNED_POD, action.DELETE | action.UPDATE_POD_SCALE_DOWN)
-        ),
-        ev.HintedEvent(ev.ClusterEvent(ev.NODE, action.ADD | action.UPDATE_NODE_ALLOCATABLE)),
+        ev.HintedEvent(ev.ClusterEvent(ev.ASSIGNED_POD, left), freed, True),
+        ev.HintedEvent(ev.ClusterEvent(ev.NODE, room), freed, True),
         # Affinities read the labels of a reservation's node.
         ev.HintedEvent(ev.ClusterEvent(ev.NODE, action.UPDATE_NODE_LABEL), _reads_labels, True),
     )

@@ -49,19 +49,17 @@ class Ledger:
         # Who sits where, whether or not the reservation counts there already.
         self._seats: dict[tuple[str, int], dict[str, PodInfo]] = {}
         self._claimed_by: dict[str, Record] = {}
+        self.version = 0
         self._journal: list[str] = []
         self._start = 0
-
-    @property
-    def version(self) -> int:
-        """How many changes there were."""
-        return self._start + len(self._journal)
 
     def changes(self, since: int) -> list[str] | None:
         """The uids of records that changed, each once; None if too many did."""
         start = since - self._start
         if start < 0:
             return None
+        if start + 1 == len(self._journal):
+            return self._journal[start:]
         return list(dict.fromkeys(self._journal[start:]))
 
     def record(self, uid: str) -> Record:
@@ -74,6 +72,7 @@ class Ledger:
     def changed(self, record: Record) -> None:
         """Makes answers stale that depend on a record."""
         self._journal.append(record.uid)
+        self.version += 1
         if len(self._journal) > _JOURNAL:
             half = _JOURNAL // 2
             del self._journal[:half]

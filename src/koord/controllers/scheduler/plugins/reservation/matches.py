@@ -7,11 +7,12 @@ those that changed. A pod for which some reservation is held by name has these b
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.api.protocol import keys
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.plugins.reservation.affinity import Miss, Wish
 from koord.controllers.scheduler.plugins.reservation.book import owns
@@ -45,7 +46,8 @@ class Matches:
         wish: what the pods ask for.
         by_row: those they may use, by row, the oldest first.
         mask: bool by row: whether there is one.
-        orders: by row, the order of the one that such a pod would get there, where it has one.
+        orders: of those that such a pod would get, where they have one.
+        version: of the book's ledger when it was brought up to date.
 
     Raises:
         KoordError: a malformed annotation.
@@ -64,24 +66,35 @@ class Matches:
         self.wish = Wish(shape.pod)
         self.by_row: dict[int, list[Record]] = {}
         self.mask = np.zeros(0, np.bool_)
-        self.orders: dict[int, int] = {}
+        self.orders = Orders()
+        self._insists = self.wish.required or keys.RESERVE_POD in shape.annotations
         self._reads_nodes = node_labels and self.wish.reads_labels
         self._index = index
         self._row_of: dict[str, int] = {}
-        self._version = -1
+        self.version = -1
         self._table_version = -1
+
+    def concerns_nobody(self, book: Book) -> bool:
+        """Whether it is known that pods of the shape have nothing to do with reservations."""
+        return (
+            not self.by_row
+            and self.version == book.ledger.version
+            and not self._insists
+            and not book.is_personal
+            and self.book is book
+        )
 
     def update(self) -> None:
         """Brings it up to date."""
         ledger = self.book.ledger
-        if self._version != ledger.version:
-            changed = ledger.changes(self._version) if self._version >= 0 else None
+        if self.version != ledger.version:
+            changed = ledger.changes(self.version) if self.version >= 0 else None
             if changed is None:
                 self._rebuild()
             else:
                 for uid in changed:
                     self._place(uid, ledger.records.get(uid))
-            self._version = ledger.version
+            self.version = ledger.version
         if self._reads_nodes:
             self._follow_nodes()
 
@@ -217,9 +230,11 @@ class Attempt:
 
     def records(self, row: int) -> list[Record]:
         """Those on a row, the oldest first."""
-        # A what-if may have changed who sits where since the attempt began.
-        self.matches.update()
-        shared = self.matches.by_row.get(row, _NONE)
+        matches = self.matches
+        if matches.version != matches.book.ledger.version:
+            # A what-if has changed who sits where since the attempt began.
+            matches.update()
+        shared = matches.by_row.get(row, _NONE)
         own = self.own.get(row) if self.own else None
         if own is None:
             return shared
@@ -229,18 +244,53 @@ class Attempt:
         """Keeps the order of the reservation that the pod would get on a row."""
         orders = self.matches.orders
         if record is not None and record.order:
-            orders[row] = record.order
+            orders.put(row, record.order)
         elif orders:
-            orders.pop(row, None)
+            orders.remove(row)
 
     def first_by_order(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
         """The feasible row whose reservation comes first by order; -1 if none has one.
 
         Among equals the first node by name.
         """
-        orders = self.matches.orders
-        there = (row for row in orders if feasible[row])
-        return min(there, key=lambda row: (orders[row], rank[row]), default=-1)
+        return self.matches.orders.first(feasible, rank)
+
+
+class Orders:
+    """Rows in the order of what pods would get there, and by the names of their nodes."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self._sorted: list[tuple[int, int, int]] = []
+        self._rank: NDArray[np.int64] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def put(self, row: int, order: int) -> None:
+        """A row's order."""
+        if self._of.get(row) != order:
+            self.remove(row)
+            self._of[row] = order
+            if self._rank is not None:
+                insort(self._sorted, (order, self._place(row), row))
+
+    def remove(self, row: int) -> None:
+        """A row has none any more."""
+        order = self._of.pop(row, None)
+        if order is not None and self._rank is not None:
+            del self._sorted[bisect_left(self._sorted, (order, self._place(row), row))]
+
+    def first(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
+        """The first row that is feasible; -1 for none."""
+        if self._rank is not rank:
+            self._rank = rank
+            self._sorted = sorted((n, self._place(row), row) for row, n in self._of.items())
+        return next((row for _, _, row in self._sorted if feasible[row]), -1)
+
+    def _place(self, row: int) -> int:
+        assert self._rank is not None
+        return int(self._rank[row]) if row < len(self._rank) else row
 
 
 _NONE: list[Record] = []

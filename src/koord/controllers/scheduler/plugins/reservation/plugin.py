@@ -24,6 +24,7 @@ from koord.controllers.scheduler.plugins.reservation import (
     figures,
     fit,
     hints,
+    phases,
     preempting,
     reasons,
     writing,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from koord.base.metrics import Registry
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
@@ -97,13 +99,25 @@ class Reservation(Accounting, Standing, Plugin):
         """Tells of the other plugins of the profile, of which some have a say in the choice."""
         self.chooser.join(plugins)
 
+    def measure(self, into: Registry) -> None:
+        """Begins to keep metrics."""
+        self.controller.metrics = figures.ReservationMetrics(into)
+
     def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
         """What runs while this process leads."""
         return (("reservation controller", self.controller.run),)
 
     def events(self) -> Sequence[HintedEvent]:
         """Which cluster events may help a pod that the plugin refused."""
-        return hints.events(self._helps)
+        return hints.events(self._helps, self._concerns)
+
+    def _concerns(self, pod: PodInfo) -> bool:
+        """Whether a pod insists on a reservation, or there is one for it."""
+        try:
+            matches = self._matches(pod)
+        except KoordError:
+            return False
+        return matches.wish.required or bool(matches.by_row or matches.of_pod(pod.pod))
 
     def _helps(self, pod: PodInfo, uid: str) -> bool:
         """Whether a reservation that came or changed may be of use to a waiting pod."""
@@ -125,6 +139,11 @@ class Reservation(Accounting, Standing, Plugin):
     # What the API says.
 
     def _put(self, reservation: ReservationObject) -> None:
+        self._take_in(reservation)
+        if phases.is_available(reservation):
+            self.handle.wake(hints.RESOURCE, Action.ADD, None, reservation)
+
+    def _take_in(self, reservation: ReservationObject) -> None:
         self.book.put(reservation)
         record = self.book.get(reservation.metadata.uid)
         if record is not None and record.error:
@@ -134,8 +153,8 @@ class Reservation(Accounting, Standing, Plugin):
     def _replace(self, old: ReservationObject, reservation: ReservationObject) -> None:
         if old.metadata.uid != reservation.metadata.uid:
             self.book.remove(old.metadata.uid)
-        self._put(reservation)
-        if old.spec != reservation.spec or old.metadata.labels != reservation.metadata.labels:
+        self._take_in(reservation)
+        if phases.is_available(reservation) and _differs(old, reservation):
             self.handle.wake(hints.RESOURCE, Action.UPDATE, old, reservation)
 
     def _remove(self, reservation: ReservationObject, unknown: bool) -> None:
@@ -145,12 +164,18 @@ class Reservation(Accounting, Standing, Plugin):
         if pod.metadata.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
             record = self.book.get(pod.metadata.uid)
             if record is not None and record.pod is not None:
+                was_available = record.available
                 self.book.put_pod(pod)
+                if record.available and not was_available:
+                    self.handle.wake(hints.RESOURCE, Action.UPDATE, old, pod)
 
     # Filter.
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Finds what matches the pod, and says so to the other plugins."""
+        known = cycle.pod.shape.memo.get(PLUGIN)
+        if known is not None and known.concerns_nobody(self.book) and not cycle.state:
+            return None
         cycle.state.pop(PLUGIN, None)  # preemption's dry runs ask again
         if stands_for_reservation(cycle.pod.pod):
             return self._pre_filter_reserve_pod(cycle)
@@ -217,12 +242,13 @@ class Reservation(Accounting, Standing, Plugin):
         """Only to reserve pods, and to pods that match a reservation or insist on one."""
         return PLUGIN in cycle.state
 
-    def stamp(self, cycle: Cycle) -> Hashable:
-        """What answers depend on beside shape and rows.
+    def filter_stamp(self, cycle: Cycle) -> Hashable:
+        """A reserve pod's shape does not tell its policy, nor which pods it may take over."""
+        placement = state_of(cycle).placement
+        return placement.stamp if placement is not None else 0
 
-        A reserve pod's shape does not tell its policy, nor which pods it may take over. And which
-        reservation is the first by order depends on which nodes are feasible.
-        """
+    def score_stamp(self, cycle: Cycle) -> Hashable:
+        """Which reservation is the first by order depends on which nodes are feasible."""
         state = state_of(cycle)
         if state.placement is not None:
             return state.placement.stamp
@@ -234,10 +260,10 @@ class Reservation(Accounting, Standing, Plugin):
         state.first = state.attempt.first_by_order(feasible, cycle.table.rank)
         return state.first
 
-    def stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
+    def score_stale_rows(self, cycle: Cycle, before: Hashable) -> NDArray[np.intp] | None:
         """The rows that were and are the first by order."""
         state = state_of(cycle)
-        if state.placement is not None or cycle.board is None or not isinstance(before, int):
+        if state.placement is not None or not isinstance(before, int):
             return None
         return np.array([row for row in (before, state.first) if row >= 0], np.intp)
 
@@ -362,6 +388,8 @@ class Reservation(Accounting, Standing, Plugin):
                 return result
             said.append(result.message)
         if not stands_for_reservation(cycle.pod.pod):
+            # Whoever refused the pod, a reservation that is for it would help.
+            diagnosis.also.add(PLUGIN)
             said.append(self._explain(cycle, diagnosis))
         return PostFilterResult(message=", ".join(text for text in said if text))
 
@@ -374,6 +402,16 @@ class Reservation(Accounting, Standing, Plugin):
         if matches.wish.required:
             self.handle.event(cycle.pod.pod, "Warning", "FailedScheduling-Reservation", why.event)
         return why.message
+
+
+def _differs(old: ReservationObject, new: ReservationObject) -> bool:
+    """Whether pods may use a Reservation now that could not before."""
+    return (
+        not phases.is_available(old)
+        or old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+    )
 
 
 def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:

@@ -16,9 +16,10 @@ from koord.api.kinds.storage import CSINode, VolumeAttachment
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.volumes import hints
+from koord.controllers.scheduler.plugins.volumes import hints, waking
 from koord.controllers.scheduler.plugins.volumes.store import class_of, store_of
 from koord.controllers.scheduler.plugins.volumes.wants import claims_of, wants_of
+from koord.controllers.scheduler.queue import events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -75,6 +76,8 @@ class NodeVolumeLimits(Plugin):
             lambda node, unknown: self._node_changed(node.metadata.name),
         )
         self._attachments.on_change(self._attach, self._reattach, self._detach)
+        waking.follow(handle, self._nodes, ev.CSI_NODE)
+        waking.follow(handle, self._attachments, ev.VOLUME_ATTACHMENT)
 
     def events(self) -> Sequence[HintedEvent]:
         """CSINodes, pods and attachments that went, claims that came."""

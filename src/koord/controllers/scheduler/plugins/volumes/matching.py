@@ -14,7 +14,11 @@ import numpy as np
 from koord.api import selectors
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.volumes import reach
-from koord.controllers.scheduler.plugins.volumes.store import NO_PROVISIONER, class_of
+from koord.controllers.scheduler.plugins.volumes.store import (
+    NO_PROVISIONER,
+    class_of,
+    volume_class,
+)
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -96,6 +100,9 @@ class Matcher:
     def __init__(self, table: NodeTable, store: Store) -> None:
         self._table = table
         self._store = store
+        # Volumes of a few nodes, by name, with their rows.
+        self._reached: dict[str, tuple[PersistentVolume, NDArray[np.intp]]] = {}
+        self._reached_at: tuple[int, int] = (-1, -1)
 
     def answer(self, claims: Claims) -> Answer:
         """For all rows.
@@ -139,7 +146,7 @@ class Matcher:
         answer.unbound |= elsewhere
         taken: list[tuple[list[PersistentVolume], NDArray[np.int64]]] = []
         for key, claim in sorted(to_match, key=lambda pair: (_asked(pair[1]), pair[0])):
-            volumes, chosen = self._match(claim, taken)
+            volumes, chosen = self._match(key, claim, taken)
             taken.append((volumes, chosen))
             answer.chosen[key] = (volumes, chosen)
             to_make.append((key, claim, chosen == _NONE))
@@ -149,52 +156,66 @@ class Matcher:
 
     def _match(
         self,
+        key: str,
         claim: PersistentVolumeClaim,
         taken: Sequence[tuple[list[PersistentVolume], NDArray[np.int64]]],
     ) -> tuple[list[PersistentVolume], NDArray[np.int64]]:
         """By row, the smallest volume that will do and no earlier claim of the pod takes."""
         chosen = np.full(self._table.size, _NONE, np.int64)
+        own = self._own(key, claim)
+        if own is not None:
+            # It is the only one, wherever it is.
+            chosen[reach.of_volume(self._table, own)] = 0
+            return [own], chosen
         volumes = self._candidates(claim)
-        own = [v for v in volumes if self._store.is_promised(v, claim)]
-        if own:
-            # A volume that is for the claim already is the only one, wherever it is.
-            chosen[reach.of_volume(self._table, own[0])] = 0
-            return own[:1], chosen
-        for place, volume in enumerate(volumes):
-            free = (chosen == _NONE) & reach.of_volume(self._table, volume)
+        # From the largest down, so that the smallest that will do has the last word.
+        for place in range(len(volumes) - 1, -1, -1):
+            volume = volumes[place]
+            rows = self._rows(volume)
             for others, theirs in taken:
                 if volume in others:
-                    free &= theirs != others.index(volume)
-            chosen[free] = place
+                    rows = rows[theirs[rows] != others.index(volume)]
+            chosen[rows] = place
         return volumes, chosen
 
+    def _rows(self, volume: PersistentVolume) -> NDArray[np.intp]:
+        """The rows that reach a volume; kept as long as labels and volume stay."""
+        table = self._table
+        at = (table.labels.version, table.size)
+        if at != self._reached_at:
+            self._reached_at = at
+            self._reached.clear()
+        name = volume.metadata.name
+        known = self._reached.get(name)
+        if known is not None and known[0] is volume:
+            return known[1]
+        rows = reach.few(table, volume)
+        if rows is None:
+            return np.flatnonzero(reach.of_volume(table, volume))
+        self._reached[name] = (volume, rows)
+        return rows
+
+    def _own(self, key: str, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that is for a claim already, if it suits it."""
+        for volume in self._store.own(key, claim):
+            fits = _capacity(volume) >= _asked(claim) and _alike(volume, claim)
+            deleted = volume.metadata.deletion_timestamp is not None
+            if fits and not deleted and volume_class(volume) == class_of(claim):
+                return volume
+        return None
+
     def _candidates(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Volumes of the claim's class that suit it, smallest first; those for it alone, if any."""
-        size, selector = _asked(claim), claim.spec.selector
+        """Free volumes of the claim's class that suit it, smallest first."""
+        selector, modes = claim.spec.selector, set(claim.spec.access_modes)
         if selector is not None:
             selectors.check(selector, claim.title, "spec.selector")
-        found = []
-        for volume in self._store.of_class(class_of(claim)):
-            spec = volume.spec
-            if not self._store.is_free(volume, claim) or _capacity(volume) < size:
-                continue
-            if (spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
-                continue
-            if (spec.volume_attributes_class_name or "") != (
-                claim.spec.volume_attributes_class_name or ""
-            ):
-                continue
-            if volume.metadata.deletion_timestamp is not None:
-                continue
-            if not self._store.is_promised(volume, claim) and not (
-                volume.status.phase == "Available"
-                and (selector is None or selectors.matches(selector, volume.metadata.labels))
-                and set(claim.spec.access_modes) <= set(spec.access_modes)
-            ):
-                continue
-            found.append(volume)
-        found.sort(key=lambda volume: (_capacity(volume), volume.metadata.name))
-        return found
+        return [
+            volume
+            for volume in self._store.free(class_of(claim), _asked(claim))
+            if modes.issubset(volume.spec.access_modes)
+            and _alike(volume, claim)
+            and (selector is None or selectors.matches(selector, volume.metadata.labels))
+        ]
 
     # Volumes that are to be made.
 
@@ -234,6 +255,15 @@ class Matcher:
             if limit is not None and limit >= size:
                 enough = enough | reach.of_labels(self._table, capacity.node_topology)
         return possible, enough
+
+
+def _alike(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether volume and claim are of one mode and one attributes class."""
+    mine, theirs = claim.spec, volume.spec
+    if (theirs.volume_mode or "Filesystem") != (mine.volume_mode or "Filesystem"):
+        return False
+    attributes = theirs.volume_attributes_class_name or "", mine.volume_attributes_class_name or ""
+    return attributes[0] == attributes[1]
 
 
 def _asked(claim: PersistentVolumeClaim) -> Quantity:

@@ -31,6 +31,17 @@ def of_volume(table: NodeTable, volume: PersistentVolume) -> Mask:
     return of_selector(table, affinity.required)
 
 
+def few(table: NodeTable, volume: PersistentVolume) -> NDArray[np.intp] | None:
+    """The rows of a volume that belongs to a few nodes, such as a local disk; else None."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    terms = affinity.required.node_selector_terms
+    if len(terms) != 1 or terms[0].match_fields:
+        return None
+    return _few(table, terms[0].match_expressions)
+
+
 def of_selector(table: NodeTable, selector: NodeSelector) -> Mask:
     """By row: whether a node selector takes the node."""
     found = np.zeros(table.size, np.bool_)

@@ -7,6 +7,7 @@ here from the moment it is made until the API shows it or it is given up.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,9 @@ from koord.api.kinds.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from koord.controllers.scheduler.plugins.volumes import waking
+from koord.controllers.scheduler.queue import events as ev
+from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +34,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLASS = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT = "WaitForFirstConsumer"
+_NO_STORAGE = Quantity()
 _STORES: WeakKeyDictionary[object, Store] = WeakKeyDictionary()
 
 
@@ -49,7 +54,11 @@ class Store:
         self.capacities = handle.view(CSIStorageCapacity)
         self.version = 0
         self.by_class: dict[str, int] = {}
-        self._of_class: dict[str, dict[str, PersistentVolume]] = {}
+        # By class, free volumes with their sizes, smallest first; by name, what stands there.
+        self._free: dict[str, list[tuple[Quantity, str]]] = {}
+        self._entries: dict[str, tuple[str, tuple[Quantity, str]]] = {}
+        # By claim, volumes that name it.
+        self._named: dict[str, set[str]] = {}
         # Decided, not yet seen: by volume the claim it is for, by claim the node it waits on.
         self._promised: dict[str, PersistentVolumeClaim] = {}
         self._selected: dict[str, str] = {}
@@ -58,6 +67,12 @@ class Store:
             view.on_change(self._other, lambda old, new: self._other(new), self._other_gone)
         self.volumes.on_change(self._volume_added, self._volume_updated, self._volume_deleted)
         self.claims.on_change(self._claim_changed, self._claim_updated, self._claim_deleted)
+        # After what is above, so that a pod that is woken finds it true.
+        waking.follow(handle, self.classes, ev.STORAGE_CLASS)
+        waking.follow(handle, self.drivers, ev.CSI_DRIVER)
+        waking.follow(handle, self.capacities, ev.CSI_STORAGE_CAPACITY)
+        waking.follow(handle, self.volumes, ev.PERSISTENT_VOLUME)
+        waking.follow(handle, self.claims, ev.PERSISTENT_VOLUME_CLAIM)
 
     def on_claim(self, listener: Callable[[str], None]) -> None:
         """Tells of every claim that changed, by key, or whose volume did."""
@@ -69,6 +84,7 @@ class Store:
         """A volume is for a claim from now on."""
         self._promised[volume] = claim
         self._count(volume)
+        self._enter(volume)
 
     def select(self, claim: str, node: str) -> None:
         """A claim's volume is to be made for a node."""
@@ -79,6 +95,7 @@ class Store:
         for volume in volumes:
             if self._promised.pop(volume, None) is not None:
                 self._count(volume)
+                self._enter(volume)
         for claim in claims:
             self._selected.pop(claim, None)
 
@@ -87,26 +104,26 @@ class Store:
         decided = self._selected.get(key)
         return claim.metadata.annotations.get(SELECTED_NODE) if decided is None else decided
 
-    def is_free(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-        """Whether a volume is nobody else's."""
-        promised = self._promised.get(volume.metadata.name)
-        if promised is not None:
-            return promised.metadata.uid == claim.metadata.uid
-        return volume.spec.claim_ref is None or is_for(volume.spec.claim_ref, claim)
-
-    def is_promised(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-        """Whether a volume is for this very claim."""
-        promised = self._promised.get(volume.metadata.name)
-        if promised is not None:
-            return promised.metadata.uid == claim.metadata.uid
-        return volume.spec.claim_ref is not None and is_for(volume.spec.claim_ref, claim)
-
     # What there is.
 
-    def of_class(self, name: str) -> list[PersistentVolume]:
-        """All volumes of a class, by name."""
-        known = self._of_class.get(name, {})
-        return [known[key] for key in sorted(known)]
+    def free(self, name: str, least: Quantity) -> list[PersistentVolume]:
+        """Volumes of a class that are nobody's, from a size on, smallest first, then by name."""
+        known = self._free.get(name, [])
+        names = (entry[1] for entry in known[bisect_left(known, (least, "")) :])
+        return [found for each in names if (found := self.volumes.get(each)) is not None]
+
+    def own(self, key: str, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Volumes that are for a claim already, by name."""
+        uid = claim.metadata.uid
+        names = {v for v, promised in self._promised.items() if promised.metadata.uid == uid}
+        names.update(v for v in self._named.get(key, ()) if v not in self._promised)
+        found = [v for name in sorted(names) if (v := self.volumes.get(name)) is not None]
+        return [
+            v
+            for v in found
+            if v.metadata.name in self._promised
+            or (v.spec.claim_ref is not None and is_for(v.spec.claim_ref, claim))
+        ]
 
     def capacities_of(self, name: str) -> list[CSIStorageCapacity]:
         """What is left of a class, here and there."""
@@ -123,8 +140,7 @@ class Store:
     def _count(self, volume: str) -> None:
         found = self.volumes.get(volume)
         if found is not None:
-            name = volume_class(found)
-            self.by_class[name] = self.by_class.get(name, 0) + 1
+            self._bump(found)
 
     def _other(self, changed: object) -> None:
         self.version += 1
@@ -133,17 +149,17 @@ class Store:
         self.version += 1
 
     def _volume_added(self, volume: PersistentVolume) -> None:
-        name = volume_class(volume)
-        self._of_class.setdefault(name, {})[volume.metadata.name] = volume
-        self.by_class[name] = self.by_class.get(name, 0) + 1
+        self._bump(volume)
+        self._name(volume, True)
+        self._enter(volume.metadata.name)
         self._tell(volume.spec.claim_ref)
 
     def _volume_updated(self, old: PersistentVolume, volume: PersistentVolume) -> None:
-        if volume_class(old) != volume_class(volume):
-            self._drop(old)
         before = None
         if old.metadata.resource_version != volume.metadata.resource_version:
             before = self._promised.pop(volume.metadata.name, None)
+        self._bump(old)
+        self._name(old, False)
         self._volume_added(volume)
         if before is not None:
             self._claim_changed(before)
@@ -152,15 +168,44 @@ class Store:
 
     def _volume_deleted(self, volume: PersistentVolume, unknown: bool) -> None:
         before = self._promised.pop(volume.metadata.name, None)
-        self._drop(volume)
+        self._bump(volume)
+        self._name(volume, False)
+        self._enter(volume.metadata.name)
         self._tell(volume.spec.claim_ref)
         if before is not None:
             self._claim_changed(before)
 
-    def _drop(self, volume: PersistentVolume) -> None:
+    def _bump(self, volume: PersistentVolume) -> None:
         name = volume_class(volume)
-        self._of_class.get(name, {}).pop(volume.metadata.name, None)
         self.by_class[name] = self.by_class.get(name, 0) + 1
+
+    def _name(self, volume: PersistentVolume, there: bool) -> None:
+        """Notes which claim a volume names."""
+        reference = volume.spec.claim_ref
+        if reference is None:
+            return
+        names = self._named.setdefault(f"{reference.namespace}/{reference.name}", set())
+        if there:
+            names.add(volume.metadata.name)
+        else:
+            names.discard(volume.metadata.name)
+        if not names:
+            del self._named[f"{reference.namespace}/{reference.name}"]
+
+    def _enter(self, name: str) -> None:
+        """Takes a volume into the free ones, or out of them."""
+        before = self._entries.pop(name, None)
+        if before is not None:
+            entries = self._free[before[0]]
+            del entries[bisect_left(entries, before[1])]
+        volume = self.volumes.get(name)
+        if volume is None or name in self._promised or volume.spec.claim_ref is not None:
+            return
+        if volume.status.phase != "Available" or volume.metadata.deletion_timestamp is not None:
+            return
+        entry = (volume.spec.capacity.get("storage", _NO_STORAGE), name)
+        self._entries[name] = (volume_class(volume), entry)
+        insort(self._free.setdefault(volume_class(volume), []), entry)
 
     def _claim_changed(self, claim: PersistentVolumeClaim) -> None:
         self._tell_key(f"{claim.metadata.namespace}/{claim.metadata.name}")

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "koord/placement_board.hpp"
+
+#include <vector>
+
+#include "check.hpp"
+#include "koord/placement_fit.hpp"
+#include "koord/placement_spread.hpp"
+
+using namespace koord::placement;
+using koord::Exception;
+
+namespace {
+
+RowSet all(std::size_t rows) { return {.index = nullptr, .first = 0, .count = rows}; }
+
+Board opened(std::size_t rows, std::vector<ScoreRule> rules) {
+  Board board(rows, std::move(rules));
+  board.refuse(Board::kClosed, all(rows), std::vector<std::uint8_t>(rows, 1));
+  return board;
+}
+
+}  // namespace
+
+TEST("placement_board/ties fall to the lowest rank, across blocks") {
+  Board board = opened(200, {{1, Normalization::kNone}});
+  CHECK_EQ(board.best(), 0);
+  std::vector<std::int64_t> ranks(200);
+  for (std::size_t row = 0; row < 200; ++row) ranks[row] = static_cast<std::int64_t>(199 - row);
+  board.set_ranks(ranks);
+  CHECK_EQ(board.best(), 199);
+  const std::int64_t row = 130;
+  board.rate(0, {&row, 0, 1}, std::vector<std::int64_t>{1});
+  CHECK_EQ(board.best(), 130);
+  board.refuse(3, {&row, 0, 1}, std::vector<std::uint8_t>{0});
+  CHECK_EQ(board.best(), 199);
+  CHECK_EQ(board.feasible(), std::size_t{199});
+}
+
+TEST("placement_board/a bound that moves rates all rows anew") {
+  Board board = opened(70, {{1, Normalization::kDefault}, {1, Normalization::kNone}});
+  std::vector<std::int64_t> raw(70, 0);
+  raw[0] = 1000;
+  raw[69] = 10;
+  board.rate(0, all(70), raw);
+  std::vector<std::int64_t> other(70, 0);
+  other[1] = 50;
+  board.rate(1, all(70), other);
+  CHECK_EQ(board.best(), 0);
+  // Without row 0 the 10 of row 69 is the most, and counts as 100.
+  const std::int64_t first = 0;
+  board.refuse(0, {&first, 0, 1}, std::vector<std::uint8_t>{0});
+  CHECK_EQ(board.best(), 69);
+  board.skip(0);
+  CHECK_EQ(board.best(), 1);
+}
+
+TEST("placement_board/rows out of range are named") {
+  Board board = opened(3, {{1, Normalization::kNone}});
+  const std::int64_t row = 3;
+  CHECK_THROWS(board.rate(0, {&row, 0, 1}, std::vector<std::int64_t>{1}), Exception);
+  CHECK_THROWS(board.refuse(64, all(3), std::vector<std::uint8_t>(3, 1)), Exception);
+  CHECK_THROWS(board.rate(1, all(3), std::vector<std::int64_t>(3, 1)), Exception);
+}
+
+TEST("placement_board/room and crowds") {
+  const std::vector<std::int64_t> has{4000, 8192};
+  const std::vector<std::int64_t> used{3000, 2048};
+  const Columns columns{has.data(), used.data(), used.data(), 1, 2};
+  std::vector<std::uint8_t> passes(1);
+  RoomCheck({{0, 1000}, {1, 6144}}).check(columns, all(1), passes);
+  CHECK_EQ(int{passes[0]}, 1);
+  RoomCheck({{1, 6145}}).check(columns, all(1), passes);
+  CHECK_EQ(int{passes[0]}, 0);
+  std::vector<std::int64_t> scores(1);
+  RoomScore(Strategy::kLeast, {{0, 500, 1, false}, {1, 2048, 1, false}})
+      .score(columns, all(1), scores);
+  CHECK_EQ(scores[0], 31);
+  const std::vector<std::int32_t> label{0};
+  const std::vector<std::int64_t> counts{2};
+  spread_scores(std::vector<SpreadPart>{{label, label, counts, 1.25, 4}},
+                std::vector<std::uint8_t>{1}, all(1), scores);
+  CHECK_EQ(scores[0], 7);
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job is to the planner, and what comes of planning it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.decider import Decider, Decision
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+    from koord.controllers.scheduler.framework.rejection import Wait
+    from koord.controllers.scheduler.queue.queued import QueuedPod
+
+
+class Placed(NamedTuple):
+    """A pod that holds its node.
+
+    Attributes:
+        queued: the pod.
+        decision: where.
+        wait: until when it must not be bound; None if it may be.
+    """
+
+    queued: QueuedPod
+    decision: Decision
+    wait: Wait | None = None
+
+
+class Failed(NamedTuple):
+    """A pod that gets no node now.
+
+    Attributes:
+        queued: the pod.
+        message: for its condition and event.
+        plugins: whose events may help it.
+        error: a failure rather than a verdict.
+        nominated: the node that was, or is being, made free for it; ``""`` takes a promise back,
+            None leaves it.
+        decision: what its own attempt found; None if there was none.
+    """
+
+    queued: QueuedPod
+    message: str
+    plugins: frozenset[str]
+    error: bool = False
+    nominated: str | None = None
+    decision: Decision | None = None
+
+
+class Plan(NamedTuple):
+    """What came of a job.
+
+    Attributes:
+        placed: pods that are assumed on their nodes, in order.
+        failed: all others that were tried.
+        together: once one of them cannot be bound, those not bound yet are to be released.
+    """
+
+    placed: Sequence[Placed]
+    failed: Sequence[Failed]
+    together: bool = True
+
+
+class Job(Protocol):
+    """One job during one pass."""
+
+    strict: bool
+    free: bool
+    """Whether its pods do not need each other any more."""
+    alone: bool
+    """Whether they need not even be placed together."""
+
+    def others(self) -> Iterable[str]:
+        """The uids of all pods of the job that wait for a node, in the job's order."""
+        ...
+
+    def ordered(self, pods: Sequence[QueuedPod]) -> list[QueuedPod]:
+        """Pods in the order in which they are to be tried: what is needed goes first."""
+        ...
+
+    def missing(self) -> int:
+        """How many more pods must be placed before any may be bound."""
+        ...
+
+    def gather(
+        self, decider: Decider, pods: Sequence[PodInfo]
+    ) -> list[Decision] | Diagnosis | None:
+        """Places the pods near each other, all or none; None if they do not care."""
+        ...
+
+    def placed(self, pod: PodInfo) -> None:
+        """A pod holds a node."""
+        ...
+
+    def dropped(self, pod: PodInfo) -> None:
+        """A pod lost the node it held."""
+        ...
+
+    def goes(self) -> None:
+        """All that must hold a node do: those that wait may go."""
+        ...
+
+    def rejection(self, cause: PodInfo, why: str, waiting: int) -> str:
+        """What the others are told when one fits nowhere.
+
+        Args:
+            cause: the one.
+            why: its own message.
+            waiting: how many pods were placed.
+        """
+        ...
+
+    def shortage(self, missing: int) -> str:
+        """What all are told where each found a node, but others that are needed cannot be tried.
+
+        Args:
+            missing: how many.
+        """
+        ...

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koord.kernels.placement_board import (
+    BALANCED,
+    CLOSED,
+    DEFAULT,
+    LEAST,
+    MIN_MAX,
+    MOST,
+    NONE,
+    RATIO,
+    REVERSED,
+    SPREAD,
+    Board,
+    RoomCheck,
+    RoomScore,
+    spread_scores,
+)
+from tests.models import placement_board as model
+
+KINDS = [NONE, DEFAULT, REVERSED, MIN_MAX, SPREAD]
+
+
+def opened(rows: int, *scores: tuple[int, int]) -> Board:
+    board = Board(rows, list(scores))
+    board.refuse(CLOSED, slice(None), np.ones(rows, np.bool_))
+    return board
+
+
+def test_the_highest_total_wins_and_the_lowest_rank_among_equals() -> None:
+    board = opened(3, (1, NONE))
+    assert board.best() == 0
+    board.rate(0, slice(None), np.array([5, 7, 7]))
+    assert board.best() == 1
+    board.set_ranks(np.array([0, 2, 1]))
+    assert board.best() == 2
+    board.refuse(4, np.array([2]), np.array([False]))
+    assert board.best() == 1
+    board.clear(4)
+    assert board.best() == 2
+    board.skip(0)
+    assert board.best() == 0
+
+
+def test_a_new_board_has_no_open_row() -> None:
+    board = Board(100, [(1, NONE)])
+    assert board.best() == -1
+    assert board.feasible == 0
+    assert Board(0, []).best() == -1
+
+
+def test_scores_are_normalised_among_feasible_rows() -> None:
+    board = opened(3, (1, DEFAULT), (1, NONE))
+    board.rate(0, slice(None), np.array([100, 50, 49]))
+    board.rate(1, slice(None), np.array([0, 0, 2]))
+    assert board.best() == 0
+    # Without the first row, 50 counts as 100 and 49 as 98: the other score decides.
+    board.refuse(0, np.array([0]), np.array([False]))
+    assert board.best() == 1
+    assert board.best_of(np.array([True, False, True])) == 2
+
+
+def test_flips_count_rows_that_turned() -> None:
+    board = opened(3, (1, NONE))
+    before = board.flips
+    board.refuse(0, np.array([0, 1]), np.array([False, True]))
+    board.refuse(1, np.array([0]), np.array([False]))
+    assert (board.flips - before, board.feasible) == (1, 2)
+    assert board.refused.tolist() == [3, 0, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        board.refused[0] = 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda b: b.refuse(0, np.array([3]), np.array([True])),
+        lambda b: b.rate(0, np.array([-1]), np.array([1])),
+        lambda b: b.rate(1, np.array([0]), np.array([1])),
+        lambda b: b.raw(7),
+    ],
+)
+def test_what_does_not_exist_is_named(call: object) -> None:
+    with pytest.raises(KeyError, match="got"):
+        call(opened(3, (1, NONE)))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Board(3, [(-1, NONE)]),
+        lambda: Board(3, [(1, 9)]),
+        lambda: opened(3, (1, NONE)).refuse(64, slice(None), np.ones(3, np.bool_)),
+        lambda: opened(3, (1, NONE)).clear(CLOSED),
+        lambda: opened(3, (1, NONE)).rate(0, slice(None), np.ones(2, np.int64)),
+        lambda: RoomScore(RATIO, [], []),
+        lambda: RoomScore(RATIO, [], [(5, 1), (5, 2)]),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call: object) -> None:
+    with pytest.raises(ValueError, match="got"):
+        call()  # type: ignore[operator]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["refuse", "close", "clear", "rate", "skip", "rank", "best", "best_of"]),
+        st.integers(0, 4),
+        st.integers(0, 1 << 30),
+    ),
+    max_size=30,
+)
+
+
+@given(st.integers(1, 150), st.lists(st.integers(0, 5), min_size=5, max_size=5), STEPS)
+def test_the_board_always_agrees_with_a_look_at_all_rows(
+    rows: int, weights: list[int], steps: list[tuple[str, int, int]]
+) -> None:
+    rules = list(zip(weights, KINDS, strict=True))
+    board, twin = opened(rows, *rules), model.Board(rows, rules)
+    twin.refuse(63, list(range(rows)), [True] * rows)
+    for step, which, seed in steps:
+        random = np.random.default_rng(seed)
+        some = np.unique(random.integers(0, rows, 1 + seed % 7))
+        chance = random.random(len(some)) < 0.6
+        if step in ("refuse", "close"):
+            number = which if step == "refuse" else CLOSED
+            board.refuse(number, some, chance)
+            twin.refuse(number, some.tolist(), chance.tolist())
+        elif step == "clear":
+            board.clear(which)
+            twin.clear(which)
+        elif step == "rate":
+            wide = 1 << 50 if seed % 11 == 0 else 9
+            least = -1 if KINDS[which] in (MIN_MAX, SPREAD) else 0
+            raw = random.integers(least, wide, len(some))
+            board.rate(which, some, raw)
+            twin.rate(which, some.tolist(), raw.tolist())
+        elif step == "skip":
+            board.skip(which)
+            twin.raw.pop(which, None)
+        elif step == "rank":
+            twin.ranks = random.permutation(rows).tolist()
+            board.set_ranks(np.array(twin.ranks))
+        elif step == "best":
+            assert board.best() == twin.best()
+        else:
+            mask = random.random(rows) < 0.5
+            assert board.best_of(mask) == twin.best(mask.tolist())
+    assert board.best() == twin.best()
+    assert board.feasible == sum(not refused for refused in twin.refused)
+
+
+def test_room_by_worked_examples() -> None:
+    has, used = np.array([[4000], [8 << 30]]), np.array([[3000], [2 << 30]])
+    check = RoomCheck([(0, 1000), (1, 6 << 30)])
+    assert check.check(has, used, used, slice(0, 1)).tolist() == [True]
+    assert RoomCheck([(0, 1001)]).check(has, used, used, slice(0, 1)).tolist() == [False]
+    assert RoomCheck([(0, 0)]).check(has, has + 1, used, slice(0, 1)).tolist() == [True]
+    both = [(0, 500, 1, False), (1, 2 << 30, 1, False)]
+    # 12.5 and 50 percent are left: truncated each, then their mean.
+    assert RoomScore(LEAST, both, []).score(has, used, used, slice(0, 1)).tolist() == [31]
+    assert RoomScore(MOST, both, []).score(has, used, used, slice(0, 1)).tolist() == [68]
+    assert RoomScore(BALANCED, both, []).score(has, used, used, slice(0, 1)).tolist() == [81]
+    line = [(0, 0), (100, 100)]
+    assert RoomScore(RATIO, both, line).score(has, used, used, slice(0, 1)).tolist() == [69]
+
+
+AMOUNTS = st.tuples(st.integers(0, 1 << 50), st.integers(0, 1 << 50))
+
+
+@given(st.lists(st.tuples(AMOUNTS, st.integers(0, 1 << 40), st.integers(1, 5)), max_size=4))
+def test_room_scores_agree_with_the_formulas(
+    resources: list[tuple[tuple[int, int], int, int]],
+) -> None:
+    count = max(1, len(resources))
+    has = np.zeros((count, 1), np.int64)
+    used = np.zeros((count, 1), np.int64)
+    for index, ((capacity, taken), _, _) in enumerate(resources):
+        has[index], used[index] = capacity, taken
+    nonzero = np.zeros((2, 1), np.int64)
+    for strategy, name in ((LEAST, "least"), (MOST, "most"), (BALANCED, "balanced")):
+        counted = [(i, request, weight, False) for i, (_, request, weight) in enumerate(resources)]
+        got = RoomScore(strategy, counted, []).score(has, used, nonzero, slice(0, 1))
+        plain = [(c, t + request, weight) for (c, t), request, weight in resources]
+        assert got.tolist() == [model.room_score(name, plain)]
+
+
+def test_crowds_are_weighed_and_rounded() -> None:
+    label = np.array([0, 1, -1, 0], np.int32)
+    counts = np.array([2, 0, 0], np.int64)
+    beside = np.array([0, 0, 5, 1], np.int64)
+    every = np.array([0, 0, 0, 0], np.int32)
+    parts = [(label, label, counts, 1.25, 4), (every, None, beside, 2.0, 2)]
+    rated = np.array([True, True, True, False])
+    # 2.5 + 4 + 2 is 8.5, rounded up; without the label only what is beside counts.
+    assert spread_scores(parts, rated, slice(None)).tolist() == [9, 6, 12, -1]
+    with pytest.raises(KeyError):
+        spread_scores(parts, rated, np.array([4]))
