@@ -67,7 +67,7 @@ class LoadAwareScheduling(Plugin):
             expiration_seconds=args.node_metric_expiration_seconds,
         )
         self._assigner = Assigner(args, names)
-        self._weights = answers.Weights(
+        self._weights = answers.Weights.of(
             [args.resource_weights.get(name, 0) for name in names], args.dominant_resource_weight
         )
         self._key = memo_key(self.name)
@@ -220,21 +220,18 @@ class LoadAwareScheduling(Plugin):
         if not self.filter_applies(cycle):
             return np.ones(len(self.ledger.reported[rows]), np.bool_)
         view = FILTER_PROD if ask.prod else FILTER
-        within = answers.within(self.ledger, view, ask.estimate, rows)
-        if not self.args.filter_expired_node_metrics:
-            return within
-        expired = self.ledger.fresh_until[rows] <= self.handle.clock.wall_seconds()
-        expired &= self.ledger.enforced[view, rows]
-        if self.args.enable_schedule_when_node_metrics_expired:
-            return np.logical_or(within, expired)
-        return within & ~expired
+        lenient = self.args.enable_schedule_when_node_metrics_expired
+        return answers.passes(self.ledger, view, ask.estimate, rows, self._deadline(), lenient)
+
+    def _deadline(self) -> float | None:
+        """Until when NodeMetrics that expire have expired; None if the filter does not care."""
+        return self.handle.clock.wall_seconds() if self.args.filter_expired_node_metrics else None
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """Which resource exceeds, or that what is known is too old."""
         ask = self._ask(cycle.shape)
         view = FILTER_PROD if ask.prod else FILTER
-        now = self.handle.clock.wall_seconds()
-        deadline = now if self.args.filter_expired_node_metrics else None
+        deadline = self._deadline()
         return [
             answers.refusal(self.name, self.ledger, view, ask.estimate, row, deadline)
             for row in rows.tolist()
