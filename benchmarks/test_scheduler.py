@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions with all stock plugins, against the plain model, and against themselves on more nodes."""
+"""Decisions with all stock plugins, against the plain model, and against more nodes."""
 
 from __future__ import annotations
 

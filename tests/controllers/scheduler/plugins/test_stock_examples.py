@@ -13,9 +13,9 @@ from koord.api.codec import convert
 from koord.api.kinds.service import ReplicationController, Service
 from koord.api.kinds.workloads import ReplicaSet
 from koord.base.errors import KoordError
+from koord.controllers.scheduler.config import args_stock as args
 from koord.controllers.scheduler.framework import select
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.config import args_stock as args
 from koord.controllers.scheduler.plugins.default_binder import DefaultBinder
 from koord.controllers.scheduler.plugins.priority_sort import PrioritySort
 from koord.controllers.scheduler.plugins.scheduling_gates import SchedulingGates

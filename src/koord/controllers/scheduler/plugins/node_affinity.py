@@ -14,9 +14,9 @@ import numpy as np
 from koord.base.errors import KoordError
 from koord.controllers.cluster import selection
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.config.args_stock import NodeAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.config.args_stock import NodeAffinityArgs
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent, HintedEvent
 
 if TYPE_CHECKING:

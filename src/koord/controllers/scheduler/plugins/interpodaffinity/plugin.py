@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.config.args_stock import InterPodAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.config.args_stock import InterPodAffinityArgs
 from koord.controllers.scheduler.plugins.interpodaffinity import hints
 from koord.controllers.scheduler.plugins.interpodaffinity.carriers import Carriers
 from koord.controllers.scheduler.plugins.interpodaffinity.state import State

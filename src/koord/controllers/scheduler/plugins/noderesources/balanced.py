@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from koord.controllers.cluster.nodes import Aspect
-from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.config.args_stock import NodeResourcesBalancedAllocationArgs
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.plugins.noderesources import names
 from koord.controllers.scheduler.plugins.noderesources.room import ask, memo_key
 from koord.kernels.placement_board import BALANCED, RoomScore

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import CPU, MEMORY, PODS, Aspect
+from koord.controllers.scheduler.config.args_stock import NodeResourcesFitArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.config.args_stock import NodeResourcesFitArgs
 from koord.controllers.scheduler.plugins.noderesources import events, names
 from koord.controllers.scheduler.plugins.noderesources.room import ask, memo_key, seen
 from koord.kernels.placement_board import LEAST, MOST, RATIO, RoomCheck, RoomScore

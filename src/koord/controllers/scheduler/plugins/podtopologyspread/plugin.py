@@ -11,9 +11,9 @@ import numpy as np
 from koord.base.errors import KoordError
 from koord.controllers.cluster import selection
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.config.args_stock import PodTopologySpreadArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.config.args_stock import PodTopologySpreadArgs
 from koord.controllers.scheduler.plugins.podtopologyspread import constraints, hints
 from koord.controllers.scheduler.plugins.podtopologyspread.constraints import HARD, SOFT
 from koord.controllers.scheduler.plugins.podtopologyspread.hard import Hard, HardPart
