@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from koord.base.errors import Code, KoordError, nearest
+from koord.base.errors import Code, KoordError, MissingExtraError, nearest
 from koord.cli.output import Format, OutputOption, print_json, print_table, progress, stdout
 
 if TYPE_CHECKING:
     from koord.simulator.openb.published import Published
     from koord.simulator.openb.replay import Experiment, RunResult
+    from koord.simulator.openb.scheduled import Scheduling
     from koord.simulator.openb.workload import Workload
 
 app = typer.Typer()
@@ -53,6 +54,14 @@ OrderOption = Annotated[
     ),
 ]
 MoreOrders = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+SchedulerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--through-scheduler",
+        metavar="FILE",
+        help="KubeSchedulerConfiguration: send the pods through the whole scheduler too",
+    ),
+]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="write an HTML report there")
 ]
@@ -72,6 +81,7 @@ def openb(
     seeds: SeedsOption = None,
     order: OrderOption = None,
     more_orders: MoreOrders = None,
+    through_scheduler: SchedulerOption = None,
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -93,11 +103,14 @@ def openb(
     numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
     if report is not None:
         _prepare_report(report)
+    scheduling = read_scheduling(through_scheduler) if through_scheduler else None
     experiment = Experiment.of(read_nodes(nodes), read_pods(pods))
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
         sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
     ]
     runs = run_all(experiment, policies, workloads)
+    if scheduling is not None:
+        runs += run_scheduler(experiment, scheduling, workloads)
     published = read_published(pods)
     if output is Format.JSON:
         print_json({"runs": [run.as_json() for run in runs]})
@@ -164,6 +177,28 @@ def run_all(
 
         jobs = [(policy, workload) for policy in policies for workload in workloads]
         return list(pool.map(run, jobs))
+
+
+def read_scheduling(path: Path) -> Scheduling:
+    """A scheduler's configuration. KoordError for one that is not valid."""
+    try:
+        from koord.simulator.openb.scheduled import Scheduling
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "sim") from None
+    return Scheduling.read(path)
+
+
+def run_scheduler(
+    experiment: Experiment, scheduling: Scheduling, workloads: Sequence[Workload]
+) -> list[RunResult]:
+    """Every workload through a scheduler, one after the other: decisions hold the GIL."""
+    from koord.simulator.openb.scheduled import run_scheduled
+
+    total = sum(len(workload.arrivals) for workload in workloads)
+    with progress("scheduling pods", total) as advance:
+        return [run_scheduled(experiment, scheduling, each, advance) for each in workloads]
 
 
 def print_summary(runs: Sequence[RunResult], published: Published | None) -> None:

@@ -137,7 +137,7 @@ class Experiment:
         """
         table = node_table(self.nodes)
         table.set_ranks(workload.ranks)
-        shapes = np.array([_shape(table, pod) for pod in self.distinct], np.uint32)
+        shapes = np.array([intern_shape(table, pod) for pod in self.distinct], np.uint32)
         arrivals = shapes[self.kinds[workload.arrivals]]
         seed = workload.seed or 0
         start = time.perf_counter()
@@ -150,7 +150,7 @@ class Experiment:
         rows = replay.finish()
         seconds = time.perf_counter() - start
         gpus = sum(node.gpus for node in self.nodes)
-        return RunResult(policy, workload, rows, _state(table, self.nodes), gpus, seconds)
+        return RunResult(policy, workload, rows, node_state(table, self.nodes), gpus, seconds)
 
 
 def node_table(nodes: Sequence[TraceNode]) -> NodeTable:
@@ -162,7 +162,8 @@ def node_table(nodes: Sequence[TraceNode]) -> NodeTable:
     return table
 
 
-def _shape(table: NodeTable, pod: TracePod) -> int:
+def intern_shape(table: NodeTable, pod: TracePod) -> int:
+    """The id of what a pod of the trace asks for."""
     shape = pod.shape
     return table.shape(
         {"cpu": shape.cpu_milli, "memory": pod.memory_mib, "pods": 1},
@@ -172,7 +173,8 @@ def _shape(table: NodeTable, pod: TracePod) -> int:
     )
 
 
-def _state(table: NodeTable, nodes: Sequence[TraceNode]) -> NodeState:
+def node_state(table: NodeTable, nodes: Sequence[TraceNode]) -> NodeState:
+    """Every node of a table as it is now."""
     return NodeState(
         names=[node.name for node in nodes],
         models=[node.model for node in nodes],
