@@ -8,18 +8,60 @@ from typing import TYPE_CHECKING
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod, ResourceRequirements
 
 Amounts = dict[str, int]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
+MOST = 2**53
+"""What amounts beyond it count as: far above any machine, and so low that what a node's pods ask for
+adds up within 64 bits."""
+_ZERO = Quantity()
 
 
 def amount(resource: str, quantity: Quantity, rounding: Rounding = Rounding.UP) -> int:
-    """CPU in milli, all else in units."""
+    """CPU in milli, all else in units; from -:data:`MOST` to :data:`MOST`."""
+    try:
+        found = _exact(resource, quantity, rounding)
+    except ValueError:  # beyond 64 bits
+        return MOST if quantity > _ZERO else -MOST
+    return min(max(found, -MOST), MOST)
+
+
+def problem(pod: Pod) -> str | None:
+    """What of a pod's requests cannot be meant, in one line; None if nothing.
+
+    Amounts below zero, and such that no 64-bit count of them exists. The API server refuses the
+    first, but not in the templates of custom resources.
+    """
+    for where, quantities in _requests(pod):
+        for name, quantity in sorted(quantities.items()):
+            if quantity < _ZERO:
+                return f"{where}[{name}]: got {quantity}, expected 0 or more"
+            try:
+                _exact(name, quantity, Rounding.UP)
+            except ValueError:
+                unit = "thousandths" if name == CPU else "a number"
+                return f"{where}[{name}]: got {quantity}, expected {unit} within 64 bits"
+    return None
+
+
+def _exact(resource: str, quantity: Quantity, rounding: Rounding) -> int:
     return quantity.milli(rounding) if resource == CPU else quantity.value(rounding)
+
+
+def _requests(pod: Pod) -> Iterator[tuple[str, Mapping[str, Quantity]]]:
+    spec = pod.spec
+    for field, containers in (
+        ("containers", spec.containers), ("initContainers", spec.init_containers),
+    ):  # fmt: skip
+        for index, container in enumerate(containers):
+            yield f"spec.{field}[{index}].resources.requests", container.resources.requests
+    if spec.resources:
+        yield "spec.resources.requests", spec.resources.requests
+    yield "spec.overhead", spec.overhead
 
 
 def requested(pod: Pod) -> Amounts:
@@ -27,6 +69,7 @@ def requested(pod: Pod) -> Amounts:
 
     Containers run together, init containers one after the other, each beside the sidecars started
     before it. Amounts for the whole pod take the place of the containers', overhead comes on top.
+    Negative amounts count as 0; see :func:`problem`.
     """
     total = effective(pod)
     total[PODS] = 1
@@ -72,7 +115,7 @@ def _effective(pod: Pod, least: Amounts, *, limits: bool = False) -> Amounts:
         total.update(_of(pod.spec.resources, limits))
     overhead = _amounts(pod.spec.overhead)
     _add(total, {k: v for k, v in overhead.items() if not limits or total.get(k)})
-    return total
+    return {name: min(value, MOST) for name, value in total.items()}
 
 
 def _of(resources: ResourceRequirements, limits: bool) -> Amounts:
@@ -80,13 +123,15 @@ def _of(resources: ResourceRequirements, limits: bool) -> Amounts:
 
 
 def offered(node: Node) -> Amounts:
-    """What pods may ask of a node in all."""
-    allocatable = node.status.allocatable
-    return {name: amount(name, value, Rounding.DOWN) for name, value in allocatable.items()}
+    """What pods may ask of a node in all; less than :data:`MOST`, which thus fits nowhere."""
+    return {
+        name: min(amount(name, value, Rounding.DOWN), MOST - 1)
+        for name, value in node.status.allocatable.items()
+    }
 
 
 def _amounts(quantities: Mapping[str, Quantity]) -> Amounts:
-    return {name: amount(name, value) for name, value in quantities.items()}
+    return {name: max(0, amount(name, value)) for name, value in quantities.items()}
 
 
 def _sum(parts: Iterable[Amounts]) -> Amounts:

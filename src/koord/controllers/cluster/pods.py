@@ -54,17 +54,21 @@ class PodShape:
         pod: one pod of the shape, for its labels, annotations and spec; its name, uid, node and
             status mean nothing here.
         request: resource to amount, without the pod itself.
+        problem: what of the requests cannot be meant; such a pod is placed nowhere.
         nonzero: CPU milli and memory bytes as scores count them.
         memo: what plugins have worked out for the shape, by plugin name.
     """
 
-    __slots__ = ("_at", "_vector", "id", "memo", "namespace", "nonzero", "owner", "pod", "request")
+    __slots__ = (
+        "_at", "_vector", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem", "request",
+    )  # fmt: skip
 
     def __init__(self, number: int, pod: Pod) -> None:
         self.id = number
         self.pod = pod
         self.namespace = pod.metadata.namespace
         self.owner: OwnerReference | None = controller(pod)
+        self.problem = requests.problem(pod)
         self.request = requests.requested(pod)
         self.request.pop(requests.PODS, None)
         self.nonzero = requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES)

@@ -51,6 +51,8 @@ class Decision(NamedTuple):
     diagnosis: Diagnosis | None = None
 
 
+# Whose rejection it is that a pod's requests cannot be meant: what wakes it wakes such a pod.
+_FIT = "NodeResourcesFit"
 # What nodes are told that a PreFilter's choice leaves out.
 EXCLUDED = Rejection("", ("node(s) didn't satisfy plugin(s) [PreFilter]",), unresolvable=True)
 
@@ -237,6 +239,8 @@ class Decider:
 
     def _pre_filter(self, cycle: Cycle) -> Rejection | None:
         cycle.decider = self
+        if cycle.shape.problem is not None:
+            return Rejection(_FIT, (cycle.shape.problem,), unresolvable=True)
         for plugin in self.plugins.pre_filter:
             refused: Rejection | None = plugin.pre_filter(cycle)
             if refused is not None:

@@ -125,7 +125,7 @@ class Record:
         self.unschedulable = spec.unschedulable
         self.taints = [each for each in spec.taints if each.effect in ("NoSchedule", "NoExecute")]
         seats = reservation.status.allocatable.get(requests.PODS)
-        self.seats = seats.value() if seats is not None else None
+        self.seats = requests.amount(requests.PODS, seats) if seats is not None else None
         try:
             owners.check(self.entries, reservation.title, "spec.owners")
             options = protocol.restricted_options(reservation)
