@@ -266,6 +266,8 @@ class LoadAwareScheduling(Plugin):
             self.handle.clock.wall_seconds(),
         )
 
+    debug_paths: ClassVar[Sequence[str]] = ("node/:name",)
+
     def debug(self, path: Sequence[str]) -> object:
         """``node/NAME``: the load of one node as the plugin sees it."""
         if len(path) != 2 or path[0] != "node":

@@ -129,9 +129,13 @@ class Reservation(Accounting, Standing, Plugin):
             return False
         return matches.takes(pod.pod, record)
 
+    debug_paths: ClassVar[Sequence[str]] = ("nodeReservations/:node",)
+
     def debug(self, path: Sequence[str]) -> object:
         """``nodeReservations/NODE``: the available reservations of a node."""
         if len(path) == 2 and path[0] == "nodeReservations":
+            if self.handle.table.row(path[1]) is None:
+                raise KeyError(f"cannot find node {path[1]}")
             return figures.node_reservations(self.book, path[1])
         return super().debug(path)
 
