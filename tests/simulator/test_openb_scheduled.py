@@ -74,7 +74,7 @@ def test_models_and_shares_on_part_of_the_cluster(pod_list: str) -> None:
     found = run_scheduled(trace, Scheduling.read(PROFILE), workload)
     kernel = trace.run("fgd", workload)
     assert found.pods_submitted == kernel.pods_submitted
-    assert 0 < found.pods_failed
+    assert found.pods_failed > 0
     # A small cluster is coarse: one GPU of 260 is 0.4 points.
     for cell in BINS:
         ours, theirs = found.gpu_allocated_percent[cell], kernel.gpu_allocated_percent[cell]
