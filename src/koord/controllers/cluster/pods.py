@@ -60,7 +60,8 @@ class PodShape:
     """
 
     __slots__ = (
-        "_at", "_vector", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem", "request",
+        "_at", "_vector", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem",
+        "request",
     )  # fmt: skip
 
     def __init__(self, number: int, pod: Pod) -> None:
