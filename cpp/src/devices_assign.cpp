@@ -89,8 +89,8 @@ bool counts_only(const DeviceTable& table, std::uint32_t row, const Demand& dema
 
 // What assign() says where too few minors fit, without going through it.
 Refusal too_few(const DeviceTable& table, std::uint32_t row, const Demand& demand) {
-  const bool by_topology = demand.grouped && !table.groups(row).empty() &&
-                           (!demand.shared || demand.request.count == 1);
+  const bool by_topology =
+      demand.grouped && !table.groups(row).empty() && (!demand.shared || demand.request.count == 1);
   return by_topology ? Refusal::kGroupsTaken : Refusal::kTooFew;
 }
 
@@ -109,11 +109,10 @@ Assignment assign(const DeviceTable& table, std::uint32_t row, const Demand& dem
   return assign_view(table, row, demand, offer, view, scoring);
 }
 
-void assign_rows(const DeviceTable& table, std::span<const std::int64_t> rows,
-                 const Demand& demand, std::span<std::uint8_t> refusals) {
+void assign_rows(const DeviceTable& table, std::span<const std::int64_t> rows, const Demand& demand,
+                 std::span<std::uint8_t> refusals) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    refusals[i] =
-        static_cast<std::uint8_t>(refusal_of(table, checked_row(table, rows[i]), demand));
+    refusals[i] = static_cast<std::uint8_t>(refusal_of(table, checked_row(table, rows[i]), demand));
   }
 }
 

@@ -34,8 +34,7 @@ std::int64_t left_whole(const PartitionTable& table, std::int32_t gpus, MinorMas
 Assignment best_of(const PartitionTable& table, const Demand& demand, const Offer& offer,
                    const View& view) {
   const std::int32_t gpus = demand.request.count;
-  const auto all =
-      demand.best_partition_only ? table.best_of_size(gpus) : table.of_size(gpus);
+  const auto all = demand.best_partition_only ? table.best_of_size(gpus) : table.of_size(gpus);
   if (all.empty()) return {Refusal::kNoPartitionSize};
   const Partition* best = nullptr;
   std::pair<int, std::int64_t> most{-1, -1};

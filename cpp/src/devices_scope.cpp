@@ -29,8 +29,8 @@ class Search {
   Search(const Demand& demand, const Offer& offer, const View& view, const Scoring& scoring)
       : demand_(demand), preferred_(offer.preferred), view_(view), scoring_(scoring) {
     // There is no part smaller than a PCIe root; one GPU is one device wherever it sits.
-    required_ = demand.scope == Scope::kDevice && demand.request.count == 1 ? Scope::kPcie
-                                                                             : demand.scope;
+    required_ =
+        demand.scope == Scope::kDevice && demand.request.count == 1 ? Scope::kPcie : demand.scope;
   }
 
   Pick machine(std::span<const NumaGroup> groups) const {

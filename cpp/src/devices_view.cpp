@@ -68,7 +68,8 @@ void View::restrict_to_offer(const Offer& offer) {
   if (!offer.numa_nodes) return;
   for (MinorMask rest = candidates_; rest != 0; rest &= rest - 1) {
     const std::int32_t node = places_[static_cast<std::size_t>(std::countr_zero(rest))].numa_node;
-    const bool near = node == -1 || (node >= 0 && node < 64 && (*offer.numa_nodes >> node & 1) != 0);
+    const bool near =
+        node == -1 || (node >= 0 && node < 64 && (*offer.numa_nodes >> node & 1) != 0);
     if (!near) candidates_ &= ~(rest & -rest);
   }
 }

@@ -13,16 +13,13 @@ DeviceTable machine() {
   DeviceTable table({"core", "memory"});
   std::vector<Device> gpus;
   for (std::int32_t minor = 0; minor < 8; ++minor) {
-    gpus.push_back(
-        {.minor = minor, .total = {100, 16}, .numa_node = minor / 4, .pcie = minor / 2});
+    gpus.push_back({.minor = minor, .total = {100, 16}, .numa_node = minor / 4, .pcie = minor / 2});
   }
   table.add_row(gpus);
   return table;
 }
 
-Demand whole(std::int32_t count) {
-  return {.request = {{100, 0}, count}, .grouped = true};
-}
+Demand whole(std::int32_t count) { return {.request = {{100, 0}, count}, .grouped = true}; }
 
 Demand part(std::int64_t core) {
   return {.request = {{core, 0}, 1}, .grouped = true, .shared = true};
@@ -77,8 +74,7 @@ TEST("devices_assign/offers return, cap and prefer") {
   back.caps = std::vector<Holding>{{6, {40, 16}}};
   CHECK(assign(table, 0, part(50), back, {}).refusal == Refusal::kGroupsTaken);
   CHECK_EQ(assign(table, 0, part(40), back, {}).minors, MinorMask{1} << 6);
-  CHECK_EQ(assign(machine(), 0, whole(2), {.preferred = 0b100100}, {}).minors,
-           MinorMask{0b100100});
+  CHECK_EQ(assign(machine(), 0, whole(2), {.preferred = 0b100100}, {}).minors, MinorMask{0b100100});
 }
 
 TEST("devices_assign/many rows agree with one by one") {

@@ -24,13 +24,13 @@ enum class Scope : std::uint8_t { kAny, kNode, kNumaNode, kPcie, kDevice };
 /// What a pod asks of one device type.
 struct Demand {
   Request request = {};
-  bool grouped = false;      ///< partitions and topology count, as they do for GPUs
-  bool shared = false;       ///< parts of GPUs: partitions are for whole ones
+  bool grouped = false;  ///< partitions and topology count, as they do for GPUs
+  bool shared = false;   ///< parts of GPUs: partitions are for whole ones
   Scope scope = Scope::kAny;
   bool honour_partition = false;     ///< a partition or nothing; the row may insist on it too
   bool best_partition_only = false;  ///< of the best score, or nothing
   std::int64_t bandwidth_bps = 0;    ///< that the partition's ring must have
-  bool whole_pcie = false;  ///< only PCIe roots of which no device of the table is in use
+  bool whole_pcie = false;           ///< only PCIe roots of which no device of the table is in use
 };
 
 /// An amount on one minor.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core_devices.hpp"
+
 #include <pybind11/stl.h>
 
 #include "bindings.hpp"
 #include "columns.hpp"
-#include "core_devices.hpp"
 #include "koord/devices.hpp"
 #include "koord/fragmentation.hpp"
 
@@ -65,8 +66,8 @@ void add_values(py::module_& m) {
 
 void add_partitions(py::module_& m) {
   py::class_<PartitionTable, std::shared_ptr<PartitionTable>>(m, "PartitionTable")
-      .def(py::init([](const std::vector<std::tuple<MinorMask, std::int64_t,
-                                                    std::optional<std::int64_t>>>& listed) {
+      .def(py::init([](const std::vector<
+                        std::tuple<MinorMask, std::int64_t, std::optional<std::int64_t>>>& listed) {
              std::vector<Partition> partitions;
              for (const auto& [minors, score, bandwidth] : listed) {
                partitions.push_back({minors, score, bandwidth});

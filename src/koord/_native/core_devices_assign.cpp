@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "koord/devices_assign.hpp"
-
 #include <pybind11/stl.h>
 
 #include "columns.hpp"
 #include "core_devices.hpp"
+#include "koord/devices_assign.hpp"
 
 namespace py = pybind11;
 
@@ -57,9 +56,9 @@ void add_demand(py::module_& m) {
       .def(py::init([](Amounts each, std::int32_t count, bool grouped, bool shared, Scope scope,
                        bool honour_partition, bool best_partition_only, std::int64_t bandwidth_bps,
                        bool whole_pcie) {
-             return Demand{{std::move(each), count}, grouped,       shared,    scope,
-                           honour_partition,         best_partition_only, bandwidth_bps,
-                           whole_pcie};
+             return Demand{
+                 {std::move(each), count}, grouped,       shared,    scope, honour_partition,
+                 best_partition_only,      bandwidth_bps, whole_pcie};
            }),
            py::arg("each"), py::arg("count"), py::arg("grouped"), py::arg("shared"),
            py::arg("scope"), py::arg("honour_partition"), py::arg("best_partition_only"),
@@ -68,7 +67,7 @@ void add_demand(py::module_& m) {
       .def(py::init([](std::optional<std::uint64_t> numa_nodes, std::optional<MinorMask> allowed,
                        MinorMask preferred, std::vector<std::int32_t> preferred_pcies,
                        const Holdings& returned, const std::optional<Holdings>& caps) {
-             Offer offer{numa_nodes, allowed, preferred, std::move(preferred_pcies),
+             Offer offer{numa_nodes,         allowed, preferred, std::move(preferred_pcies),
                          holdings(returned), {}};
              if (caps) offer.caps = holdings(*caps);
              return offer;

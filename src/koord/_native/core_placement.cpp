@@ -175,10 +175,8 @@ void add_placer(py::module_& m) {
       .def("place_batch", [](Placer& p, const std::vector<ShapeId>& shapes,
                              bool all_or_none) { return p.place_batch(shapes, all_or_none); })
       .def("rate", &rated)
-      .def("choose_gpus",
-           [](Placer& p, ShapeId shape, Row row) {
-             return p.choose_gpus(shape, checked_row(p.table(), row));
-           })
+      .def("choose_gpus", [](Placer& p, ShapeId shape,
+                             Row row) { return p.choose_gpus(shape, checked_row(p.table(), row)); })
       .def("arrived", &Placer::arrived)
       .def("epoch", &Placer::epoch)
       .def("score", [](Placer& p, ShapeId shape) {

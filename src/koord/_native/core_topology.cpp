@@ -173,20 +173,20 @@ void register_state(py::module_& m) {
              const CpuSet cpus = state.available(request.request);
              return std::vector<int>(cpus.begin(), cpus.end());
            })
-      .def("count_available",
-           [](const CpuState& state, std::string_view bind, bool required, int max_ref_count,
-              const py::object& reserved, const py::object& preferred,
-              const py::object& preemptible, const py::object& within) {
-             const Request request(0, bind, required, "", "LeastAllocated", max_ref_count, reserved,
-                                   preferred, preemptible, within);
-             py::list counts;
-             for (const NodeCpus& node : state.count_available(request.request)) {
-               counts.append(py::make_tuple(
-                   node.node == kUnknown ? py::object(py::none()) : py::cast(node.node),
-                   node.cpus));
-             }
-             return counts;
-           })
+      .def(
+          "count_available",
+          [](const CpuState& state, std::string_view bind, bool required, int max_ref_count,
+             const py::object& reserved, const py::object& preferred, const py::object& preemptible,
+             const py::object& within) {
+            const Request request(0, bind, required, "", "LeastAllocated", max_ref_count, reserved,
+                                  preferred, preemptible, within);
+            py::list counts;
+            for (const NodeCpus& node : state.count_available(request.request)) {
+              counts.append(py::make_tuple(
+                  node.node == kUnknown ? py::object(py::none()) : py::cast(node.node), node.cpus));
+            }
+            return counts;
+          })
       .def("fingerprint", [](const CpuState& state) { return py::bytes(state.fingerprint()); })
       .def("pick", [](const CpuState& state, int count, std::string_view bind, bool required,
                       std::string_view exclusive, std::string_view strategy, int max_ref_count,

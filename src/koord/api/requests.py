@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Amounts = dict[str, int]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 MOST = 2**53
-"""What amounts beyond it count as: far above any machine, and so low that what a node's pods ask
-for adds up within 64 bits."""
+"""What amounts beyond it count as: far above any machine, and so low that what the pods of a node
+ask for adds up within 64 bits."""
 _ZERO = Quantity()
 
 

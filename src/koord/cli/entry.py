@@ -14,3 +14,7 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

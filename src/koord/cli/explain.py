@@ -4,26 +4,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from koord.base.errors import Code, KoordError, MissingExtraError
-from koord.cli.output import Format, OutputOption
+from koord.cli import explain_text
+from koord.cli.output import Format, OutputOption, print_json
 from koord.cli.scheduler import ENDPOINT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 app = typer.Typer()
 # Where leaders of schedulers are found: koord's own Lease, and kube-scheduler's.
 _LEASES = (("koordinator-system", "koord-scheduler"), ("kube-system", "kube-scheduler"))
+_SECONDS = 30.0
 
 _Server = Annotated[
     str, typer.Option("--server", metavar="URL", help="ask there instead of the leader")
@@ -49,11 +44,11 @@ def pod(
 
     Example: koord explain pod web-0 -n shop
     """
-    answer = _ask(server, kubeconfig, f"/apis/v1/explain/pods/{namespace}/{name}")
+    answer = _ask(server, kubeconfig, f"/apis/v1/explain/pods/{_part(namespace)}/{_part(name)}")
     if output is Format.JSON:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     else:
-        _show_pod(answer, Console())
+        explain_text.pod(answer)
 
 
 @app.command("node")
@@ -67,11 +62,11 @@ def node(
 
     Example: koord explain node node-1 -o json
     """
-    answer = _ask(server, kubeconfig, f"/apis/v1/nodes/{name}")
+    answer = _ask(server, kubeconfig, f"/apis/v1/nodes/{_part(name)}")
     if output is Format.JSON:
-        print(json.dumps(answer, indent=2))
+        print_json(answer)
     else:
-        _show_node(answer, Console())
+        explain_text.node(answer)
 
 
 @app.command("quota")
@@ -79,16 +74,46 @@ def quota(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     server: _Server = "",
     kubeconfig: _Kubeconfig = None,
+    output: OutputOption = Format.TEXT,
 ) -> None:
-    """What the scheduler holds about a quota group, as JSON.
+    """What the scheduler holds about a quota group: limits, use, the pods that count.
 
     Example: koord explain quota team-a
     """
-    answer = _ask(server, kubeconfig, f"/apis/v1/plugins/ElasticQuota/quotas/{name}")
-    print(json.dumps(answer, indent=2))
+    answer = _ask(server, kubeconfig, f"/apis/v1/plugins/ElasticQuota/quotas/{_part(name)}")
+    if output is Format.JSON:
+        print_json(answer)
+    else:
+        explain_text.quota(answer)
+
+
+class AnswerError(KoordError):
+    """The scheduler's own words why it does not answer.
+
+    Args:
+        message: what it said.
+        status: of HTTP; from 500 on it is not the question's fault.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        self._message = message
+        super().__init__("koord-scheduler", "", message, "an answer", Code.NOT_FOUND)
+        self.exit_status = 2 if status < 500 else 1
+
+    def _line(self) -> str:
+        return self._message
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever is in it."""
+    if not name.strip("."):
+        raise KoordError("NAME", "", name, "the name of an object")
+    return quote(name, safe="")
 
 
 def _ask(server: str, kubeconfig: Path | None, path: str) -> Any:
+    if server and not server.startswith(("http://", "https://")):
+        raise KoordError("--server", "", server, "a URL such as http://127.0.0.1:10251")
     try:
         return asyncio.run(_answer(server, kubeconfig, path))
     except ModuleNotFoundError as error:
@@ -99,16 +124,25 @@ def _ask(server: str, kubeconfig: Path | None, path: str) -> Any:
 
 async def _answer(server: str, kubeconfig: Path | None, path: str) -> Any:
     import aiohttp
+    from yarl import URL
 
     url = server.rstrip("/") or await _leader(kubeconfig)
+    limit = aiohttp.ClientTimeout(total=_SECONDS)
     try:
-        async with aiohttp.ClientSession() as session, session.get(url + path) as response:
-            body = await response.json(content_type=None)
-    except (aiohttp.ClientError, ValueError) as error:
+        async with (
+            aiohttp.ClientSession(timeout=limit) as session,
+            session.get(URL(url + path, encoded=True)) as response,
+        ):
+            status, body = response.status, await response.json(content_type=None)
+    except TimeoutError:
+        raise ConnectionError(f"{url}: no answer within {_SECONDS:.0f} s") from None
+    except aiohttp.ClientError as error:
         raise ConnectionError(f"{url}: {error}") from None
-    if response.status != 200:
-        message = body.get("message", "") if isinstance(body, dict) else str(body)
-        raise KoordError("koord-scheduler", "", message, "an answer", Code.INVALID)
+    except ValueError:
+        raise ConnectionError(f"{url}: this is not koord-scheduler that answers") from None
+    if status != 200:
+        message = body.get("message", "") if isinstance(body, dict) else ""
+        raise AnswerError(str(message) or f"{url}: HTTP status {status}", status)
     return body
 
 
@@ -135,78 +169,8 @@ async def _leader(kubeconfig: Path | None) -> str:
                 return url
     finally:
         await transport.close()
-    expected = f"annotation {ENDPOINT} on a Lease, or --server URL"
-    raise KoordError("koord-scheduler", "Lease", "none", expected, Code.NOT_FOUND)
-
-
-def _show_pod(answer: Mapping[str, Any], console: Console) -> None:
-    where = f" on {answer['node']}" if answer.get("node") else ""
-    console.print(f"[bold]{answer['pod']}[/bold]: {answer['state']}{where}")
-    last = answer.get("last")
-    since = datetime.fromtimestamp(answer["since"]).strftime("%Y-%m-%d %H:%M:%S")
-    if last is None:
-        console.print(f"No attempt is remembered since {since}.")
-    else:
-        moment = datetime.fromtimestamp(last["at"]).strftime("%H:%M:%S")
-        came = last.get("message") or f"went to {last.get('node', '')}"
-        console.print(f"Last attempt at {moment}: {came}")
-    fitting, nodes = answer.get("fitting", 0), answer.get("nodes", 0)
-    if answer.get("refused"):
-        console.print(f"Now: refused before any node is looked at: {answer['refused']}")
-    else:
-        console.print(f"Now: {fitting} of {nodes} nodes fit.")
-    for draw in (_filters, _nearest, _best):
-        table = draw(answer)
-        if table is not None:
-            console.print(table)
-    if answer.get("chosen"):
-        console.print(f"It would go to [bold]{answer['chosen']}[/bold].")
-        for plugin, choice in answer.get("allocations", {}).items():
-            console.print(f"  {plugin}: {json.dumps(choice)}")
-    for change in answer.get("changes", []):
-        console.print(f"It would fit on {change['nodes']} nodes: {change['text']}.")
-
-
-def _filters(answer: Mapping[str, Any]) -> Table | None:
-    if not answer.get("filters"):
-        return None
-    table = Table("FILTER", "REFUSES", "FIRST", "WHY", box=None, pad_edge=False)
-    for line in answer["filters"]:
-        why = ", ".join(f"{count} {reason}" for reason, count in line["reasons"].items())
-        table.add_row(line["plugin"], str(line["nodes"]), str(line["first"]), why)
-    return table
-
-
-def _nearest(answer: Mapping[str, Any]) -> Table | None:
-    if not answer.get("nearest"):
-        return None
-    table = Table("NEAREST NODE", "WHY NOT", "MISSING", box=None, pad_edge=False)
-    for line in answer["nearest"]:
-        missing = ", ".join(f"{name} {amount}" for name, amount in line.get("missing", {}).items())
-        table.add_row(line["node"], ", ".join(line["reasons"]), missing)
-    return table
-
-
-def _best(answer: Mapping[str, Any]) -> Table | None:
-    best = answer.get("best")
-    if not best:
-        return None
-    plugins = list(best[0]["byPlugin"])
-    table = Table("BEST NODE", "TOTAL", *plugins, box=None, pad_edge=False)
-    for line in best:
-        scores = [str(line["byPlugin"].get(plugin, 0)) for plugin in plugins]
-        table.add_row(line["node"], str(line["total"]), *scores)
-    return table
-
-
-def _show_node(answer: Mapping[str, Any], console: Console) -> None:
-    console.print(f"[bold]{answer['nodeName']}[/bold]: {len(answer['pods'])} pods")
-    table = Table("RESOURCE", "ALLOCATABLE", "REQUESTED", "FREE", box=None, pad_edge=False)
-    for name, allocatable in answer["allocatable"].items():
-        requested, free = answer["requested"][name], answer["remaining"][name]
-        if allocatable or requested:
-            table.add_row(name, str(allocatable), str(requested), str(free))
-    console.print(table)
-    for key in answer["pods"]:
-        console.print(f"  {key}")
-    sys.stdout.flush()
+    raise AnswerError(
+        f"no koord-scheduler leads here: no Lease has an annotation {ENDPOINT}; "
+        "--server URL asks a scheduler directly",
+        503,
+    )

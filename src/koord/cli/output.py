@@ -64,6 +64,25 @@ def whole_number(option: str, least: int, most: int) -> Callable[[str | int], in
     return read
 
 
+def seconds(option: str) -> Callable[[str | float], float]:
+    """A reader of an option's value, and of its default: a duration such as 30s, not negative."""
+
+    def read(value: str | float) -> float:
+        if isinstance(value, float):
+            return value
+        from koord.api.duration import Duration
+
+        try:
+            found = Duration.parse(value).nanoseconds / 1e9
+        except ValueError:
+            found = -1.0
+        if found < 0:
+            raise KoordError(option, "", value, "a duration such as 30s, or 0")
+        return found
+
+    return read
+
+
 def stdout() -> Console:
     """A console on standard output; without colour when it is not a terminal.
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 from uuid import uuid4
 
 import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.output import whole_number
+from koord.cli.output import seconds, whole_number
 
 if TYPE_CHECKING:
     from koord.base.gates import FeatureGates
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 NAME = "koord-scheduler"
 # The annotation of the Lease that says where the leader answers questions.
 ENDPOINT = "koord.sh/endpoint"
+
+
+class Wishes(NamedTuple):
+    """What the command line says beside files."""
+
+    address: str
+    port: int
+    feature_gates: str
+    leader_elect: bool | None
+    timeout_seconds: float
 
 
 def scheduler(
@@ -56,6 +66,15 @@ def scheduler(
         bool | None,
         typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--scheduling-timeout",
+            metavar="30s",
+            parser=seconds("--scheduling-timeout"),
+            help="tell of attempts that take longer; 0 tells of none",
+        ),
+    ] = 30.0,
     verbosity: Annotated[
         int,
         typer.Option(
@@ -72,7 +91,8 @@ def scheduler(
     """
     log.setup(verbosity)
     try:
-        status = asyncio.run(_run(config, kubeconfig, address, port, feature_gates, leader_elect))
+        wishes = Wishes(address, port, feature_gates, leader_elect, timeout)
+        status = asyncio.run(_run(config, kubeconfig, wishes))
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise
@@ -83,10 +103,7 @@ def scheduler(
 async def _run(
     config: Path | None,
     kubeconfig: Path | None,
-    address: str,
-    port: int,
-    feature_gates: str,
-    leader_elect: bool | None,
+    wishes: Wishes,
 ) -> int:
     from koord.controllers.scheduler.config.load import load, shipped
     from koord.controllers.scheduler.gates import feature_gates as parse_gates
@@ -101,13 +118,14 @@ async def _run(
     for warning in wish.warnings:
         log.get("scheduler").warning(warning)
     path = kubeconfig or (Path(wish.client.kubeconfig) if wish.client.kubeconfig else None)
-    gates = parse_gates(feature_gates)
+    gates = parse_gates(wishes.feature_gates)
     transport = HttpTransport(ClusterConfig.load(path))
     limit = wish.qps if wish.qps > 0 else None
     client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst)
-    elect = wish.leader_election.leader_elect if leader_elect is None else leader_elect
+    if wishes.leader_elect is None:
+        wishes = wishes._replace(leader_elect=wish.leader_election.leader_elect)
     try:
-        parts = await _parts(client, wish, registry, gates, (address, port), elect)
+        parts = await _parts(client, wish, registry, gates, wishes)
         return await run_until_stopped(parts)
     finally:
         await transport.close()
@@ -118,8 +136,7 @@ async def _parts(
     wish: SchedulerConfiguration,
     registry: Registry,
     gates: FeatureGates,
-    listen: tuple[str, int],
-    elect: bool,
+    wishes: Wishes,
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
@@ -132,13 +149,14 @@ async def _parts(
     metrics = SchedulerMetrics(new_registry())
     clock = SystemClock()
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.registry)
-    endpoints = SchedulerEndpoints(metrics, *listen)
+    endpoints = SchedulerEndpoints(metrics, wishes.address, wishes.port)
     try:
         await endpoints.start()
     except OSError as error:
-        raise KoordError("--port", "", listen[1], f"a free port ({error.strerror})") from None
-    elector = _elector(client, wish, endpoints.url, metrics) if elect else None
+        raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
+    elector = _elector(client, wish, endpoints.url, metrics) if wishes.leader_elect else None
     app = App(client, wish, clock, recorder, gates, elector, metrics, registry)
+    app.scheduler.loop.monitor.timeout_seconds = wishes.timeout_seconds
     endpoints.attach(app)
     return [
         Component("endpoints", endpoints.run),

@@ -29,7 +29,7 @@ MIN_CPU_MILLI, MIN_MEMORY_BYTES = 100, 200 * 1024 * 1024
 
 # What schedulers write: it must not make a bound pod differ from its pending equals. And the place
 # in a gang's order, which only says who is first.
-_OUTPUTS = frozenset(
+OUTPUTS = frozenset(
     {
         "gang.scheduling.koordinator.sh/network-topology-index",
         "internal.scheduling.koordinator.sh/bind-gang-group-id",
@@ -180,7 +180,7 @@ class Shapes:
         return shape
 
     def _by_content(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> PodShape:
-        annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OUTPUTS}
+        annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
         # All of them: a Reservation may be for pods of any owner.
         who = [
             (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)

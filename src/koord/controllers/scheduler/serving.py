@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.metrics import SchedulerMetrics
 
 _NOT_LEADER = {"message": "the instance is not leader"}
-SERVICES = {
-    "/apis/v1/nodes/{name}": "a node as the scheduler sees it",
-    "/apis/v1/plugins/{plugin}/{path:.*}": "what a plugin holds",
-    "/apis/v1/explain/pods/{namespace}/{name}": "why a pod is where it is, and what if",
-    "/debug/queue": "who waits, and where",
-    "/debug/cache": "every node with what it has and what is requested",
-    "/debug/drift": "where cache and API differ now",
-    "/debug/flags": "what of decisions is logged; PUT /debug/flags/s, f or d changes it",
-}
+_PLUGINS = "/apis/v1/plugins"
+SERVICES = (
+    "/apis/v1/__services__",
+    "/apis/v1/explain/pods/:namespace/:name",
+    "/apis/v1/nodes/:name",
+    "/debug/cache",
+    "/debug/drift",
+    "/debug/flags",
+    "/debug/queue",
+)
+"""What is served whichever plugins are enabled."""
 
 
 class SchedulerEndpoints(Endpoints):
@@ -102,7 +104,15 @@ class SchedulerEndpoints(Endpoints):
         return done
 
     async def _services(self, request: web.Request) -> web.Response:
-        return _json(200, {"GET": sorted(SERVICES), "PUT": ["/debug/flags/{flag}"]})
+        return _json(200, {"GET": services(self._app), "PUT": ["/debug/flags/:flag"]})
+
+
+def services(app: App | None) -> list[str]:
+    """Every path that may be asked, sorted; ``:name`` stands for a part of one's own."""
+    found = set(SERVICES)
+    for plugin in app.scheduler.plugins if app is not None else ():
+        found |= {f"{_PLUGINS}/{plugin.name}/{path}" for path in getattr(plugin, "debug_paths", ())}
+    return sorted(found)
 
 
 def _node(app: App, request: web.Request) -> Any:

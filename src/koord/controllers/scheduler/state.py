@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.base.errors import KoordError
-
 if TYPE_CHECKING:
     from koord.controllers.scheduler.queue.queued import QueuedPod
     from koord.controllers.scheduler.scheduler import Scheduler
@@ -44,12 +42,12 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
     """One node: the answer of ``/apis/v1/nodes/NAME``.
 
     Raises:
-        KoordError: there is no such node.
+        KeyError: there is no such node.
     """
     table = scheduler.world.table
     row = table.row(name)
     if row is None:
-        raise KoordError(f"Node {name}", "metadata.name", name, "a node that exists")
+        raise KeyError(f"cannot find node {name}")
     free = table.allocatable[:, row] - table.requested[:, row]
     used = [
         {"pod": info.key, "hostIP": port.host_ip, "hostPort": port.host_port,

@@ -50,7 +50,8 @@ def test_the_default_set() -> None:
     assert tuple(profile.at("score")) == tuple(STOCK_SCORES)
     assert (profile.at("queueSort"), profile.at("bind")) == (("PrioritySort",), ("DefaultBinder",))
     assert profile.at("postFilter") == ("DefaultPreemption",)
-    assert profile.at("preEnqueue") == ("SchedulingGates",)
+    # DefaultPreemption holds back pods whose victims are on their way out.
+    assert profile.at("preEnqueue") == ("SchedulingGates", "DefaultPreemption")
     assert profile.at("permit") == ()
 
 
@@ -80,7 +81,7 @@ def test_koords_own_profile() -> None:
 
 def test_names_come_in_the_order_in_which_a_pod_meets_them() -> None:
     names = resolved({}).plugin_names()
-    assert names[:2] == ["SchedulingGates", "PrioritySort"]
+    assert names[:3] == ["SchedulingGates", "DefaultPreemption", "PrioritySort"]
     assert names[-1] == "DefaultBinder"
     assert len(names) == len(set(names)) == 18
 

@@ -19,8 +19,8 @@ from tests.controllers.scheduler.plugins.test_stock_examples import (
     near,
     on,
     ports,
-    spread,
 )
+from tests.controllers.scheduler.plugins.test_stock_spread import spread
 from tests.controllers.scheduler.pods import info, node, pod
 from tests.controllers.scheduler.stock import Stock
 

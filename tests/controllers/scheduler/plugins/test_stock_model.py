@@ -17,7 +17,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.framework import select
 from tests.controllers.scheduler.stock import Stock
-from tests.models.stock_scheduler import Cluster, Document
+from tests.models.stock_reading import Document
+from tests.models.stock_scheduler import Cluster
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 KEYS = st.sampled_from([HOSTNAME, ZONE, "rack"])

@@ -25,7 +25,7 @@ from koord.controllers.scheduler.config.checks import Spot
 
 FRAGMENTATION_AWARE = "FragmentationAware"
 FULL_PCPUS, SPREAD_BY_PCPUS = "FullPCPUs", "SpreadByPCPUs"
-DEFAULT_ESTIMATOR = "defaultEstimator"
+DEFAULT_ESTIMATOR, HISTOGRAM_ESTIMATOR = "defaultEstimator", "workloadHistogram"
 
 _SCALING_PERCENT = {names.CPU: 85, names.MEMORY: 70}
 
@@ -101,7 +101,7 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True):
             known = name in self.estimated_scaling_factors
             expected = "a resource that is in estimatedScalingFactors too"
             at.inside("resourceWeights").need(known, name, expected)
-        at.inside("estimator").one_of(self.estimator, (DEFAULT_ESTIMATOR,))
+        at.inside("estimator").one_of(self.estimator, (DEFAULT_ESTIMATOR, HISTOGRAM_ESTIMATOR))
         for index, name in enumerate(self.supported_resources):
             at.inside("supportedResources", index).qualified_name(name)
         if self.aggregated is not None:

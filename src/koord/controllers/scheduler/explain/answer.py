@@ -7,6 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
+_MEBI = 1 << 20
+_BYTES = (
+    "memory", "ephemeral-storage", "kubernetes.io/batch-memory", "kubernetes.io/mid-memory",
+    "koordinator.sh/gpu-memory",
+)  # fmt: skip
+
 
 class Attempt(Struct, omit_defaults=True, rename="camel"):
     """What came of a pod's last attempt.
@@ -114,3 +120,15 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
     chosen: str = ""
     allocations: dict[str, Any] = {}
     changes: list[Change] = []
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount of a resource as people write it: CPU in cores or milli, bytes in whole Mi.
+
+    Bytes are rounded down, so that a request may be what is said.
+    """
+    if resource == "cpu":
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    if resource in _BYTES and abs(value) >= _MEBI:
+        return f"{value // _MEBI}Mi"
+    return str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.controllers.scheduler.explain.answer import Change
+from koord.controllers.scheduler.explain.answer import Change, amount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,18 +63,16 @@ def _smaller(cycle: Cycle, rows: NDArray[np.intp]) -> Change:
     worst = (short / np.maximum(amounts[:, None], 1)).max(axis=0)
     order = np.lexsort((table.rank[rows], worst))
     at = int(order[0])
-    cuts = [
-        f"{table.resources[column]} by {_amount(table.resources[column], int(lack))}"
-        for column, lack in zip(index.tolist(), short[:, at].tolist(), strict=True)
-        if lack > 0
-    ]
+    texts = []
+    for column, wanted, lack in zip(
+        index.tolist(), amounts.tolist(), short[:, at].tolist(), strict=True
+    ):
+        name = table.resources[column]
+        if 0 < lack < wanted:
+            texts.append(
+                f"ask for {name} {amount(name, wanted - lack)}, not {amount(name, wanted)}"
+            )
+        elif lack > 0:
+            texts.append(f"do not ask for {name}")
     same = int(np.count_nonzero((short <= short[:, at][:, None]).all(axis=0)))
-    return Change(f"ask for less {' and '.join(cuts)}", same)
-
-
-def _amount(resource: str, value: int) -> str:
-    if resource == "cpu":
-        return f"{value}m"
-    if resource in ("memory", "ephemeral-storage"):
-        return f"{-(-value // (1 << 20))}Mi"
-    return str(value)
+    return Change(" and ".join(texts), same)

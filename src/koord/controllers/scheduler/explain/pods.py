@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from koord.api.kinds.pod import Pod
 from koord.base.errors import KoordError
+from koord.controllers.cluster.pods import OUTPUTS, PodInfo
 from koord.controllers.scheduler.explain.answer import Explanation
 from koord.controllers.scheduler.explain.whatif import explain
 
 if TYPE_CHECKING:
-    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.explain.history import History
     from koord.controllers.scheduler.scheduler import Scheduler
 
@@ -32,12 +34,13 @@ class Explainer:
         """Everything about one pod, as of now.
 
         Raises:
-            KoordError: there is no such pod, or it is not for this scheduler.
+            KeyError: there is no such pod.
+            KoordError: it is not for this scheduler.
         """
         scheduler, title = self._scheduler, f"Pod {namespace}/{name}"
         found = scheduler.world.view(Pod).get(f"{namespace}/{name}")
         if found is None:
-            raise KoordError(title, "metadata.name", name, "a pod that exists")
+            raise KeyError(f"cannot find pod {namespace}/{name}")
         profile = found.spec.scheduler_name
         decider = scheduler.deciders.get(profile)
         if decider is None:
@@ -47,10 +50,13 @@ class Explainer:
         info = scheduler.world.accounts.get(uid)
         state = self._state(uid, info)
         info = info or self._waiting(uid) or scheduler.world.shapes.info(found)
+        # A twin, so that what the attempt chooses never touches what the pod has.
+        asks = scheduler.world.shapes.info(as_it_came(found)) if info.row >= 0 else info
+        twin = PodInfo(asks.pod, asks.shape)
         into = Explanation(f"{namespace}/{name}", state, self._history.since)
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
-        return explain(decider, info, into)
+        return explain(decider, info, twin, into)
 
     def _waiting(self, uid: str) -> PodInfo | None:
         queued = self._scheduler.queue.get(uid)
@@ -59,6 +65,19 @@ class Explainer:
 
     def _state(self, uid: str, info: PodInfo | None) -> str:
         if info is not None:
-            return "bound" if self._scheduler.feed.confirmed(uid) else "assumed"
+            if self._scheduler.feed.confirmed(uid):
+                return "bound"
+            waits = any(each.uid == uid for each in self._scheduler.world.waiting())
+            return "waits on permit" if waits else "assumed"
         queued = self._scheduler.queue.get(uid)
-        return queued.place.name.lower().replace("_", " ") if queued is not None else "unknown"
+        if queued is None:
+            return "unknown"
+        by = f" by {queued.gated_by}" if queued.gated_by else ""
+        return queued.place.name.lower().replace("_", " ") + by
+
+
+def as_it_came(pod: Pod) -> Pod:
+    """A bound pod without what a scheduler wrote on it, as it would be decided anew."""
+    kept = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
+    metadata = replace(pod.metadata, annotations=kept)
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=""))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.explain.answer import (
     Change,
     Explanation,
@@ -23,13 +22,14 @@ from koord.controllers.scheduler.framework.cycle import Cycle
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.decider import Decider, Decision
     from koord.controllers.scheduler.framework.verdicts import Verdict
 
 SHOWN = 5
 
 
-def explain(decider: Decider, info: PodInfo, into: Explanation) -> Explanation:
+def explain(decider: Decider, info: PodInfo, twin: PodInfo, into: Explanation) -> Explanation:
     """Fills in what would happen to a pod if it were decided now.
 
     A pod that counts on a node is decided as if it were not there. Nothing is changed.
@@ -37,10 +37,9 @@ def explain(decider: Decider, info: PodInfo, into: Explanation) -> Explanation:
     Args:
         decider: of the pod's profile.
         info: the pod.
+        twin: what is decided in its place; it has no allocations.
         into: what is known of it already.
     """
-    # A twin, so that what the attempt chooses never touches what the pod has.
-    twin = PodInfo(info.pod, info.shape)
     with decider.accounts.what_if():
         if info.row >= 0:
             decider.accounts.drop(info)
@@ -179,7 +178,7 @@ def plain(value: Any) -> Any:
     """A plugin's choice as JSON-able data; its text where it is nothing else."""
     described = getattr(value, "describe", None)
     if described is not None:
-        return described()
+        return plain(described())
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

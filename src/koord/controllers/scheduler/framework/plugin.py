@@ -83,13 +83,17 @@ class Plugin:
         """What runs beside the loop while this process leads: a name and a coroutine function."""
         return ()
 
+    debug_paths: ClassVar[Sequence[str]] = ()
+    """What :meth:`debug` answers, as in ``node/:name``; for the list of services."""
+
     def debug(self, path: Sequence[str]) -> object:
         """The JSON answer of ``/apis/v1/plugins/NAME/PATH``.
 
         Raises:
             KeyError: there is no such path; the text is for people.
         """
-        raise KeyError(f"{self.name} has nothing at {'/'.join(path)!r}")
+        known = ", ".join(self.debug_paths) or "nothing"
+        raise KeyError(f"{self.name} has nothing at {'/'.join(path)!r}; there is {known}")
 
 
 class PreEnqueue(Protocol):

@@ -356,8 +356,9 @@ def test_an_allocation_beyond_what_is_there_is_counted_all_the_same() -> None:
     cluster = Cluster()
     row = cluster.add("n", *gpus(1))
     text = (
-        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"300"}},{"minor":9,"resources":'
-        '{"koordinator.sh/gpu-core":"100"}},{"minor":0,"resources":{"koordinator.sh/gpu-core":"1"}}]}'
+        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"300"}},'
+        '{"minor":9,"resources":{"koordinator.sh/gpu-core":"100"}},'
+        '{"minor":0,"resources":{"koordinator.sh/gpu-core":"1"}}]}'
     )
     holder = cluster.hold("h", row, cluster.pod("h", annotations={ALLOCATED: text}))
     assert cluster.place(cluster.pod(**whole(1))) == NONE + "Insufficient GPU Devices."

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.controllers.scheduler.plugins.deviceshare.clusters import Cluster, Offer, Sits, gpus, nic
@@ -151,11 +153,11 @@ def test_reservations_are_judged_and_scored_one_by_one() -> None:
     cluster = eight()
     uid = reserved(cluster)
     info = cluster.pod(gpu=300, annotations=REQUIRED)
-    decision = cluster.decide(info, offers={0: [Offer(uid, "Aligned")]})
-    plugin, cycle = cluster.plugin, decision.cycle
-    assert plugin.filter_reservation(cycle, 0, Offer(uid, "Aligned")) is None  # type: ignore[arg-type]
-    refused = plugin.filter_reservation(cycle, 0, Offer(uid, "Restricted"))  # type: ignore[arg-type]
-    assert refused is not None
+    aligned, restricted, other = Offer(uid, "Aligned"), Offer(uid, "Restricted"), Offer("other")
+    cycle = cluster.decide(info, offers={0: [aligned]}).cycle
+    plugin: Any = cluster.plugin
+    assert plugin.filter_reservation(cycle, 0, aligned) is None
+    refused = plugin.filter_reservation(cycle, 0, restricted)
     assert refused.reasons == ("Reservation(s) Insufficient GPU Devices",)
-    assert plugin.score_reservation(cycle, 0, Offer(uid, "Aligned")) == 87  # type: ignore[arg-type]
-    assert plugin.score_reservation(cycle, 0, Offer("other")) == 0  # type: ignore[arg-type]
+    assert plugin.score_reservation(cycle, 0, aligned) == 87
+    assert plugin.score_reservation(cycle, 0, other) == 0

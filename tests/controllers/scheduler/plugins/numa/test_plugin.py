@@ -16,8 +16,11 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base.errors import KoordError
+from koord.controllers.scheduler.config.args_koord import NodeNUMAResourceArgs
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
+from koord.controllers.scheduler.plugins.numa.plugin import NodeNUMAResource
+from koord.controllers.scheduler.registry import Registry
 from tests.controllers.scheduler.plugins.numa.cluster import (
     SPEC,
     STATUS,
@@ -332,7 +335,8 @@ def test_only_changes_that_matter_are_told() -> None:
     cluster = Cluster()
     cluster.node("n0", (1, 1, 2, 2))
     heard: list[int] = []
-    cluster.plugin.handle.wake = lambda resource, action, old, new: heard.append(action)  # type: ignore[method-assign]
+    wake: Any = lambda resource, action, old, new: heard.append(action)  # noqa: E731
+    cluster.world.wake = wake  # type: ignore[method-assign]
     view = cluster.views.view(NodeResourceTopology)
     view.put(topology("n0", (1, 1, 2, 2)))
     assert heard == []
@@ -373,3 +377,9 @@ def test_who_asks_for_nothing_goes_anywhere() -> None:
     assert not cluster.plugin.applies(Cycle(info, cluster.world.table))
     assert cluster.place(info) == ""
     assert info.row == 0
+
+
+def test_profiles_find_the_plugin_by_its_name() -> None:
+    cluster = Cluster()
+    made = Registry([]).make("NodeNUMAResource", NodeNUMAResourceArgs(), cluster.world)
+    assert isinstance(made, NodeNUMAResource)

@@ -241,7 +241,7 @@ def test_pods_that_match_nothing_have_no_overlay() -> None:
     bench = Bench(node("n"))
     bench.put(held("R", "n", "8"))
     decision = bench.decide(pod("p", cpu="1"))
-    assert decision.cycle.has_no_overlay
+    assert not decision.cycle.has_overlay
     assert not decision.cycle.state
     assert decision.cycle.reservations(0) == ()
 

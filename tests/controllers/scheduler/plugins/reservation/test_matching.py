@@ -68,7 +68,8 @@ def test_only_owners_use_it() -> None:
 )
 def test_owner_entries(entry: dict[str, Any], matches: bool) -> None:
     refs = [
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u1", "controller": True},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u1",
+         "controller": True},
         {"apiVersion": "v1", "kind": "Helper", "name": "helper", "uid": "u2"},
     ]  # fmt: skip
     asking = pod("p", cpu="1", labels=SCHEME, owners=refs)
@@ -205,6 +206,10 @@ def test_pods_that_ignore_reservations_use_all() -> None:
     assert one().place(pod("p", cpu="8", labels=label)) == ("n", "")
 
 
+def term(part: str, **requirement: Any) -> str:
+    return json.dumps(required([{part: [requirement]}]))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -212,12 +217,9 @@ def test_pods_that_ignore_reservations_use_all() -> None:
         ("[]", "an object"),
         ('{"name": 7}', "name"),
         ('{"tolerations": 1}', "tolerations"),
-        (json.dumps(required([{"matchExpressions": [{"key": "a", "operator": "Is"}]}])), "In, NotIn"),
-        (json.dumps(required([{"matchFields": [{"key": "a", "operator": "Exists"}]}])), "metadata.name"),
-        (
-            json.dumps(required([{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["9" * 5000]}]}])),
-            "one integer",
-        ),
+        (term("matchExpressions", key="a", operator="Is"), "In, NotIn"),
+        (term("matchFields", key="a", operator="Exists"), "metadata.name"),
+        (term("matchExpressions", key="a", operator="Gt", values=["9" * 5000]), "one integer"),
     ],
 )  # fmt: skip
 def test_malformed_affinities_are_told_in_one_line(text: str, why: str) -> None:

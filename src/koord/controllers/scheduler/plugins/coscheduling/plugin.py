@@ -236,6 +236,8 @@ class Coscheduling(Plugin):
             ("overdue-gangs", overdue.run),
         )
 
+    debug_paths: ClassVar[Sequence[str]] = ("gangs", "gang/:namespace/:name")
+
     def debug(self, path: Sequence[str]) -> object:
         """``gangs`` and ``gang/NAMESPACE/NAME``."""
         if list(path) == ["gangs"]:

@@ -41,6 +41,21 @@ class Held(NamedTuple):
     functions: tuple[Function, ...] = ()
     template: str = ""
 
+    def describe(self) -> dict[str, object]:
+        """For explanations: the card and what of it."""
+        found: dict[str, object] = {
+            "type": self.type,
+            "minor": self.minor,
+            "resources": {
+                name: str(amount) for name, amount in resource_list(self.type, self.amounts).items()
+            },
+        }
+        if self.functions:
+            found["virtualFunctions"] = [each.bus_id for each in self.functions]
+        if self.template:
+            found["template"] = self.template
+        return found
+
 
 Holdings = tuple[Held, ...]
 """Ascending by type, in their order, then by minor."""

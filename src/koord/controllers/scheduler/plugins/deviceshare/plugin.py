@@ -14,7 +14,7 @@ from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.deviceshare import adaption, names, summary
+from koord.controllers.scheduler.plugins.deviceshare import adaption, debug, names, summary
 from koord.controllers.scheduler.plugins.deviceshare.allocator import Allocator, Terms
 from koord.controllers.scheduler.plugins.deviceshare.ask import Ask, InvalidAskError, read_ask
 from koord.controllers.scheduler.plugins.deviceshare.designated import designated
@@ -122,6 +122,21 @@ class DeviceShare(Plugin):
         if self.settings.aligned:
             Alignment.of(cycle).join(cast("HintProvider", self))
         return None
+
+    debug_paths: ClassVar[Sequence[str]] = ("nodeDeviceSummaries", "nodeDeviceSummaries/:name")
+
+    def debug(self, path: Sequence[str]) -> object:
+        """``nodeDeviceSummaries`` of all nodes, ``nodeDeviceSummaries/NAME`` of one.
+
+        Raises:
+            KeyError: there is no such path, or nothing is known of the node's devices.
+        """
+        self.tracker.follow()
+        if list(path) == ["nodeDeviceSummaries"]:
+            return debug.summaries(self.cache)
+        if len(path) == 2 and path[0] == "nodeDeviceSummaries":
+            return debug.summary(self.cache, path[1])
+        return super().debug(path)
 
     def events(self) -> Sequence[ev.HintedEvent]:
         """Pods that leave cards behind, and changes of Devices."""

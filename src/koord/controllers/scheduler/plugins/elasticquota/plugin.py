@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from koord.api.kinds import quota as kinds
 from koord.api.kinds.node import Node
@@ -167,6 +167,8 @@ class ElasticQuota(Plugin):
         """Whatever lowers use or requests, or raises a limit; a pod wakes once it is admitted."""
         return [ev.HintedEvent(event, self._admits, per_shape=True) for event in _HELPFUL]
 
+    debug_paths: ClassVar[Sequence[str]] = ("quotas", "quotas/:name", "pods/:namespace/:name")
+
     def debug(self, path: Sequence[str]) -> object:
         """``quotas``: all groups; ``quotas/NAME``: one, with its pods; ``pods/...``: why not."""
         if path and path[0] == "quotas":
@@ -175,10 +177,12 @@ class ElasticQuota(Plugin):
             place = self.groups.place("/".join(path[1:]))
             if place is not None:
                 return report.quota(self.groups, self.ledger, place, pods=True)
+            raise KeyError(f"cannot find quota {'/'.join(path[1:])}")
         if len(path) == 3 and path[0] == "pods":
             entry = self.ledger.find("/".join(path[1:]))
             if entry is not None:
                 return self.why(entry.pod)
+            raise KeyError(f"no quota counts a pod {'/'.join(path[1:])}")
         known = "quotas, quotas/NAME and pods/NAMESPACE/NAME"
         raise KeyError(f"{'/'.join(path)}: no such path; there are {known}")
 

@@ -7,7 +7,7 @@ several times as fast as arrays of one element.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -30,25 +30,45 @@ class Weights(NamedTuple):
 
     by_resource: Sequence[int]
     dominant: int
+    total: int
 
-    @property
-    def total(self) -> int:
-        """What the sum is divided by."""
-        return sum(self.by_resource) + self.dominant
+    @classmethod
+    def of(cls, by_resource: Sequence[int], dominant: int) -> Self:
+        """Weights with what the sum is divided by."""
+        return cls(by_resource, dominant, sum(by_resource) + dominant)
 
 
-def within(ledger: Ledger, view: int, estimate: Amounts, rows: Rows) -> NDArray[np.bool_]:
-    """By row, whether its use and an estimate are within its bounds together."""
+def passes(
+    ledger: Ledger, view: int, estimate: Amounts, rows: Rows, deadline: float | None, lenient: bool
+) -> NDArray[np.bool_]:
+    """By row, whether a pod may go there.
+
+    Args:
+        ledger: the load.
+        view: of the filter.
+        estimate: of the pod.
+        rows: of the table.
+        deadline: a NodeMetric that expires until then has expired; None if that does not matter.
+        lenient: whether a row passes whose NodeMetric has expired.
+    """
     if isinstance(rows, np.ndarray) and len(rows) == 1:
-        row = rows[0]
-        used, bound = ledger.used[view, :, row].tolist(), ledger.bound[view, :, row].tolist()
-        fits = all(u + e <= b for u, e, b in zip(used, estimate, bound, strict=True))
-        return np.array((fits,))
+        return np.array((_passes(ledger, view, estimate, int(rows[0]), deadline, lenient),))
     found = np.ones(len(ledger.reported[rows]), np.bool_)
     for resource, amount in enumerate(estimate):
         used = ledger.used[view, resource, rows]
         found &= used + amount <= ledger.bound[view, resource, rows]
+    if deadline is not None:
+        found[(ledger.fresh_until[rows] <= deadline) & ledger.enforced[view, rows]] = lenient
     return found
+
+
+def _passes(
+    ledger: Ledger, view: int, estimate: Amounts, row: int, deadline: float | None, lenient: bool
+) -> bool:
+    if deadline is not None and ledger.fresh_until[row] <= deadline and ledger.enforced[view, row]:
+        return lenient
+    used, bound = ledger.used[view, :, row].tolist(), ledger.bound[view, :, row].tolist()
+    return all(used[index] + amount <= bound[index] for index, amount in enumerate(estimate))
 
 
 def refusal(
@@ -77,7 +97,7 @@ def score(
 ) -> NDArray[np.int64]:
     """By row, 0 to 100."""
     if isinstance(rows, np.ndarray) and len(rows) == 1:
-        return np.array((_score_one(ledger, view, estimate, weights, rows[0], now),), np.int64)
+        return np.array((_score_one(ledger, view, estimate, weights, int(rows[0]), now),), np.int64)
     valid = ledger.reported[rows] & (ledger.fresh_until[rows] > now)
     total = np.zeros(len(valid), np.int64)
     least = np.full(len(valid), 100, np.int64)
@@ -94,15 +114,16 @@ def score(
 
 
 def _score_one(
-    ledger: Ledger, view: int, estimate: Amounts, weights: Weights, row: np.intp, now: float
+    ledger: Ledger, view: int, estimate: Amounts, weights: Weights, row: int, now: float
 ) -> int:
     if not ledger.reported[row] or ledger.fresh_until[row] <= now:
         return 0
-    total, least = 0, 100
-    columns = ledger.used[view, :, row].tolist(), ledger.capacity[:, row].tolist()
-    for used, capacity, amount, weight in zip(*columns, estimate, weights.by_resource, strict=True):
-        left = capacity - used - amount
-        part = left * 100 // capacity if left > 0 else 0
-        total += part * weight
-        least = min(least, part)
+    total, least, by_resource = 0, 100, weights.by_resource
+    used, capacity = ledger.used[view, :, row].tolist(), ledger.capacity[:, row].tolist()
+    for index, amount in enumerate(estimate):
+        left = capacity[index] - used[index] - amount
+        part = left * 100 // capacity[index] if left > 0 else 0
+        total += part * by_resource[index]
+        if part < least:
+            least = part
     return (total + least * weights.dominant) // max(weights.total, 1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.api.protocol import keys
+from koord.api.protocol import keys, resources
 from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.api.protocol.scheduling import load_estimated_seconds, load_scaling_factors
+from koord.api.requests import effective
 from koord.controllers.cluster.load_estimate import estimate
+from koord.controllers.scheduler.config.args_koord import HISTOGRAM_ESTIMATOR
+from koord.controllers.scheduler.plugins.loadaware.learned import Learned, workload_of
 from koord.controllers.scheduler.plugins.loadaware.ledger import whole
 from koord.controllers.scheduler.plugins.loadaware.measured import Amounts, Assigned, vector
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.config.args_koord import LoadAwareSchedulingArgs
+    from koord.controllers.scheduler.plugins.loadaware.learned import Known, Workload
 
 
 class Ask(NamedTuple):
@@ -31,12 +35,16 @@ class Ask(NamedTuple):
         prod: whether their priority class is Prod.
         estimate: what one is expected to use.
         whole: that by view, see :func:`koord.controllers.scheduler.plugins.loadaware.ledger.whole`.
+        workload: who owns the pods, where estimates are learned.
+        known: what was known of the workload.
     """
 
     daemon: bool
     prod: bool
     estimate: Amounts
     whole: tuple[NDArray[np.int64], NDArray[np.int64]]
+    workload: Workload | None = None
+    known: Known | None = None
 
 
 class Assigner:
@@ -50,6 +58,7 @@ class Assigner:
     def __init__(self, args: LoadAwareSchedulingArgs, names: Sequence[str]) -> None:
         self._args = args
         self._names = names
+        self.learned = Learned() if args.estimator == HISTOGRAM_ESTIMATOR else None
 
     def ask(self, shape: PodShape) -> Ask:
         """What pods of a shape are expected to use."""
@@ -58,8 +67,19 @@ class Assigner:
             factors = factors | load_scaling_factors(pod)
         prod = class_with_default(pod) is PriorityClass.PROD
         daemon = shape.owner is not None and shape.owner.kind == "DaemonSet"
-        amounts = vector(self._names, estimate(pod, factors))
-        return Ask(daemon, prod, amounts, whole(amounts, prod))
+        expected = estimate(pod, factors)
+        workload = workload_of(shape) if self.learned is not None else None
+        known = self.known(workload)
+        if known is not None:
+            expected |= _capped(pod, {"cpu": known.cpu_milli, "memory": known.memory_bytes})
+        amounts = vector(self._names, expected)
+        return Ask(daemon, prod, amounts, whole(amounts, prod), workload, known)
+
+    def known(self, workload: Workload | None) -> Known | None:
+        """What is known of a workload by now."""
+        if self.learned is None or workload is None:
+            return None
+        return self.learned.known(workload)
 
     def assigned(self, key: str, pod: Pod, ask: Ask, since: float) -> Assigned:
         """A pod as it counts on a node.
@@ -93,6 +113,16 @@ class Assigner:
         if self._args.allow_customize_estimation:
             own = load_estimated_seconds(pod, key)
         return own if own >= 0 else default or 0
+
+
+def _capped(pod: Pod, amounts: dict[str, int]) -> dict[str, int]:
+    """Amounts, where the pod has a limit no more than that."""
+    limits, priority_class = effective(pod, limits=True), class_with_default(pod)
+    found = {}
+    for name, wanted in amounts.items():
+        limit = limits.get(resources.translated(priority_class, name), 0)
+        found[name] = min(wanted, limit) if limit > 0 else wanted
+    return found
 
 
 def became_true(pod: Pod, kind: str) -> float | None:

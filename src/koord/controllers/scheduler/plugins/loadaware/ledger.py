@@ -156,11 +156,15 @@ class Ledger:
         metric, by_prod = self._metrics[row] or NOTHING, self._by_prod[row]
         if pod.key not in metric.pods:
             return pod.whole[by_prod]
+        return by_view(*self._parts(row, metric, pod))
+
+    def _parts(self, row: int, metric: Measured, pod: Assigned) -> tuple[Amounts, ...]:
+        """The same, view by view."""
         delta = metric.delta(pod)
         filtered = pod.estimate if metric.base(self.thresholds[row].key) is None else delta
         scored = pod.estimate if metric.base(self._scored) is None else delta
-        prod = metric.prod_share(pod) if pod.prod else [0] * len(delta)
-        return by_view(filtered, prod if by_prod else filtered, scored, prod)
+        prod = metric.prod_share(pod, delta) if pod.prod else [0] * len(delta)
+        return filtered, prod if self._by_prod[row] else filtered, scored, prod
 
     def _refresh(self, row: int) -> None:
         """Works out a row's use from nothing."""
@@ -168,9 +172,13 @@ class Ledger:
         filtered = metric.base(self.thresholds[row].key) or zero
         prod = (metric.system or zero) if self._with_system else zero
         by_prod = prod if self._by_prod[row] else filtered
-        self.used[:, :, row] = (filtered, by_prod, metric.base(self._scored) or zero, prod)
+        # Sums of plain integers: an array for every pod would take several times as long.
+        sums = [list(view) for view in (filtered, by_prod, metric.base(self._scored) or zero, prod)]
         for pod in self._pods[row].values():
-            self.used[:, :, row] += self._share(row, pod)
+            for view, part in zip(sums, self._parts(row, metric, pod), strict=True):
+                for index, amount in enumerate(part):
+                    view[index] += amount
+        self.used[:, :, row] = sums
 
     def _bind(self, row: int) -> None:
         """Turns a row's thresholds into amounts."""

@@ -36,14 +36,15 @@ def vector(names: Sequence[str], amounts: Mapping[str, int]) -> Amounts:
 
 def read(names: Sequence[str], quantities: ResourceList) -> Amounts:
     """Quantities in the order of the names, as :func:`vector`."""
-    return vector(names, {n: _amount(n, quantities[n]) for n in names if n in quantities})
+    return [_amount(name, quantities[name]) if name in quantities else 0 for name in names]
 
 
 def _amount(name: str, quantity: Quantity) -> int:
     try:
-        return amount(name, quantity)
+        found = amount(name, quantity)
     except ValueError:
         return MOST if quantity > _ZERO else 0
+    return min(max(found, 0), MOST)
 
 
 class Assigned(NamedTuple):
@@ -118,15 +119,15 @@ class Measured(NamedTuple):
             return [0] * len(usage)
         return [max(e - u, 0) for e, u in zip(pod.estimate, usage, strict=True)]
 
-    def prod_share(self, pod: Assigned) -> Amounts:
-        """Measured usage and expected rest of a pod that is Prod by class.
+    def prod_share(self, pod: Assigned, delta: Amounts) -> Amounts:
+        """Measured usage and expected rest (:meth:`delta`) of a pod that is Prod by class.
 
         Only who is reported as Prod too is taken at its measure (section 4.3).
         """
         usage = self.pods.get(pod.key)
         if usage is None or pod.key not in self.prod:
             return pod.estimate
-        return [u + d for u, d in zip(usage, self.delta(pod), strict=True)]
+        return [u + d for u, d in zip(usage, delta, strict=True)]
 
 
 NOTHING = Measured()
@@ -136,7 +137,14 @@ def measure(metric: NodeMetric, names: Sequence[str]) -> Measured:
     """A NodeMetric by resources of the names."""
     status, policy = metric.status, metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy is not None else None
-    usages = [p for p in status.pods_metric if p.pod_usage is not None and p.pod_usage.resources]
+    pods, prod = {}, set()
+    for each in status.pods_metric:
+        usage = each.pod_usage
+        if usage is not None and usage.resources:
+            key = f"{each.namespace}/{each.name}"
+            pods[key] = read(names, usage.resources)
+            if each.priority == PriorityClass.PROD:
+                prod.add(key)
     info = status.node_metric
     return Measured(
         status.update_time.timestamp() if status.update_time is not None else None,
@@ -145,8 +153,8 @@ def measure(metric: NodeMetric, names: Sequence[str]) -> Measured:
         _usage(info.node_usage, names) if info is not None else None,
         _usage(info.system_usage, names) if info is not None else None,
         _aggregates(info, names) if info is not None else {},
-        {f"{p.namespace}/{p.name}": _usage(p.pod_usage, names) or [] for p in usages},
-        frozenset(f"{p.namespace}/{p.name}" for p in usages if p.priority == PriorityClass.PROD),
+        pods,
+        frozenset(prod),
     )
 
 

@@ -67,7 +67,7 @@ class LoadAwareScheduling(Plugin):
             expiration_seconds=args.node_metric_expiration_seconds,
         )
         self._assigner = Assigner(args, names)
-        self._weights = answers.Weights(
+        self._weights = answers.Weights.of(
             [args.resource_weights.get(name, 0) for name in names], args.dominant_resource_weight
         )
         self._key = memo_key(self.name)
@@ -122,6 +122,7 @@ class LoadAwareScheduling(Plugin):
             return
         self.ledger.put_metric(row, measure(metric, self.ledger.names))
         self._expiries.put(row, float(self.ledger.fresh_until[row]))
+        self._learn(row)
         self.handle.table.touch(row, Aspect.LOAD)
         self.handle.wake(NODE_METRICS, Action.UPDATE, None, metric)
 
@@ -131,6 +132,19 @@ class LoadAwareScheduling(Plugin):
             self.ledger.put_metric(row, None)
             self.handle.table.touch(row, Aspect.LOAD)
             self.handle.wake(NODE_METRICS, Action.DELETE, metric, None)
+
+    def _learn(self, row: int) -> None:
+        """Remembers what pods use that are past their estimates."""
+        learned, metric = self._assigner.learned, self.ledger.metric(row)
+        if learned is None or metric is None or metric.updated is None:
+            return
+        cpu, memory = self.ledger.names.index("cpu"), self.ledger.names.index("memory")
+        for uid, pod in self.ledger.pods(row).items():
+            info = self.handle.pod(uid)
+            workload = self._ask(info.shape).workload if info is not None else None
+            if workload is not None and not metric.awaited(pod):
+                usage = metric.pods[pod.key]
+                learned.add(workload, usage[cpu], usage[memory], metric.updated)
 
     # Pods.
 
@@ -194,7 +208,7 @@ class LoadAwareScheduling(Plugin):
 
     def _ask(self, shape: PodShape) -> Ask:
         known: Ask | None = shape.memo.get(self._key)
-        if known is None:
+        if known is None or known.known is not self._assigner.known(known.workload):
             known = shape.memo[self._key] = self._assigner.ask(shape)
         return known
 
@@ -207,12 +221,14 @@ class LoadAwareScheduling(Plugin):
         return self._weights.total > 0
 
     def stamp(self, cycle: Cycle) -> Hashable:
-        """How many NodeMetrics have expired."""
-        return self._expiries.passed(self.handle.clock.wall_seconds(), self.ledger.fresh_until)
+        """How many NodeMetrics have expired, and what is known of the pod's workload."""
+        passed = self._expiries.passed(self.handle.clock.wall_seconds(), self.ledger.fresh_until)
+        return passed, self._ask(cycle.shape).known
 
     def stale_rows(self, cycle: Cycle, since: Any) -> NDArray[np.intp] | None:
-        """Whose NodeMetric has expired since then."""
-        return self._expiries.since(since)
+        """Whose NodeMetric has expired since then; all if more is known of the workload."""
+        passed, known = since
+        return self._expiries.since(passed) if known == self._ask(cycle.shape).known else None
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """Whether a row stays within its thresholds with the pod."""
@@ -220,21 +236,18 @@ class LoadAwareScheduling(Plugin):
         if not self.filter_applies(cycle):
             return np.ones(len(self.ledger.reported[rows]), np.bool_)
         view = FILTER_PROD if ask.prod else FILTER
-        within = answers.within(self.ledger, view, ask.estimate, rows)
-        if not self.args.filter_expired_node_metrics:
-            return within
-        expired = self.ledger.fresh_until[rows] <= self.handle.clock.wall_seconds()
-        expired &= self.ledger.enforced[view, rows]
-        if self.args.enable_schedule_when_node_metrics_expired:
-            return np.logical_or(within, expired)
-        return within & ~expired
+        lenient = self.args.enable_schedule_when_node_metrics_expired
+        return answers.passes(self.ledger, view, ask.estimate, rows, self._deadline(), lenient)
+
+    def _deadline(self) -> float | None:
+        """Until when NodeMetrics that expire have expired; None if the filter does not care."""
+        return self.handle.clock.wall_seconds() if self.args.filter_expired_node_metrics else None
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """Which resource exceeds, or that what is known is too old."""
         ask = self._ask(cycle.shape)
         view = FILTER_PROD if ask.prod else FILTER
-        now = self.handle.clock.wall_seconds()
-        deadline = now if self.args.filter_expired_node_metrics else None
+        deadline = self._deadline()
         return [
             answers.refusal(self.name, self.ledger, view, ask.estimate, row, deadline)
             for row in rows.tolist()
@@ -252,6 +265,8 @@ class LoadAwareScheduling(Plugin):
             rows,
             self.handle.clock.wall_seconds(),
         )
+
+    debug_paths: ClassVar[Sequence[str]] = ("node/:name",)
 
     def debug(self, path: Sequence[str]) -> object:
         """``node/NAME``: the load of one node as the plugin sees it."""

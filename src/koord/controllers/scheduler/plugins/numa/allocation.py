@@ -41,6 +41,22 @@ class Allocation:
     def __bool__(self) -> bool:
         return bool(self.cpus) or bool(self.zones)
 
+    def describe(self) -> dict[str, object]:
+        """For explanations: only what is there."""
+        found: dict[str, object] = {}
+        if self.cpus:
+            found["cpuset"] = str(self.cpus)
+        if self.zones:
+            found["numaNodes"] = {
+                str(zone): {
+                    name: str(amount) for name, amount in resource_list(self.zones[zone]).items()
+                }
+                for zone in sorted(self.zones)
+            }
+        if self.exclusive != ExclusivePolicy.NONE:
+            found["exclusivePolicy"] = str(self.exclusive)
+        return found
+
     def status(self) -> ResourceStatus:
         """What ``scheduling.koordinator.sh/resource-status`` says of it, zones by id."""
         return ResourceStatus(

@@ -125,7 +125,8 @@ class Machines:
         key = (id(layout), plain, tuple(sorted(ratios.items())), amounts.key_of(zones))
         machine = self._known.get(key)
         if machine is None:
-            machine = Machine(amounts=zones, total=_native_table(zones), **fields)  # type: ignore[arg-type]
+            total = _native_table(zones)
+            machine = Machine(amounts=zones, total=total, **fields)  # type: ignore[arg-type]
             self._known[key] = machine
         return machine, reader.problems
 

@@ -90,6 +90,8 @@ class NodeNUMAResource(Plugin):
         """Whether the pod asks for anything."""
         return any(amount > 0 for amount in cycle.shape.request.values())
 
+    debug_paths: ClassVar[Sequence[str]] = ("nodes/:name",)
+
     def debug(self, path: Sequence[str]) -> object:
         """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
 

@@ -78,6 +78,12 @@ class Allocation(NamedTuple):
     name: str
     pre_allocated: tuple[str, ...] = ()
 
+    def describe(self) -> dict[str, object]:
+        """For explanations."""
+        if self.uid:
+            return {"reservation": self.name, "uid": self.uid}
+        return {"takesOverPods": list(self.pre_allocated)}
+
 
 class ReservationPartner(Protocol):
     """A plugin that has a say in which reservation a pod gets; both methods are optional."""

@@ -27,6 +27,7 @@ from koord.controllers.scheduler.plugins.reservation import (
     phases,
     preempting,
     reasons,
+    settings,
     writing,
 )
 from koord.controllers.scheduler.plugins.reservation.accounting import Accounting
@@ -38,9 +39,7 @@ from koord.controllers.scheduler.plugins.reservation.explaining import Explainer
 from koord.controllers.scheduler.plugins.reservation.matches import Attempt, Matches, matches_of
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, Offer
 from koord.controllers.scheduler.plugins.reservation.placing import Placement
-from koord.controllers.scheduler.plugins.reservation.preallocation import Options
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
-from koord.controllers.scheduler.plugins.reservation.selectorindex import SelectorIndex
 from koord.controllers.scheduler.plugins.reservation.standing import Standing
 from koord.controllers.scheduler.plugins.reservation.state import State, state_of
 from koord.controllers.scheduler.queue.events import Action
@@ -81,8 +80,8 @@ class Reservation(Accounting, Standing, Plugin):
         self.chooser = Chooser(skipped, skip_node=handle.gate("SkipReservationFitsNode"))
         self.explainer = Explainer(self.book)
         self.preemption = preempting.engine(args, handle) if args.enable_preemption else None
-        self._options = _options(args)
-        self._index = _selector_index(args, self.book)
+        self._options = settings.pre_allocation(args)
+        self._index = settings.selector_index(args, self.book)
         self._node_labels = not handle.gate("OmitNodeLabelsForReservation")
         self.writer = writing.Writer(handle)
         handle.view(ReservationObject).on_change(self._put, self._replace, self._remove)
@@ -130,9 +129,13 @@ class Reservation(Accounting, Standing, Plugin):
             return False
         return matches.takes(pod.pod, record)
 
+    debug_paths: ClassVar[Sequence[str]] = ("nodeReservations/:node",)
+
     def debug(self, path: Sequence[str]) -> object:
         """``nodeReservations/NODE``: the available reservations of a node."""
         if len(path) == 2 and path[0] == "nodeReservations":
+            if self.handle.table.row(path[1]) is None:
+                raise KeyError(f"cannot find node {path[1]}")
             return figures.node_reservations(self.book, path[1])
         return super().debug(path)
 
@@ -431,22 +434,3 @@ def _padded(mask: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
     if len(mask) >= size:
         return mask
     return np.concatenate([mask, np.zeros(size - len(mask), np.bool_)])
-
-
-def _options(args: Any) -> Options:
-    config = args.pre_allocation_config
-    if config is None:
-        return Options()
-    return Options(
-        config.enable_cluster_mode,
-        config.cluster_label_key or keys.IS_PRE_ALLOCATABLE,
-        config.cluster_priority_annotation_key or keys.PRE_ALLOCATABLE_PRIORITY,
-        config.prefer_no_pre_allocated_pods,
-    )
-
-
-def _selector_index(args: Any, book: Book) -> SelectorIndex | None:
-    config = args.reservation_selector_index
-    if config is None or not config.enabled:
-        return None
-    return SelectorIndex(book, config.keys, config.key_prefixes)

@@ -43,6 +43,13 @@ class Decided(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.bindings or self.provisions)
 
+    def describe(self) -> dict[str, object]:
+        """For explanations: claims with the volumes they get, and those to be made."""
+        bound = {claim.metadata.name: volume.metadata.name for volume, claim in self.bindings}
+        made = [key for key, _ in self.provisions]
+        found = {"volumesByClaim": bound, "volumesToMake": made}
+        return {name: value for name, value in found.items() if value}
+
 
 class Carrier:
     """Writes and waits.

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of ``koord explain`` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from koord.cli.output import print_table
+
+Answer = Mapping[str, Any]
+# Amounts from here on are no limits; the default quota has them.
+_UNLIMITED_CHARACTERS = 16
+
+
+def pod(answer: Answer) -> None:
+    """Where a pod is, what came of its last attempt, and what would become of it now."""
+    where = f" on {answer['node']}" if answer.get("node") else ""
+    print(f"{answer['pod']}: {answer['state']}{where}")
+    print(_last(answer))
+    if answer.get("refused"):
+        print(f"Now: refused before any node is looked at: {answer['refused']}")
+    else:
+        print(f"Now: {answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it.")
+    _filters(answer.get("filters", []))
+    _nearest(answer.get("nearest", []))
+    _best(answer.get("best", []))
+    if answer.get("chosen"):
+        print(f"\nIt would go to {answer['chosen']}.")
+    for plugin, choice in answer.get("allocations", {}).items():
+        print(f"  {plugin}: {in_words(choice)}")
+    for change in answer.get("changes", []):
+        print(f"\nOne change would let it onto {_nodes(change['nodes'])}: {change['text']}.")
+
+
+def node(answer: Answer) -> None:
+    """What a node has, what is requested of it, and by whom."""
+    from koord.controllers.scheduler.explain.answer import amount
+
+    print(f"{answer['nodeName']}: {_count(len(answer['pods']), 'pod')}\n")
+    rows = []
+    for name, allocatable in answer["allocatable"].items():
+        figures = (allocatable, answer["requested"][name], answer["remaining"][name])
+        if any(figures[:2]):
+            rows.append([name, *(amount(name, figure) for figure in figures)])
+    print_table(["RESOURCE", "ALLOCATABLE", "REQUESTED", "FREE"], rows)
+    if answer["pods"]:
+        print()
+        print_table(["POD"], [[key] for key in answer["pods"]])
+
+
+def quota(answer: Answer) -> None:
+    """A group's limits and use by resource, and its pods."""
+    parent = f", child of {answer['parentName']}" if answer.get("parentName") else ""
+    print(f"{answer['name']}{parent}\n")
+    columns = ("min", "max", "runtime", "request", "used")
+    names = sorted({name for column in columns for name in answer.get(column, {})})
+    rows = [[name, *(_limit(answer.get(column, {}).get(name)) for column in columns)]
+            for name in names]  # fmt: skip
+    print_table(["RESOURCE", *(column.upper() for column in columns)], rows)
+    pods = answer.get("podCache", {})
+    if pods:
+        print()
+        rows = [[key, "yes" if one["isAssigned"] else "no", in_words(one["resource"])]
+                for key, one in sorted(pods.items())]  # fmt: skip
+        print_table(["POD", "COUNTS AS USED", "REQUEST"], rows)
+
+
+def in_words(value: Any) -> str:
+    """A plugin's choice on one line, without braces and quotes where it is plain."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_inner(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return "; ".join(_inner(each) for each in value)
+    return str(value)
+
+
+def _inner(value: Any) -> str:
+    return f"({in_words(value)})" if isinstance(value, Mapping) else in_words(value)
+
+
+def _last(answer: Answer) -> str:
+    last = answer.get("last")
+    if last is None:
+        since = datetime.fromtimestamp(answer["since"]).strftime("%Y-%m-%d %H:%M:%S")
+        return f"No attempt is remembered; this scheduler remembers them since {since}."
+    moment = datetime.fromtimestamp(last["at"]).strftime("%Y-%m-%d %H:%M:%S")
+    came = last.get("message") or f"went to {last.get('node', '')}"
+    return f"Last attempt at {moment}: {came}"
+
+
+def _filters(filters: list[Answer]) -> None:
+    rows = []
+    for line in filters:
+        why = ", ".join(f"{count} {reason}" for reason, count in line["reasons"].items())
+        rows.append([line["plugin"], str(line["nodes"]), str(line["first"]), why])
+    _table(["FILTER", "REFUSES", "FIRST", "WHY"], rows)
+
+
+def _nearest(nodes: list[Answer]) -> None:
+    from koord.controllers.scheduler.explain.answer import amount
+
+    rows = []
+    for line in nodes:
+        missing = line.get("missing", {}).items()
+        lacks = ", ".join(f"{name} {amount(name, lack)}" for name, lack in missing)
+        rows.append([line["node"], ", ".join(line["reasons"]), lacks or "-"])
+    _table(["NEAREST NODE", "WHY NOT", "LACKS"], rows)
+
+
+def _best(nodes: list[Answer]) -> None:
+    """A column a node, a line a plugin: names of plugins are long."""
+    if not nodes:
+        return
+    rows = [["total", *(str(line["total"]) for line in nodes)]]
+    rows += [
+        [plugin, *(str(line["byPlugin"].get(plugin, 0)) for line in nodes)]
+        for plugin in nodes[0]["byPlugin"]
+    ]
+    _table(["SCORE", *(line["node"] for line in nodes)], rows)
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> None:
+    if rows:
+        print()
+        print_table(columns, rows)
+
+
+def _nodes(count: int) -> str:
+    return _count(count, "node")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _limit(text: str | None) -> str:
+    if text is None:
+        return "-"
+    return "no limit" if len(text) >= _UNLIMITED_CHARACTERS else text
