@@ -86,7 +86,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
         assert line["pid"] == running.process.pid
         assert line["url"].startswith("https://127.0.0.1:")
         assert line["nodes"] == 2
-        assert line["components"] == ["controllers", "binder", "nodes"]
+        assert line["components"] == ["controllers", "scheduler", "nodes"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
         async def look(client: Client) -> None:
@@ -108,7 +108,13 @@ def test_a_cluster_comes_up_and_ends() -> None:
         running.ask(look)
         status, err = running.end()
         assert status == 0
-        steps = ["API server", "definitions and priority classes", "controllers", "binder", "nodes"]
+        steps = [
+            "API server",
+            "definitions and priority classes",
+            "controllers",
+            "scheduler",
+            "nodes",
+        ]
         assert err.splitlines() == [f"starting: {step}" for step in steps]
         assert not path.exists()
 
@@ -142,7 +148,7 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
 
 def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    with up("--without", "nodes,binder", "--insecure", "--kubeconfig", path) as running:
+    with up("--without", "nodes,scheduler,binder", "--insecure", "--kubeconfig", path) as running:
         assert running.line["components"] == ["controllers"]
         assert running.line["url"].startswith("http://127.0.0.1:")
         assert running.line["nodes"] == 0
@@ -242,7 +248,7 @@ def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path
     ("words", "expected"),
     [
         (["--without", "nods"], "--without: got 'nods', expected a component, such as nodes"),
-        (["--without", "x"], "expected one of controllers, binder, nodes"),
+        (["--without", "x"], "expected one of controllers, scheduler, binder, nodes"),
         (["--nodes", "-1"], "--nodes: got '-1', expected a whole number from 0 to 10000"),
         (["--nodes", "many"], "--nodes: got 'many'"),
         (["--port", "70000"], "--port: got '70000'"),

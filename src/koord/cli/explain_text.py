@@ -94,7 +94,7 @@ def _filters(filters: list[Answer]) -> None:
     rows = []
     for line in filters:
         why = ", ".join(f"{count} {reason}" for reason, count in line["reasons"].items())
-        rows.append([line["plugin"], str(line["nodes"]), str(line["first"]), why])
+        rows.append([line["plugin"], str(line["nodes"]), str(line["first"]), why or "-"])
     _table(["FILTER", "REFUSES", "FIRST", "WHY"], rows)
 
 

@@ -156,7 +156,8 @@ class Binder:
         try:
             seconds = min(wait.seconds, LONGEST_WAIT_SECONDS)
             try:
-                refused = await asyncio.wait_for(asyncio.shield(binding.permit), seconds)
+                async with asyncio.timeout(seconds):
+                    refused = await asyncio.shield(binding.permit)
             except TimeoutError:
                 text = f'pod "{binding.queued.info.key}" rejected while waiting on permit: timeout'
                 raise BindError(text, frozenset({wait.plugin})) from None

@@ -121,7 +121,9 @@ class Loop:
         if self.binder.pending >= MOST_PENDING:
             due_seconds = 0.01
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), due_seconds)
+            # Not wait_for: before Python 3.12 it may lose a cancellation.
+            async with asyncio.timeout(due_seconds):
+                await self._wake.wait()
 
     def schedule(self, seconds: float, most: int = 1 << 30) -> int:
         """Decides pods for so long, or so many of them.

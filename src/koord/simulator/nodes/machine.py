@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from koord.api.protocol import resources as res
 from koord.api.protocol.topology import CPUInfo
 from koord.base.rng import derive
 from koord.kernels.quantity import Quantity, Rounding
@@ -101,7 +102,19 @@ class Machine:
         }
         if self.gpus:
             amounts["nvidia.com/gpu"] = str(len(self.gpus))
+            amounts |= self._shared_gpus()
         return amounts
+
+    def _shared_gpus(self) -> dict[str, str]:
+        """The cards as Koordinator's manager adds them up on the Node; a card is 100 percent."""
+        percent = str(100 * len(self.gpus))
+        memory = sum(card.memory_bytes for card in self.gpus)
+        return {
+            res.GPU: percent,
+            res.GPU_CORE: percent,
+            res.GPU_MEMORY_RATIO: percent,
+            res.GPU_MEMORY: f"{memory // _KI}Ki",
+        }
 
     @cached_property
     def allocatable(self) -> dict[str, str]:

@@ -113,10 +113,21 @@ class _Explainer:
         rows = np.flatnonzero(self.table.open[: self.table.size])
         if not len(rows):
             return
-        fails = np.array([int(bits).bit_count() for bits in refused[rows].tolist()])
+        fails = np.array([self._fails(int(bits)) for bits in refused[rows].tolist()])
         lacking = self._lacking(rows)
         order = np.lexsort((self.table.rank[rows], lacking, fails))[:SHOWN]
         self.into.nearest = [self._near(int(rows[at]), int(refused[rows[at]])) for at in order]
+
+    def _fails(self, bits: int) -> int:
+        """How many things are wrong; devices that are short are short in the request too."""
+        refusing = {
+            plugin.name
+            for number, plugin in enumerate(self.decider.evaluator.filters)
+            if bits >> number & 1
+        }
+        if "NodeResourcesFit" in refusing:
+            refusing.discard("DeviceShare")
+        return len(refusing)
 
     def _lacking(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """By row, the largest share of a requested amount that is not free there."""
