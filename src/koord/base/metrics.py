@@ -90,10 +90,11 @@ class _PrometheusRegistry:
     def histogram(
         self, name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
     ) -> Metric:
-        chosen = {"buckets": tuple(buckets)} if buckets else {}
-        metric: Metric = self._client.Histogram(
-            name, doc, labels, registry=self._registry, **chosen
-        )
+        from koord.base.histograms import Histogram
+
+        chosen = tuple(buckets) or self._client.Histogram.DEFAULT_BUCKETS
+        metric = Histogram(name, doc, tuple(labels), chosen)
+        self._registry.register(metric)
         return metric
 
     def expose(self) -> bytes:

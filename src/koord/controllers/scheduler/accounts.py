@@ -10,11 +10,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from koord.controllers.scheduler.framework.plugin import idle_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+
+
+# How many shapes it is remembered of whom to tell.
+_SHAPES = 4096
 
 
 class Accounts:
@@ -28,6 +34,8 @@ class Accounts:
     def __init__(self, table: NodeTable, listeners: Sequence[Any] = ()) -> None:
         self.table = table
         self._listeners = list(listeners)
+        # By shape, whom to tell of its pods.
+        self._told: dict[int, list[Any]] = {}
         self._pods: dict[str, PodInfo] = {}
         self._log: list[tuple[PodInfo, int, bool]] | None = None
 
@@ -36,6 +44,7 @@ class Accounts:
         for pod in self._pods.values():
             listener.pod_added(pod.row, pod)
         self._listeners.append(listener)
+        self._told.clear()
 
     def get(self, uid: str) -> PodInfo | None:
         """A pod that counts somewhere."""
@@ -50,7 +59,7 @@ class Accounts:
         pod.row = row
         self.table.add(row, pod)
         self._pods[pod.uid] = pod
-        for listener in self._listeners:
+        for listener in self._listening(pod.shape):
             listener.pod_added(row, pod)
         if self._log is not None:
             self._log.append((pod, row, True))
@@ -58,7 +67,7 @@ class Accounts:
     def drop(self, pod: PodInfo) -> None:
         """Takes a pod off its row."""
         row = pod.row
-        for listener in reversed(self._listeners):
+        for listener in reversed(self._listening(pod.shape)):
             listener.pod_removed(row, pod)
         self.table.drop(row, pod)
         del self._pods[pod.uid]
@@ -72,12 +81,24 @@ class Accounts:
         Binding does that: the API server copies topology labels of the node to the pod. Only
         listeners that look at labels are told, as of a pod that goes and another that comes.
         """
-        told = [each for each in self._listeners if getattr(each, "labels_matter", True)]
-        for listener in reversed(told):
-            listener.pod_removed(pod.row, pod)
+        for listener in reversed(self._listening(pod.shape)):
+            if getattr(listener, "labels_matter", True):
+                listener.pod_removed(pod.row, pod)
         pod.shape = shape
-        for listener in told:
-            listener.pod_added(pod.row, pod)
+        for listener in self._listening(shape):
+            if getattr(listener, "labels_matter", True):
+                listener.pod_added(pod.row, pod)
+
+    def _listening(self, shape: PodShape) -> list[Any]:
+        """The listeners that care for pods of a shape."""
+        told = self._told.get(shape.id)
+        if told is None:
+            if len(self._told) >= _SHAPES:
+                self._told.clear()
+            told = self._told[shape.id] = [
+                each for each in self._listeners if "pod_added" not in idle_at(each, shape)
+            ]
+        return told
 
     @contextmanager
     def what_if(self) -> Iterator[None]:

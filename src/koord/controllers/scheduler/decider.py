@@ -14,6 +14,7 @@ import numpy as np
 from koord.controllers.scheduler.framework import select
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+from koord.controllers.scheduler.framework.plugin import idle_at
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.framework.verdicts import Evaluator, Verdict
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.nodes import NodeTable
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.accounts import Accounts
 
 
@@ -41,6 +42,28 @@ class Plugins(NamedTuple):
     pre_bind: Sequence[Any] = ()
     bind: Sequence[Any] = ()
     post_bind: Sequence[Any] = ()
+
+    def taking_part(self, shape: PodShape) -> Plugins:
+        """The same without those that have nothing to do for pods of a shape.
+
+        Filter and Score stay whole: answers for those are kept by shape anyway.
+        """
+        idle = {id(plugin): idle_at(plugin, shape) for plugin in self._of_points(_LEFT_OUT)}
+        return self._replace(
+            **{
+                point: tuple(p for p in getattr(self, point) if point not in idle[id(p)])
+                for point in _LEFT_OUT
+            }
+        )
+
+    def _of_points(self, points: Sequence[str]) -> list[Any]:
+        return [plugin for point in points for plugin in getattr(self, point)]
+
+
+# Points at which plugins that have nothing to do are left out.
+_LEFT_OUT = ("pre_filter", "reserve", "permit", "pre_bind", "post_bind")
+# How many shapes it is remembered of who takes part.
+_SHAPES = 4096
 
 
 class Decision(NamedTuple):
@@ -98,6 +121,16 @@ class Decider:
         self.plugins = plugins
         self.nominations = nominations or Nominations()
         self.evaluator = Evaluator(table, plugins.filter, plugins.score)
+        self._taking_part: dict[int, Plugins] = {}
+
+    def taking_part(self, shape: PodShape) -> Plugins:
+        """The plugins that have anything to do for pods of a shape."""
+        found = self._taking_part.get(shape.id)
+        if found is None:
+            if len(self._taking_part) >= _SHAPES:
+                self._taking_part.clear()
+            found = self._taking_part[shape.id] = self.plugins.taking_part(shape)
+        return found
 
     def decide(self, pod: PodInfo, members: tuple[PodInfo, ...] = ()) -> Decision:
         """The best node for a pod, nothing changed."""
@@ -199,7 +232,7 @@ class Decider:
     def assume(self, decision: Decision) -> Rejection | None:
         """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
         cycle, row = decision.cycle, decision.row
-        for plugin in self.plugins.reserve:
+        for plugin in self.taking_part(cycle.shape).reserve:
             refused = plugin.reserve(cycle, row)
             if refused is not None:
                 self._unreserve(cycle, row)
@@ -214,7 +247,7 @@ class Decider:
         self._unreserve(decision.cycle, decision.row)
 
     def _unreserve(self, cycle: Cycle, row: int) -> None:
-        for plugin in reversed(self.plugins.reserve):
+        for plugin in reversed(self.taking_part(cycle.shape).reserve):
             plugin.unreserve(cycle, row)
 
     def _mask(self, cycle: Cycle, verdict: Verdict) -> NDArray[np.bool_] | None:
@@ -241,7 +274,7 @@ class Decider:
         cycle.decider = self
         if cycle.shape.problem is not None:
             return Rejection(_FIT, (cycle.shape.problem,), unresolvable=True)
-        for plugin in self.plugins.pre_filter:
+        for plugin in self.taking_part(cycle.shape).pre_filter:
             refused: Rejection | None = plugin.pre_filter(cycle)
             if refused is not None:
                 return refused

@@ -222,8 +222,9 @@ class JobPass:
         waits: dict[str, Wait] = {}
         for pod in self._members:
             decision = self._placed.get(pod.uid)
-            for plugin in self._decider.plugins.permit if decision is not None else ():
-                assert decision is not None
+            if decision is None:
+                continue
+            for plugin in self._decider.taking_part(pod.shape).permit:
                 answer = plugin.permit(decision.cycle, decision.row)
                 if isinstance(answer, Rejection):
                     self._take_back(pod)

@@ -29,7 +29,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.monitor import Monitor
 from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.sampling import Sampler
-from koord.controllers.scheduler.standins import StandIns
+from koord.controllers.scheduler.standins import StandIns, title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -199,11 +199,12 @@ class Loop:
             self._refused(queued, decision, answer, started)
             return
         self._observe(decision, "")
-        self.binder.start(Binding(decision, decider.plugins, queued, started), answer)
+        plugins = decider.taking_part(queued.info.shape)
+        self.binder.start(Binding(decision, plugins, queued, started), answer)
 
     def _permit(self, decider: Decider, decision: Decision) -> Rejection | Wait | None:
         wait: Wait | None = None
-        for plugin in decider.plugins.permit:
+        for plugin in decider.taking_part(decision.cycle.shape).permit:
             answer = plugin.permit(decision.cycle, decision.row)
             if isinstance(answer, Rejection):
                 return answer
@@ -288,7 +289,8 @@ class Loop:
             member, decision = placed.queued, placed.decision
             self.parts.feed.assumed[member.info.uid] = member.info
             self._observe(decision, "")
-            binding = Binding(decision, decider.plugins, member, started, group=group)
+            plugins = decider.taking_part(member.info.shape)
+            binding = Binding(decision, plugins, member, started, group=group)
             self.binder.start(binding, placed.wait)
 
     def _job_failed(self, failed: Failed, started: float) -> None:
@@ -317,8 +319,8 @@ class Loop:
             queued.profile, self._since(binding.started), self._since(queued.first_seconds)
         )
         node = self.parts.table.name(row)
-        about, title = self.parts.stand_ins.about(info.pod), self.parts.stand_ins.title(info.pod)
-        message = f"Successfully assigned {title} to {node}"
+        about = self.parts.stand_ins.about(info.pod)
+        message = f"Successfully assigned {title(about)} to {node}"
         self.parts.event(about, "Normal", "Scheduled", message)
 
     def _failed(self, binding: Binding, error: Exception) -> None:

@@ -62,5 +62,10 @@ class StandIns:
 
     def title(self, pod: Pod) -> str:
         """How messages name what a pod stands for: ``namespace/name``, or the name alone."""
-        meta = self.about(pod).metadata
-        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        return title(self.about(pod))
+
+
+def title(about: Object) -> str:
+    """``namespace/name`` of an object, or the name alone."""
+    meta = about.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

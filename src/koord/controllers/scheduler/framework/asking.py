@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.plugin import Plugin, idle_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -41,19 +41,21 @@ class Stale:
         self.table = table
         self.all = changes is None
         self._changes = changes or {}
-        self._by_mask: dict[int, NDArray[np.intp] | None] = {}
+        self._by_mask: dict[int, NDArray[np.intp]] = {}
         self.union = 0 if changes is not None else -1
         for aspects in self._changes.values():
             self.union |= aspects
 
     def rows(self, mask: int) -> NDArray[np.intp] | None:
         """The rows that changed in any of the aspects, None for none."""
-        if not self.union & mask or self.all:
+        asked = mask & self.union
+        if not asked or self.all:
             return None
-        if mask not in self._by_mask:
-            rows = [row for row, aspects in self._changes.items() if aspects & mask]
-            self._by_mask[mask] = np.array(rows, np.intp)
-        return self._by_mask[mask]
+        rows = self._by_mask.get(asked)
+        if rows is None:
+            found = [row for row, aspects in self._changes.items() if aspects & asked]
+            rows = self._by_mask[asked] = np.array(found, np.intp)
+        return rows
 
 
 class Asked:
@@ -66,43 +68,57 @@ class Asked:
 
     Attributes:
         answer: that method, or None.
-        static: the answers depend on nothing but shape and rows, and it always applies.
+        applies: whether it applies to this attempt; None where it always does.
+        plugin: the plugin.
+        static: the answers depend on nothing but shape and rows, and whether it applies on the
+            shape alone.
         depends: on which aspects.
         now: the stamp that :meth:`due` found.
     """
 
     __slots__ = (
-        "_applies",
+        "_by_shape",
         "_stale_rows",
         "_stamp",
         "answer",
+        "applies",
         "depends",
         "now",
         "number",
+        "plugin",
+        "point",
         "static",
     )
 
     def __init__(self, number: int, plugin: Any, point: str) -> None:
         self.number = number
+        self.plugin = plugin
+        self.point = point
         self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
         self.now: Hashable = SKIPPED
         self.depends = int(plugin.depends)
-        self._applies = _own(plugin, point, "applies")
+        applies = _own(plugin, point, "applies")
+        by_shape = getattr(plugin, "applies_by_shape", False)
+        self._by_shape = applies if by_shape else None
+        self.applies: Callable[[Cycle], bool] | None = None if by_shape else applies
         self._stamp = _own(plugin, point, "stamp")
         self._stale_rows = _own(plugin, point, "stale_rows")
-        self.static = self._applies is None and self._stamp is None
+        self.static = self.applies is None and self._stamp is None
+
+    def takes_part(self, cycle: Cycle) -> bool:
+        """Whether the plugin may have an answer for pods of the shape at all."""
+        if self.point in idle_at(self.plugin, cycle.shape):
+            return False
+        return self._by_shape is None or bool(self._by_shape(cycle))
 
     def due(self, cycle: Cycle, before: Hashable, stale: Stale) -> Iterable[Rows]:
-        """The rows to ask about. Leaves the stamp of now behind in ``now``.
+        """The rows to ask about, where it applies. Leaves the stamp of now behind in ``now``.
 
         Args:
             cycle: the attempt.
             before: the stamp of the answers that are kept.
             stale: what changed since.
         """
-        if self._applies is not None and not self._applies(cycle):
-            self.now = SKIPPED
-            return ()
         now = self.now = self._stamp(cycle) if self._stamp is not None else 0
         table = stale.table
         if stale.all or before is SKIPPED or now is None or before is None:

@@ -17,11 +17,11 @@ from msgspec import Struct
 from koord.controllers.cluster.nodes import Aspect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
@@ -49,6 +49,8 @@ class Plugin:
 
     Preemption then tries many rows at once, with changed columns.
     """
+    applies_by_shape: ClassVar[bool] = False
+    """Whether :meth:`applies` depends on the shape alone: it is then asked once a shape."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -60,6 +62,15 @@ class Plugin:
         Asked at every attempt; must be cheap.
         """
         return True
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """The points at which the plugin has nothing to do for pods of a shape, whatever happens.
+
+        Asked once a shape; the plugin is then left out at ``pre_filter``, ``filter``, ``score``,
+        ``reserve`` (with ``unreserve``), ``permit``, ``pre_bind``, ``post_bind`` and ``pod_added``
+        (with ``pod_removed``), as named here.
+        """
+        return ()
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """What the answers depend on beside shape and rows.
@@ -94,6 +105,13 @@ class Plugin:
         """
         known = ", ".join(self.debug_paths) or "nothing"
         raise KeyError(f"{self.name} has nothing at {'/'.join(path)!r}; there is {known}")
+
+
+def idle_at(plugin: Any, shape: PodShape) -> Collection[str]:
+    """Where a plugin has nothing to do; one that is no :class:`Plugin` takes part everywhere."""
+    asked = getattr(plugin, "idle_at", None)
+    idle: Collection[str] = asked(shape) if asked is not None else ()
+    return idle
 
 
 class PreEnqueue(Protocol):

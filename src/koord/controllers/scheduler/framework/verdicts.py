@@ -53,18 +53,21 @@ class Verdict:
         board: refusals and scores by row. Rows with open questions to per-node filters count as
             feasible until asked.
         custom: by score number, raw scores by row of plugins that normalise by themselves.
+        filters, scores: the numbers of plugins that take part, for this shape.
         said: why rows are refused, once somebody asked.
     """
 
     __slots__ = (
-        "asked_at", "board", "custom", "filter_stamps", "layout", "own_rows", "rank", "said",
-        "score_stamps", "unasked", "unscored", "version",
+        "asked_at", "board", "custom", "filter_stamps", "filters", "layout", "own_rows", "rank",
+        "said", "score_stamps", "scores", "unasked", "unscored", "version",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
         self.board = Board(len(table.open), rules)
         self.layout = table.layout
         self.version = -1
+        self.filters: tuple[int, ...] = ()
+        self.scores: tuple[int, ...] = ()
         self.said: _Said | None = None
         self.rank: NDArray[np.int64] | None = None
         self.filter_stamps: list[Any] = [SKIPPED] * filters
@@ -119,13 +122,18 @@ class Evaluator:
         self._filters = [Asked(n, plugin, "filter") for n, plugin in enumerate(filters)]
         self._scores = [Asked(n, plugin, "score") for n, (plugin, _) in enumerate(scores)]
         self._rules = [(weight, _NATIVE[plugin.normalization]) for plugin, weight in scores]
+        self._custom = {
+            number
+            for number, (plugin, _) in enumerate(scores)
+            if plugin.normalization is Normalization.CUSTOM
+        }
         self._kept: dict[int, Verdict] = {}
         self._limit = limit
 
     def verdict(self, cycle: Cycle) -> Verdict:
         """The verdict on the cycle's shape, up to date."""
         table = self.table
-        verdict = self._keep(cycle.shape.id)
+        verdict = self._keep(cycle)
         version = table.version
         stale = Stale(table, self._changes(cycle, verdict))
         if verdict.rank is not table.rank:
@@ -147,7 +155,7 @@ class Evaluator:
         changes = self.table.changes(verdict.version) if verdict.version >= 0 else None
         if cycle.own_rows is not None:
             verdict.own_rows.update(cycle.own_rows.tolist())
-        if changes is not None:
+        if changes is not None and verdict.own_rows:
             changes.update(dict.fromkeys(sorted(verdict.own_rows), int(Aspect.ALL)))
         return changes
 
@@ -159,12 +167,14 @@ class Evaluator:
         """The verdict on a shape as it was left, by the shape's id; None if there is none."""
         return self._kept.get(key)
 
-    def _keep(self, key: int) -> Verdict:
+    def _keep(self, cycle: Cycle) -> Verdict:
         """The verdict of a shape as it was left, or an empty one."""
-        table = self.table
+        table, key = self.table, cycle.shape.id
         verdict = self._kept.pop(key, None)
         if verdict is None or verdict.layout != table.layout:
             verdict = Verdict(table, len(self.filters), self._rules)
+            verdict.filters = tuple(a.number for a in self._filters if a.takes_part(cycle))
+            verdict.scores = tuple(a.number for a in self._scores if a.takes_part(cycle))
             limit = min(self._limit, max(16, _KEPT_ROWS // max(1, len(table.open))))
             while len(self._kept) >= limit:
                 del self._kept[next(iter(self._kept))]
@@ -181,18 +191,20 @@ class Evaluator:
 
     def _filter(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         board, stamps = verdict.board, verdict.filter_stamps
-        for asked in self._filters:
-            if asked.static and not stale.union & asked.depends:
+        union = stale.union
+        for number in verdict.filters:
+            asked = self._filters[number]
+            if asked.static and not union & asked.depends:
                 continue
-            number = asked.number
             before = stamps[number]
-            due = asked.due(cycle, before, stale)
-            stamps[number] = asked.now
-            if asked.now is SKIPPED:
+            if asked.applies is not None and not asked.applies(cycle):
                 if before is not SKIPPED:
+                    stamps[number] = SKIPPED
                     board.clear(number)
                     verdict.unasked.pop(number, None)
                 continue
+            due = asked.due(cycle, before, stale)
+            stamps[number] = asked.now
             for rows in due:
                 if asked.answer is not None:
                     board.refuse(number, rows, asked.answer(cycle, rows))
@@ -219,19 +231,21 @@ class Evaluator:
 
     def _score(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
         stamps = verdict.score_stamps
-        for asked in self._scores:
-            if asked.static and not stale.union & asked.depends:
+        union = stale.union
+        for number in verdict.scores:
+            asked = self._scores[number]
+            if asked.static and not union & asked.depends:
                 continue
-            number = asked.number
             before = stamps[number]
-            due = asked.due(cycle, before, stale)
-            stamps[number] = asked.now
-            if asked.now is SKIPPED:
+            if asked.applies is not None and not asked.applies(cycle):
                 if before is not SKIPPED:
+                    stamps[number] = SKIPPED
                     verdict.board.skip(number)
                     verdict.custom.pop(number, None)
                     verdict.unscored.pop(number, None)
                 continue
+            due = asked.due(cycle, before, stale)
+            stamps[number] = asked.now
             for rows in due:
                 if asked.answer is not None:
                     self._rate(verdict, number, rows, asked.answer(cycle, rows))
@@ -241,7 +255,7 @@ class Evaluator:
             self._ask_scores(cycle, verdict)
 
     def _rate(self, verdict: Verdict, number: int, rows: Any, raw: NDArray[np.int64]) -> None:
-        if self.scores[number][0].normalization is not Normalization.CUSTOM:
+        if number not in self._custom:
             verdict.board.rate(number, rows, raw)
             return
         kept = verdict.custom.get(number)

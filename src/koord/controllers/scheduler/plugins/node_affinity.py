@@ -20,7 +20,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent, HintedEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,6 +63,7 @@ class NodeAffinity(Plugin):
 
     name = "NodeAffinity"
     depends = Aspect.NODE
+    applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
@@ -81,6 +82,11 @@ class NodeAffinity(Plugin):
         """To pods that wish or must; to all where affinity is added."""
         wishes = self._wishes(cycle.shape)
         return bool(wishes.required or wishes.preferred or self._added or self._added_preferred)
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """No node is named, and nothing is wrong."""
+        wishes = self._wishes(shape)
+        return () if wishes.wrong or wishes.names is not None else ("pre_filter",)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Narrows the nodes to those named by all terms."""

@@ -26,7 +26,7 @@ from koord.controllers.scheduler.queue.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,6 +47,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     depends = Aspect.PODS
+    applies_by_shape = True
 
     def __init__(self, args: None, handle: object) -> None:
         super().__init__(args, handle)  # type: ignore[arg-type]
@@ -56,6 +57,10 @@ class NodePorts(Plugin):
     def applies(self, cycle: Cycle) -> bool:
         """To pods with host ports."""
         return bool(self._ports(cycle.shape))
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without host ports take none."""
+        return () if self._ports(shape) else ("pod_added",)
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all the pod's host ports are free."""

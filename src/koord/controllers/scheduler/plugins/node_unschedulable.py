@@ -40,6 +40,7 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     depends = Aspect.NODE
+    applies_by_shape = True
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods that do not tolerate it."""

@@ -20,7 +20,7 @@ from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.queue.events import HintedEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.config.args_koord import SchedulingHintArgs
@@ -40,6 +40,10 @@ class SchedulingHint(Plugin):
     def events(self) -> Sequence[HintedEvent]:
         """A node that was named may come."""
         return (HintedEvent(ev.NODE_ADD),)
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without a hint."""
+        return ("pre_filter",) if self._hint(shape) is None else ()
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Narrows the nodes, and says which go first."""

@@ -129,7 +129,7 @@ class GangJob:
         except KoordError as error:
             return Rejection(self._plugin.name, (str(error),), unresolvable=True)
         name_of = decider.table.name
-        near = self._plugin.neighbours.on(selector_of(pods[0]))
+        near = self._plugin.neighbours.on(selector_of(pods[0].shape))
         existing = {name_of(row): count for row, count in near.items()}
         return Gatherer(self._plugin.name, decider, network, wish, existing, self._held(), scores)
 

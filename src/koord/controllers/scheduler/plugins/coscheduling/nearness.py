@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.nodes import NodeTable
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
 
 
-def selector_of(pod: PodInfo) -> str:
-    """The pod's ``network-topology-selector``, ``""`` for none."""
-    return pod.shape.annotations.get(keys.NETWORK_TOPOLOGY_SELECTOR, "")
+def selector_of(shape: PodShape) -> str:
+    """The ``network-topology-selector`` of pods of a shape, ``""`` for none."""
+    return shape.annotations.get(keys.NETWORK_TOPOLOGY_SELECTOR, "")
 
 
 class Neighbours:
@@ -30,14 +30,14 @@ class Neighbours:
 
     def add(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row."""
-        selector = selector_of(pod)
+        selector = selector_of(pod.shape)
         if selector:
             rows = self._counts.setdefault(selector, {})
             rows[row] = rows.get(row, 0) + 1
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """The inverse of :meth:`add`."""
-        selector = selector_of(pod)
+        selector = selector_of(pod.shape)
         if selector:
             rows = self._counts[selector]
             rows[row] -= 1

@@ -38,11 +38,11 @@ from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
 from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.config.args_jobs import CoschedulingArgs
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
@@ -113,12 +113,20 @@ class Coscheduling(Plugin):
         return GangJob(self, gang, pod)
 
     def _gang_id(self, pod: PodInfo) -> str:
-        known: str | None = pod.shape.memo.get(self.name)
+        return self._gang_of(pod.shape)
+
+    def _gang_of(self, shape: PodShape) -> str:
+        known: str | None = shape.memo.get(self.name)
         if known is None:
-            known = pod.shape.memo[self.name] = decl.gang_id(pod.shape.pod)
+            known = shape.memo[self.name] = decl.gang_id(shape.pod)
         return known
 
     # Extension points.
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods of no gang; those without a selector are nobody's neighbours."""
+        gang = () if self._gang_of(shape) else ("pre_filter", "reserve", "permit", "post_bind")
+        return gang if selector_of(shape) else (*gang, "filter", "score", "pod_added")
 
     def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
         """Holds a pod back until its gang is there."""
@@ -143,7 +151,7 @@ class Coscheduling(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """Whether the pod wants to be near others."""
-        return bool(selector_of(cycle.pod)) and self.topology.network() is not None
+        return bool(selector_of(cycle.shape)) and self.topology.network() is not None
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """Nothing by itself: nearness compares nodes, see :meth:`normalize`."""
@@ -153,7 +161,7 @@ class Coscheduling(Plugin):
         self, cycle: Cycle, raw: NDArray[np.int64], feasible: NDArray[np.intp]
     ) -> NDArray[np.int64]:
         """By feasible row, 100 for the nearest to 0 for the farthest."""
-        existing = self.neighbours.on(selector_of(cycle.pod))
+        existing = self.neighbours.on(selector_of(cycle.shape))
         return normalized(Normalization.REVERSED, self._nearness.ranks(existing, feasible))
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
@@ -192,6 +200,8 @@ class Coscheduling(Plugin):
         round_ = group.round if group is not None else frozenset()
         together = group is not None and len(round_) > 1 and cycle.pod.uid in round_
         annotations = cycle.pod.pod.metadata.annotations
+        if not together and not annotations:
+            return
         for group_key, count_key in _BOUND_TOGETHER:
             if together and group is not None:
                 changes.annotations[group_key] = group.id

@@ -43,11 +43,11 @@ from koord.controllers.scheduler.topology.alignment import Alignment
 from koord.kernels.numa import Provider
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -74,6 +74,7 @@ class DeviceShare(Plugin):
 
     name: ClassVar[str] = NAME
     depends: ClassVar[Aspect] = _ASPECTS
+    applies_by_shape: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -98,7 +99,13 @@ class DeviceShare(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """Whether the pod asks for devices, or any pod matters to fragmentation."""
-        return self.fragmentation is not None or self._read(cycle) is not None
+        return self.fragmentation is not None or self._read(cycle.shape) is not None
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods that ask for no devices. Bound ones may hold some even so."""
+        if self.fragmentation is not None or self._read(shape) is not None:
+            return ()
+        return ("pre_filter", "filter", "score", "reserve", "pre_bind")
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """Designated cards, templates and the estimate are not told by shape and row."""
@@ -108,7 +115,7 @@ class DeviceShare(Plugin):
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Refuses what no node can serve: illegal requests and annotations."""
-        read = self._read(cycle)
+        read = self._read(cycle.shape)
         if isinstance(read, str):
             return Rejection(NAME, (read,), unresolvable=True)
         if self.fragmentation is not None:
@@ -335,12 +342,12 @@ class DeviceShare(Plugin):
         offers = self.judge.offers(question, row)
         return NodeAllocator(self.cache, row, question.ask, offers, terms, scoring).allocate(uid)
 
-    def _read(self, cycle: Cycle) -> Ask | str | None:
+    def _read(self, shape: PodShape) -> Ask | str | None:
         """What the pod wants, read once a shape; a text if it cannot be."""
-        memo = cycle.shape.memo
+        memo = shape.memo
         if NAME not in memo:
             try:
-                memo[NAME] = read_ask(cycle.shape.pod, cycle.shape.request)
+                memo[NAME] = read_ask(shape.pod, shape.request)
             except InvalidAskError as error:
                 memo[NAME] = str(error)
         read: Ask | str | None = memo[NAME]
@@ -350,7 +357,7 @@ class DeviceShare(Plugin):
         """What is asked in this attempt; None for a pod that wants no devices."""
         found: Question | None = cycle.state.get(NAME)
         if found is None:
-            read = self._read(cycle)
+            read = self._read(cycle.shape)
             made = self._asked(cycle, read) if isinstance(read, Ask) else None
             if isinstance(made, Question):
                 found = cycle.state[NAME] = made
@@ -379,7 +386,7 @@ class DeviceShare(Plugin):
     def _epoch(self, cycle: Cycle) -> int:
         if self.fragmentation is None:
             return 0
-        return self.fragmentation.epoch(self._shape(cycle, self._read(cycle)))
+        return self.fragmentation.epoch(self._shape(cycle, self._read(cycle.shape)))
 
     def _config_map(self, found: ConfigMap) -> None:
         if (found.metadata.namespace, found.metadata.name) != self.settings.templates:

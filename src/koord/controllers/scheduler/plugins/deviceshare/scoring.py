@@ -45,8 +45,10 @@ class NodeScorer:
         """By row, the raw score; 0 for nodes without a Device."""
         by_count = question.ask.by_count and not question.designated
         known = self._tracker.known[rows]
-        # Cards of a node without a Device add up to nothing.
-        scores = self._summed(question, rows) if by_count else np.zeros(len(rows), np.int64)
+        scores = np.zeros(len(rows), np.int64)
+        if by_count and known.any():
+            # Rows without a Device may lie beyond the end of the device tables.
+            scores[known] = self._summed(question, rows[known])
         nodes = self._cache.nodes
         for place, row in enumerate(rows.tolist()):
             if by_count and not (nodes[row].holders and self._judge.offers(question, row)):

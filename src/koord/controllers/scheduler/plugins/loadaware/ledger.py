@@ -57,6 +57,7 @@ class Ledger:
         bound: int64 ``[2, resource, row]``: the most that the filter lets a row of the view FILTER,
             or FILTER_PROD, have with the pod; :data:`UNBOUND` where nothing is checked.
         enforced: bool ``[2, row]``: whether any threshold is set, and a NodeMetric there.
+        reporting: how many rows are reported.
         reported: whether there is a NodeMetric that tells of the node itself.
         fresh_until: wall seconds at which the NodeMetric expires; minus infinity without a time.
         enforcing: how many rows have any threshold at all.
@@ -81,6 +82,7 @@ class Ledger:
         self.bound = np.zeros((2, count, 0), np.int64)
         self.enforced = np.zeros((2, 0), np.bool_)
         self.reported = np.zeros(0, np.bool_)
+        self.reporting = 0
         self.fresh_until = np.zeros(0)
         self.enforcing = 0
         self.thresholds: list[Thresholds] = []
@@ -113,7 +115,9 @@ class Ledger:
         """Takes over what a node reports."""
         self._metrics[row] = metric
         updated = metric.updated if metric is not None else None
-        self.reported[row] = metric is not None and metric.reported
+        reported = metric is not None and metric.reported
+        self.reporting += reported - bool(self.reported[row])
+        self.reported[row] = reported
         self.fresh_until[row] = -np.inf if updated is None else updated + self._expiration
         self._bind(row)
         self._refresh(row)

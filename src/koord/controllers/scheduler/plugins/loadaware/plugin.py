@@ -217,8 +217,8 @@ class LoadAwareScheduling(Plugin):
         return self.ledger.enforcing > 0 and not self._ask(cycle.shape).daemon
 
     def score_applies(self, cycle: Cycle) -> bool:
-        """Not without weights."""
-        return self._weights.total > 0
+        """Not without weights, nor where no node reports its load: all would get 0."""
+        return self.ledger.reporting > 0 and self._weights.total > 0
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """How many NodeMetrics have expired, and what is known of the pod's workload."""

@@ -33,6 +33,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     name = "NodeResourcesBalancedAllocation"
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
+    applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:

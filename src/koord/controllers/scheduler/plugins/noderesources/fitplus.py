@@ -38,6 +38,7 @@ class NodeResourcesFitPlus(Plugin):
 
     name = "NodeResourcesFitPlus"
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
+    applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: NodeResourcesFitPlusArgs, handle: Handle) -> None:

@@ -33,6 +33,7 @@ class ScarceResourceAvoidance(Plugin):
 
     name = "ScarceResourceAvoidance"
     depends = Aspect.NODE
+    applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: ScarceResourceAvoidanceArgs, handle: Handle) -> None:

@@ -15,6 +15,7 @@ from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.noderesources.room import ask
 from koord.controllers.scheduler.plugins.numa import columns, designated, reasons
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation, recorded
 from koord.controllers.scheduler.plugins.numa.debug import node_report
@@ -32,11 +33,11 @@ from koord.kernels.numa import Provider, Scorer, Strategy, Zones
 from koord.kernels.topology import NUMAStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.config.args_koord import (
         AllocationStrategy,
         NodeNUMAResourceArgs,
@@ -86,11 +87,21 @@ class NodeNUMAResource(Plugin):
         """Bound CPUs and zones come free when a pod goes, or when a node reports others."""
         return events(self.ledger, NRT_EVENT)
 
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods that ask for nothing."""
+        return () if any(n > 0 for n in shape.request.values()) else ("filter", "score")
+
     def applies(self, cycle: Cycle) -> bool:
         """Whether the pod asks for anything."""
         return any(amount > 0 for amount in cycle.shape.request.values())
 
     debug_paths: ClassVar[Sequence[str]] = ("nodes/:name",)
+
+    def filter_applies(self, cycle: Cycle) -> bool:
+        """Not where neither pod nor any node cares for CPUs and zones: all nodes pass."""
+        if not self.applies(cycle):
+            return False
+        return not self._indifferent(self._need(cycle)) or designated.of(cycle) is not None
 
     def debug(self, path: Sequence[str]) -> object:
         """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
@@ -133,7 +144,7 @@ class NodeNUMAResource(Plugin):
         index = self._index(rows)
         if designated.of(cycle) is not None:
             return self._filter_designated(cycle, request, index)
-        if not request.bound and not request.numa_policy and not self.ledger.special:
+        if self._indifferent(request):
             return np.ones(len(index), np.bool_)
         if len(index) <= FEW:
             found = [self._passes(cycle, request, row) for row in index.tolist()]
@@ -162,13 +173,18 @@ class NodeNUMAResource(Plugin):
         """0 to 100; higher where the configured strategy would rather have the pod."""
         request = self._need(cycle)
         self.ledger.sync()
+        if self._indifferent(request):
+            return ask(cycle, rows, self._rating.of_room(request).score)
         columns = self.ledger.count() if self.ledger.special else self.ledger.columns
         return self._rating.scores(cycle, request, columns, self._index(rows))
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Chooses CPUs and zone amounts."""
         cycle.pod.allocations.pop(NAME, None)
-        found = self.judge.choose(cycle, self._need(cycle), row)
+        request = self._need(cycle)
+        if self._indifferent(request) and designated.of(cycle) is None:
+            return None
+        found = self.judge.choose(cycle, request, row)
         if isinstance(found, Rejection):
             return found
         if isinstance(found, Refusal):
@@ -232,6 +248,10 @@ class NodeNUMAResource(Plugin):
         """Why the pod cannot be served from these zones; None if it can."""
         found = self.judge.allocate(cycle, self._need(cycle), row, affinity)
         return self._rejection(found) if isinstance(found, Refusal) else None
+
+    def _indifferent(self, request: Request) -> bool:
+        """Whether a pod takes what any node has, as on a cluster without NUMA topology."""
+        return not (request.bound or request.numa_policy or self.ledger.special)
 
     def _passes(self, cycle: Cycle, request: Request, row: int) -> bool:
         return self.judge.refusal(cycle, request, row, explain=False) is None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from koord.controllers.scheduler.plugins.numa.columns import amplified, amplifie
 from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
 from koord.controllers.scheduler.plugins.numa.scoring import ALWAYS, columns_score, score
-from koord.kernels.numa import TopologyPolicy
+from koord.kernels.numa import Strategy, TopologyPolicy
+from koord.kernels.placement_board import LEAST, MOST, RoomScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +44,7 @@ class Rating:
         self._table = table
         self._judge = judge
         self._scorer = scorer
+        self._rooms: WeakKeyDictionary[Request, RoomScore] = WeakKeyDictionary()
 
     def scores(
         self, cycle: Cycle, request: Request, columns: Columns, rows: NDArray[np.intp]
@@ -55,6 +58,19 @@ class Rating:
         for place in np.flatnonzero(aligned).tolist():
             scores[place] = self._judge.score(cycle, request, int(rows[place]))
         return scores
+
+    def of_room(self, request: Request) -> RoomScore:
+        """What :meth:`scores` says on nodes without amplification, policy or bound CPUs."""
+        kernel = self._rooms.get(request)
+        if kernel is None:
+            counted = [
+                (self._table.resource(name), request.amounts.get(name, 0), weight, False)
+                for name, weight in self._scorer.weights.items()
+                if name in ALWAYS or request.amounts.get(name, 0)
+            ]
+            most = self._scorer.strategy is Strategy.MOST_ALLOCATED
+            kernel = self._rooms[request] = RoomScore(MOST if most else LEAST, counted, [])
+        return kernel
 
     def _score(self, cycle: Cycle, request: Request, columns: Columns, row: int) -> int:
         """The same for one row: after a placement that is all that is asked about."""

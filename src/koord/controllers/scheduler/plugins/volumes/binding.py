@@ -22,12 +22,12 @@ from koord.controllers.scheduler.plugins.volumes.store import class_of, is_bound
 from koord.controllers.scheduler.plugins.volumes.wants import claims_of, wants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from koord.api.kinds.storage import PersistentVolumeClaim
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -59,6 +59,7 @@ class VolumeBinding(Plugin):
 
     name = NAME
     depends = Aspect.NODE
+    applies_by_shape = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -70,6 +71,10 @@ class VolumeBinding(Plugin):
     def events(self) -> Sequence[HintedEvent]:
         """Changes of claims, volumes, classes, capacities and nodes."""
         return hints.of_binding()
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without claims have nothing to bind."""
+        return () if wants_of(shape).claims else ("pre_filter", "reserve", "pre_bind")
 
     def applies(self, cycle: Cycle) -> bool:
         """Pods with claims."""

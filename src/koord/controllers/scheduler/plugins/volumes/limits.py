@@ -22,11 +22,11 @@ from koord.controllers.scheduler.plugins.volumes.wants import claims_of, wants_o
 from koord.controllers.scheduler.queue import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -50,6 +50,7 @@ class NodeVolumeLimits(Plugin):
 
     name = NAME
     depends = Aspect.NODE | Aspect.PODS | Aspect.VOLUMES
+    applies_by_shape = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -82,6 +83,10 @@ class NodeVolumeLimits(Plugin):
     def events(self) -> Sequence[HintedEvent]:
         """CSINodes, pods and attachments that went, claims that came."""
         return hints.of_limits()
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without claims bring nothing that counts."""
+        return () if wants_of(shape).claims else ("pod_added",)
 
     def applies(self, cycle: Cycle) -> bool:
         """Pods with claims."""

@@ -18,11 +18,11 @@ from koord.controllers.scheduler.plugins.volumes.store import store_of
 from koord.controllers.scheduler.plugins.volumes.wants import claims_of, wants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -102,6 +102,13 @@ class VolumeRestrictions(Plugin):
                 rows.update(users.values())
         cycle.state[NAME] = (conflicts, frozenset(rows))
         return None
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without claims and disks conflict with nobody."""
+        wants = wants_of(shape)
+        if wants.claims:
+            return ()
+        return ("pre_filter",) if wants.disks else ("pre_filter", "filter", "pod_added")
 
     def applies(self, cycle: Cycle) -> bool:
         """Pods with disks, and those whose claims are in use."""

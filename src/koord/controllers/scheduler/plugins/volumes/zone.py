@@ -18,12 +18,13 @@ from koord.controllers.scheduler.plugins.volumes.store import class_of, store_of
 from koord.controllers.scheduler.plugins.volumes.wants import claims_of, wants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from koord.api.kinds.storage import PersistentVolume, PersistentVolumeClaim
     from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -81,6 +82,10 @@ class VolumeZone(Plugin):
             zones += zones_of(volume)
         cycle.state[NAME] = tuple(zones)
         return None
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without claims have no zones."""
+        return () if wants_of(shape).claims else ("pre_filter", "filter")
 
     def applies(self, cycle: Cycle) -> bool:
         """Pods whose volumes have zones."""
