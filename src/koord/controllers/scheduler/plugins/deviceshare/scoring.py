@@ -51,9 +51,9 @@ class NodeScorer:
             scores[known] = self._summed(question, rows[known])
         nodes = self._cache.nodes
         for place, row in enumerate(rows.tolist()):
-            if by_count and not (nodes[row].holders and self._judge.offers(question, row)):
+            if not known[place]:
                 continue
-            if known[place]:
+            if not by_count or (nodes[row].holders and self._judge.offers(question, row)):
                 scores[place] = self._of_row(question, row)
         return scores
 
