@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import cache
 
@@ -11,6 +12,7 @@ import pytest
 
 from benchmarks.conftest import Gate
 from benchmarks.scheduler_decisions import SHAPES, cluster, run, waiting
+from benchmarks.scheduler_profile import Shipped
 from koord.api.codec import to_json
 from koord.controllers.cluster.pods import PodInfo
 from tests.controllers.scheduler.stock import Stock
@@ -86,4 +88,55 @@ def test_a_plain_decision_hardly_depends_on_the_number_of_nodes(gate: Gate) -> N
         decisions(5000, "plain"),
         decisions(500, "plain"),
         0.6,
+    )
+
+
+@cache
+def shipped(case: str, nodes: int) -> Shipped:
+    """The whole profile over nodes with some pods of the case."""
+    made = Shipped(case, nodes)
+    asyncio.run(made.place(PLACED))
+    return made
+
+
+def through_the_loop(case: str, nodes: int) -> Callable[[], None]:
+    """Ten more pods of the case, from the queue to the end of their bindings."""
+    made = shipped(case, nodes)
+    return lambda: asyncio.run(made.place(SHAPES))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("case", "at_least"),
+    [("shipped", 0.4), ("loadaware", 0.4), ("numa", 0.3), ("gpushare", 0.2), ("spread", 0.2)],
+)
+def test_the_whole_profile_hardly_depends_on_the_number_of_nodes(
+    gate: Gate, case: str, at_least: float
+) -> None:
+    gate(
+        f"scheduler: the whole profile, {case}, 1,000 nodes in the time of 200",
+        through_the_loop(case, 1000),
+        through_the_loop(case, 200),
+        at_least,
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "at_least"),
+    [("loadaware", 0.3), ("numa", 0.25), ("gpushare", 0.15), ("reservation", 0.1)],
+)
+def test_features_against_a_plain_pod(gate: Gate, case: str, at_least: float) -> None:
+    gate(
+        f"scheduler: the whole profile, {case} in the time of a plain pod",
+        through_the_loop(case, 200),
+        through_the_loop("shipped", 200),
+        at_least,
+    )
+
+
+def test_a_plain_pod_of_the_whole_profile_against_brute_force(gate: Gate) -> None:
+    gate(
+        f"scheduler: 10 pods through the loop among {NODES} nodes, the whole profile",
+        through_the_loop("shipped", NODES),
+        brute_force("plain"),
+        10,
     )

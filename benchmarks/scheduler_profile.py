@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole shipped profile through the scheduling loop, without an API server.
+
+From the queue to the end of the binding: a client's writes are all that is missing. Seconds are
+of this process's CPU, after a tenth of the pods has warmed what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from msgspec import structs
+
+from koord.api.codec import convert
+from koord.api.kinds.device import Device
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation
+from koord.api.kinds.service import Service
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.base.clock import SystemClock
+from koord.controllers.scheduler.config.load import shipped
+from koord.controllers.scheduler.registry import Registry
+from koord.controllers.scheduler.scheduler import Scheduler
+from koord.controllers.scheduler.views import LocalViews
+from koord.controllers.scheduler.world import World
+from tests.controllers.scheduler.plugins.coscheduling.gangs import member
+from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpus
+from tests.controllers.scheduler.plugins.loadaware.load import amounts, metric
+from tests.controllers.scheduler.plugins.numa.cluster import topology
+from tests.controllers.scheduler.plugins.reservation.bench import available
+from tests.controllers.scheduler.pods import node, pod
+
+GANG = 1000
+BOUND_PER_NODE = 28
+_GPU = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
+_WHOLE_GPU = {"koordinator.sh/gpu": "100"}
+
+
+class Shipped:
+    """koord-scheduler's profile over views that are fed by hand.
+
+    Args:
+        case: what is on the nodes beside CPU and memory, see :data:`CASES`.
+        nodes: how many.
+    """
+
+    def __init__(self, case: str, nodes: int) -> None:
+        registry = Registry(outside=[])
+        found = shipped(registry, "koord-scheduler")
+        self.views = LocalViews()
+        self.world = World(self.views, SystemClock())
+        self.scheduler = Scheduler(self.world, found.profiles, registry)
+        self.nodes = nodes
+        self._numbers = count()
+        self._template = CASES[case]()
+        for index in range(nodes):
+            self._add_node(case, index)
+        if case == "spread":
+            document = {"metadata": {"name": "app", "namespace": "default"},
+                        "spec": {"selector": {"app": "x"}}}  # fmt: skip
+            self.views.view(Service).put(convert(document, Service, "Service app"))
+
+    def _add_node(self, case: str, index: int) -> None:
+        name = f"node-{index:05}"
+        labels = {"topology.kubernetes.io/zone": f"zone-{index % 3}"}
+        more: dict[str, Any] = {}
+        if case in ("gpushare", "gang"):
+            more["allocatable"] = {"koordinator.sh/gpu-core": "800", "koordinator.sh/gpu": "800",
+                                   "koordinator.sh/gpu-memory-ratio": "800"}  # fmt: skip
+            self.views.view(Device).put(device(name, *gpus(8)))
+        if case == "loadaware":
+            used = amounts(8_000 + index % 7 * 1000, 64 << 30)
+            self.views.view(NodeMetric).put(metric(name, time.time(), used))
+        if case == "numa":
+            nrt = topology(name, (2, 1, 16, 2), memory="128Gi")
+            self.views.view(NodeResourceTopology).put(nrt)
+        made = node(name, cpu="64", memory="256Gi", labels=labels, **more)
+        self.views.view(Node).put(made)
+        if case == "reservation":
+            notes = {"labelSelector": {"matchLabels": {"app": "x"}}}
+            held = available(f"r-{index}", name, "8", "16Gi", owners=[notes], allocateOnce=False)
+            self.views.view(Reservation).put(held)
+
+    def add_pods(self, number: int, node_name: str = "") -> None:
+        """Equal pods of the case: waiting ones, or bound to a node."""
+        view = self.views.view(Pod)
+        for index in (next(self._numbers) for _ in range(number)):
+            meta = structs.replace(self._template.metadata, name=f"pod-{index}", uid=f"uid-{index}")
+            spec = self._template.spec
+            if node_name:
+                spec = structs.replace(spec, node_name=node_name)
+            view.put(structs.replace(self._template, metadata=meta, spec=spec))
+
+    async def place(self, number: int) -> float:
+        """CPU seconds until so many new pods have their nodes; they are queued before.
+
+        Raises:
+            RuntimeError: not all of them fit.
+        """
+        self.add_pods(number)
+        loop, before = self.scheduler.loop, len(self.world.accounts.pods())
+        start = time.process_time()
+        while loop.schedule(0.05):
+            await asyncio.sleep(0)
+        while loop.binder.pending:
+            await asyncio.sleep(0)
+        seconds = time.process_time() - start
+        placed = len(self.world.accounts.pods()) - before
+        if placed != number:
+            raise RuntimeError(f"{placed} of {number} pods were placed")
+        return seconds
+
+
+def _lsr() -> Pod:
+    labels = {"koordinator.sh/qosClass": "LSR"}
+    return pod("x", cpu="2", memory="1Gi", labels=labels, priority=9500)
+
+
+def _labelled() -> Pod:
+    return pod("x", cpu="100m", memory="128Mi", labels={"app": "x"})
+
+
+def _gang() -> Pod:
+    return member("x", least=GANG, requests=_WHOLE_GPU, cpu="1")
+
+
+CASES: dict[str, Callable[[], Pod]] = {
+    "shipped": lambda: pod("x", cpu="500m", memory="512Mi"),
+    "loadaware": lambda: pod("x", cpu="500m", memory="512Mi"),
+    "numa": _lsr,
+    "reservation": _labelled,
+    "gpushare": lambda: pod("x", cpu="500m", memory="512Mi", requests=_GPU),
+    "spread": _labelled,
+    "gang": _gang,
+    "restart": lambda: pod("x", cpu="500m", memory="512Mi"),
+}
+"""The pods of each case."""
+
+
+def seconds_a_pod(case: str, nodes: int, pods: int) -> float:
+    """CPU seconds from the queue to the end of a binding.
+
+    A gang is planned at once, its pods share the time. Of a restart it is the whole time from
+    complete lists to the first binding among 28 bound pods a node.
+    """
+
+    async def measure() -> float:
+        made = Shipped(case, nodes)
+        if case == "gang":
+            return await made.place(GANG) / GANG
+        if case == "restart":
+            return await _restart(nodes)
+        warm = max(10, pods // 10)
+        await made.place(warm)
+        return await made.place(pods - warm) / (pods - warm)
+
+    return asyncio.run(measure())
+
+
+async def _restart(nodes: int) -> float:
+    start = time.process_time()
+    made = Shipped("restart", nodes)
+    for index in range(nodes):
+        made.add_pods(BOUND_PER_NODE, f"node-{index:05}")
+    await made.place(1)
+    return time.process_time() - start
