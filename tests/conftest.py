@@ -19,7 +19,7 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 # Derandomised: a failure seen once is seen again. `make soak` explores with fresh seeds.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("dev", max_examples=200, derandomize=True, **_COMMON)
-settings.register_profile("ci", max_examples=1000, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=300, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=50_000, **_COMMON)
 settings.load_profile(os.environ.get("KOORD_PROFILE", "ci" if IN_CI else "dev"))
 
