@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from koord.api.kinds.pod import Pod
@@ -250,7 +251,8 @@ def test_the_debug_answer() -> None:
             }
         ]
     }
-    assert bench.plugin.debug(["nodeReservations", "none"]) == {"items": []}
+    with pytest.raises(KeyError, match="cannot find node none"):
+        bench.plugin.debug(["nodeReservations", "none"])
 
 
 def test_a_reservation_that_was_made_anew_is_another() -> None:
