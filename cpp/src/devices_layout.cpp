@@ -7,7 +7,7 @@
 
 namespace koord::devices {
 
-PartitionTable::PartitionTable(std::vector<Partition> partitions) {
+PartitionTable::PartitionTable(const std::vector<Partition>& partitions) {
   by_size_.resize(kMaxMinors + 1);
   for (const Partition& partition : partitions) {
     const std::int64_t bandwidth = partition.bandwidth_bps.value_or(0);

@@ -7,7 +7,7 @@
 
 namespace koord::placement {
 
-Board::Board(std::size_t rows, std::vector<ScoreRule> scores)
+Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores)
     : refused_(rows, std::uint64_t{1} << kClosed), ranks_(rows), totals_(rows) {
   if (scores.size() > 62) throw Exception(invalid("scores", std::to_string(scores.size()), "62"));
   const std::size_t blocks = (rows + kBlock - 1) / kBlock;

@@ -114,7 +114,7 @@ struct Partition {
 class KOORD_API PartitionTable {
  public:
   /// Throws kInvalid for a partition without minors or with a score or bandwidth out of 0..2^50.
-  explicit PartitionTable(std::vector<Partition> partitions);
+  explicit PartitionTable(const std::vector<Partition>& partitions);
   /// Empty if the machine links no such number of GPUs.
   [[nodiscard]] std::span<const Partition> of_size(std::int32_t gpus) const;
   /// The leading ones of of_size(gpus) that score the same.

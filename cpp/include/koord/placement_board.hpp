@@ -59,7 +59,7 @@ class KOORD_API Board {
 
   /// All rows are closed at first, no score applies. kInvalid for more than 62 scores, and for
   /// weights beyond 0 to 1,000,000.
-  Board(std::size_t rows, std::vector<ScoreRule> scores);
+  Board(std::size_t rows, const std::vector<ScoreRule>& scores);
 
   [[nodiscard]] std::size_t rows() const { return refused_.size(); }
   [[nodiscard]] std::size_t scores() const { return columns_.size(); }
