@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api.kinds.constraints import Taint
+from koord.api.tolerations import tolerates
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.hinting import is_own
-from koord.controllers.scheduler.plugins.tolerations import tolerates
 from koord.controllers.scheduler.queue.events import (
     NODE,
     UNSCHEDULED_POD,

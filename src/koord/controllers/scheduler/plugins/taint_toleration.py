@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from koord.controllers.cluster.nodes import Aspect
-from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
-from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.hinting import is_own
-from koord.controllers.scheduler.plugins.tolerations import (
+from koord.api.tolerations import (
     KEEPS_OUT,
     PREFERS_NOT,
     tolerates,
     untolerated,
 )
+from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.plugins.hinting import is_own
 from koord.controllers.scheduler.queue.events import (
     NODE,
     UNSCHEDULED_POD,

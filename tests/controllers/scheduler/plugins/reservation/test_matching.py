@@ -14,8 +14,8 @@ from koord.api.codec import convert
 from koord.api.kinds.constraints import Taint, Toleration
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import ReservationOwner
+from koord.api.tolerations import tolerates
 from koord.controllers.scheduler.plugins.reservation import owners
-from koord.controllers.scheduler.plugins.reservation.affinity import tolerates
 from koord.controllers.scheduler.plugins.reservation.book import owns
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
@@ -291,7 +291,7 @@ def test_tolerations(toleration: Toleration) -> None:
     value = toleration.operator == "Exists" or (
         toleration.operator in ("", "Equal") and toleration.value == taint.value
     )
-    assert tolerates(toleration, taint) is (same_effect and same_key and value)
+    assert tolerates([toleration], taint) is (same_effect and same_key and value)
 
 
 def test_records_are_dropped_when_all_is_gone() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from koord.api.tolerations import KEEPS_OUT, untolerated
 from koord.base.errors import KoordError
 from koord.controllers.cluster import selection
 from koord.controllers.cluster.nodes import Aspect
@@ -21,7 +22,6 @@ from koord.controllers.scheduler.plugins.podtopologyspread.hard import Hard, Har
 from koord.controllers.scheduler.plugins.podtopologyspread.selected import Owners
 from koord.controllers.scheduler.plugins.podtopologyspread.soft import Soft, SoftPart
 from koord.controllers.scheduler.plugins.tallies import Kept, PodTallies
-from koord.controllers.scheduler.plugins.tolerations import KEEPS_OUT, untolerated
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

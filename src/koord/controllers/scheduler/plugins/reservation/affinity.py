@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from koord.api.kinds.constraints import Taint
 from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
+from koord.api.tolerations import tolerates
 from koord.controllers.scheduler.plugins.reservation import terms
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Wish:
         return next((taint for taint in record.taints if not self._tolerates(taint)), None)
 
     def _tolerates(self, taint: Taint) -> bool:
-        return any(tolerates(each, taint) for each in self.tolerations)
+        return tolerates(self.tolerations, taint)
 
     def _selects(self, record: Record, node_labels: Mapping[str, str]) -> bool:
         labels = {**node_labels, **record.labels}
@@ -117,17 +118,6 @@ class Wish:
             if request.get(name) != record.held.get(name):
                 return False
         return True
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule: an empty effect or key is any; ``Exists`` needs no value."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
 def described(taint: Taint) -> str:
