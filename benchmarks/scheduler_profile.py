@@ -37,8 +37,8 @@ from tests.controllers.scheduler.plugins.reservation.bench import available
 from tests.controllers.scheduler.pods import node, pod
 
 GANG = 1000
-BOUND_PER_NODE = 28
-_GPU = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
+# Small, so that a benchmark of many rounds does not run out of them.
+_GPU = {"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory-ratio": "10"}
 _WHOLE_GPU = {"koordinator.sh/gpu": "100"}
 
 
@@ -68,8 +68,11 @@ class Shipped:
 
     def _add_node(self, case: str, index: int) -> None:
         name = f"node-{index:05}"
-        labels = {"topology.kubernetes.io/zone": f"zone-{index % 3}"}
+        zone = f"zone-{index % 3}"
+        labels = {"topology.kubernetes.io/zone": zone, "disk": "ssd" if index % 2 else "hdd"}
         more: dict[str, Any] = {}
+        if case == "spread" and index % 10 == 0:
+            more["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
         if case in ("gpushare", "gang"):
             more["allocatable"] = {"koordinator.sh/gpu-core": "800", "koordinator.sh/gpu": "800",
                                    "koordinator.sh/gpu-memory-ratio": "800"}  # fmt: skip
@@ -87,15 +90,12 @@ class Shipped:
             held = available(f"r-{index}", name, "8", "16Gi", owners=[notes], allocateOnce=False)
             self.views.view(Reservation).put(held)
 
-    def add_pods(self, number: int, node_name: str = "") -> None:
-        """Equal pods of the case: waiting ones, or bound to a node."""
+    def add_pods(self, number: int) -> None:
+        """Equal pods of the case, all waiting."""
         view = self.views.view(Pod)
         for index in (next(self._numbers) for _ in range(number)):
             meta = structs.replace(self._template.metadata, name=f"pod-{index}", uid=f"uid-{index}")
-            spec = self._template.spec
-            if node_name:
-                spec = structs.replace(spec, node_name=node_name)
-            view.put(structs.replace(self._template, metadata=meta, spec=spec))
+            view.put(structs.replace(self._template, metadata=meta))
 
     async def place(self, number: int) -> float:
         """CPU seconds until so many new pods have their nodes; they are queued before.
@@ -126,6 +126,22 @@ def _labelled() -> Pod:
     return pod("x", cpu="100m", memory="128Mi", labels={"app": "x"})
 
 
+def _spread() -> Pod:
+    """With a required and a preferred node affinity; a Service selects it, which spreads it."""
+    wanted = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    liked = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-1"]}
+    nodes = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [wanted]}]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 10, "preference": {"matchExpressions": [liked]}}
+        ],
+    }
+    return pod("x", cpu="100m", memory="128Mi", labels={"app": "x"},
+               affinity={"nodeAffinity": nodes})  # fmt: skip
+
+
 def _gang() -> Pod:
     return member("x", least=GANG, requests=_WHOLE_GPU, cpu="1")
 
@@ -136,9 +152,8 @@ CASES: dict[str, Callable[[], Pod]] = {
     "numa": _lsr,
     "reservation": _labelled,
     "gpushare": lambda: pod("x", cpu="500m", memory="512Mi", requests=_GPU),
-    "spread": _labelled,
+    "spread": _spread,
     "gang": _gang,
-    "restart": lambda: pod("x", cpu="500m", memory="512Mi"),
 }
 """The pods of each case."""
 
@@ -146,27 +161,15 @@ CASES: dict[str, Callable[[], Pod]] = {
 def seconds_a_pod(case: str, nodes: int, pods: int) -> float:
     """CPU seconds from the queue to the end of a binding.
 
-    A gang is planned at once, its pods share the time. Of a restart it is the whole time from
-    complete lists to the first binding among 28 bound pods a node.
+    A gang is planned at once, its pods share the time.
     """
 
     async def measure() -> float:
         made = Shipped(case, nodes)
         if case == "gang":
             return await made.place(GANG) / GANG
-        if case == "restart":
-            return await _restart(nodes)
         warm = max(10, pods // 10)
         await made.place(warm)
         return await made.place(pods - warm) / (pods - warm)
 
     return asyncio.run(measure())
-
-
-async def _restart(nodes: int) -> float:
-    start = time.process_time()
-    made = Shipped("restart", nodes)
-    for index in range(nodes):
-        made.add_pods(BOUND_PER_NODE, f"node-{index:05}")
-    await made.place(1)
-    return time.process_time() - start

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.conftest import Gate
 from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.noderesources.fit import NodeResourcesFit
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
 from tests.models.reservation import Cluster, Held
 
 NODES, RESERVATIONS, PODS = 1000, 400, 100
+FEW = 32
 
 
 def _bench(app: str) -> tuple[Bench, Decider]:
@@ -53,6 +58,25 @@ def test_decisions_with_reservations(gate: Gate) -> None:
             model.feasible({"cpu": 1}, "x", required=False)
 
     gate("reservations: 100 decisions, beside 2 of a plain model", ours, plain, 2.0)
+
+
+def test_the_first_look_is_by_columns(gate: Gate) -> None:
+    """Filter and Score of all rows, beside the same functions asked about few rows at a time."""
+    bench, _ = _bench("x")
+    cycle = Cycle(bench.info(pod("p", cpu="1m", labels={"app": "x"})), bench.table)
+    plugin, rows = bench.plugin, np.arange(NODES)
+
+    def look(parts: list[NDArray[np.intp]]) -> None:
+        assert plugin.pre_filter(cycle) is None
+        for part in parts:
+            assert plugin.filter(cycle, part).all()
+            plugin.score(cycle, part)
+
+    few = [rows[start : start + FEW] for start in range(0, NODES, FEW)]
+    gate(
+        "reservations: a shape's first look at 1,000 nodes, beside one row after the other",
+        lambda: look([rows]), lambda: look(few), 8.0,
+    )  # fmt: skip
 
 
 def test_pods_without_reservations(gate: Gate) -> None:

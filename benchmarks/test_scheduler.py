@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache
+from itertools import count
 
 import msgspec
 import pytest
@@ -13,12 +14,29 @@ import pytest
 from benchmarks.conftest import Gate
 from benchmarks.scheduler_decisions import SHAPES, cluster, run, waiting
 from benchmarks.scheduler_profile import Shipped
+from benchmarks.scheduler_restart import PODS_A_NODE, measure
 from koord.api.codec import to_json
+from koord.api.kinds.pod import Pod
+from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.decider import Decider
+from koord.controllers.scheduler.framework import columns
+from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.plugins.numa import single
+from koord.kube.answers import decoder_of
+from koord.kube.targets import resolve
+from tests.controllers.scheduler.plugins.numa.cluster import Cluster as NumaCluster
+from tests.controllers.scheduler.pods import pod
+from tests.controllers.scheduler.preemption.world import Promised
 from tests.controllers.scheduler.stock import Stock
+from tests.kube.pods import pages
 from tests.models.stock_scheduler import Cluster
 
 NODES, PLACED = 200, 100
+RESTARTED = 20
+PROMISED = 100
+DIFFERENT = 100
+QOS = "koordinator.sh/qosClass"
 
 
 @cache
@@ -36,8 +54,8 @@ def decisions(nodes: int, case: str) -> Callable[[], None]:
 
     def step() -> None:
         made = []
-        for pod in pods:
-            decision = stock.decider.decide(pod)
+        for waits in pods:
+            decision = stock.decider.decide(waits)
             assert stock.decider.assume(decision) is None
             made.append(decision)
         for decision in reversed(made):
@@ -107,7 +125,14 @@ def through_the_loop(case: str, nodes: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("case", "at_least"),
-    [("shipped", 0.4), ("loadaware", 0.4), ("numa", 0.3), ("gpushare", 0.2), ("spread", 0.2)],
+    [
+        ("shipped", 0.4),
+        ("loadaware", 0.4),
+        ("numa", 0.3),
+        ("gpushare", 0.2),
+        ("spread", 0.2),
+        ("reservation", 0.4),
+    ],
 )
 def test_the_whole_profile_hardly_depends_on_the_number_of_nodes(
     gate: Gate, case: str, at_least: float
@@ -122,7 +147,7 @@ def test_the_whole_profile_hardly_depends_on_the_number_of_nodes(
 
 @pytest.mark.parametrize(
     ("case", "at_least"),
-    [("loadaware", 0.3), ("numa", 0.25), ("gpushare", 0.15), ("reservation", 0.1)],
+    [("loadaware", 0.3), ("numa", 0.25), ("gpushare", 0.15), ("reservation", 0.2)],
 )
 def test_features_against_a_plain_pod(gate: Gate, case: str, at_least: float) -> None:
     gate(
@@ -138,5 +163,126 @@ def test_a_plain_pod_of_the_whole_profile_against_brute_force(gate: Gate) -> Non
         f"scheduler: 10 pods through the loop among {NODES} nodes, the whole profile",
         through_the_loop("shipped", NODES),
         brute_force("plain"),
-        10,
+        40,
     )
+
+
+def answers(together: bool) -> Callable[[], None]:
+    """Brings all answers for a plain pod of the whole profile up to date, ten times."""
+    made = shipped("shipped", NODES)
+    decider = next(iter(made.scheduler.loop.parts.deciders.values()))
+    pods = list(made.world.accounts.pods().values())[:SHAPES]
+    apart = Decider(decider.table, decider.accounts, decider.plugins, together=together)
+
+    def step() -> None:
+        for placed in pods:
+            decider.table.touch(placed.row, Aspect.PODS)
+            apart.evaluator.verdict(Cycle(placed, decider.table))
+
+    return step
+
+
+def test_kernels_answer_faster_together_than_plugin_by_plugin(gate: Gate) -> None:
+    gate(
+        "scheduler: answers for a plain pod by kernels together, against plugin by plugin",
+        answers(together=True),
+        answers(together=False),
+        1.4,
+    )
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_promised_rows_on_the_columns_against_what_ifs(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    """One decision where no node's promise leaves any room, or the one of the last node alone."""
+    stock = cluster(PROMISED)
+    info = stock.world.shapes.info
+    nominations = Promised()
+    for row in range(PROMISED):
+        large = pod(f"large-{row}", cpu="40" if fits and row == PROMISED - 1 else "60", priority=10)
+        nominations.by_row[row] = [info(large)]
+    made = stock.decider
+    decider = Decider(made.table, made.accounts, made.plugins, nominations)
+    waits = info(pod("p", cpu="20"))
+
+    def decide() -> None:
+        assert decider.decide(waits).row == (PROMISED - 1 if fits else -1)
+
+    def what_ifs() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(columns, "of_columns", lambda *asked: None)
+            decide()
+
+    gate(
+        f"scheduler: {PROMISED} promised nodes on the columns, {'one' if fits else 'none'} fits",
+        decide,
+        what_ifs,
+        3,
+    )
+
+
+def test_a_restart_beside_reading_its_lists(gate: Gate) -> None:
+    """From bytes to the first decision, beside decoding whole pods of the same bytes ten times."""
+    bodies = list(pages(RESTARTED * PODS_A_NODE))
+    whole = decoder_of(resolve(Pod)[0], Pod)
+
+    def read() -> None:
+        for _ in range(10):
+            for body in bodies:
+                assert whole.page(body).items
+
+    gate(
+        f"scheduler: a restart with {RESTARTED} nodes, beside decoding its pods ten times",
+        lambda: measure(RESTARTED, bodies),
+        read,
+        1.4,
+    )
+
+
+def test_a_restart_counts_the_pods_of_a_page_together(gate: Gate) -> None:
+    """The whole of it, from the bytes of lists, beside telling of one pod after the other."""
+    bodies = list(pages(RESTARTED * PODS_A_NODE, by_key=True))
+    gate(
+        f"scheduler: a restart with {RESTARTED} nodes, beside pods told of one by one",
+        lambda: measure(RESTARTED, bodies),
+        lambda: measure(RESTARTED, bodies, together=False),
+        1.0,
+    )
+
+
+@pytest.mark.parametrize(("policy", "zones"), [("Restricted", 2), ("BestEffort", 8)])
+def test_zones_on_machines_that_all_differ(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, policy: str, zones: int
+) -> None:
+    """A first look where nothing can be kept, beside merging all hints of every node."""
+    sizes = count(1)
+    clusters = {name: _different(policy, zones) for name in ("ours", "all hints")}
+
+    def look(cluster: NumaCluster) -> None:
+        asks = pod("p", cpu="4", memory=f"{next(sizes)}Mi", labels={QOS: "LSR"}, priority=9500)
+        cycle = Cycle(cluster.world.shapes.info(asks), cluster.world.table)
+        assert cluster.plugin.pre_filter(cycle) is None
+        assert cluster.plugin.filter(cycle, slice(0, DIFFERENT)).all()
+        cluster.plugin.score(cycle, slice(0, DIFFERENT))
+
+    def all_hints() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(single, "decides", lambda *asked: False)
+            look(clusters["all hints"])
+
+    gate(
+        f"scheduler: {DIFFERENT} different nodes of {zones} zones, {policy}, beside all hints",
+        lambda: look(clusters["ours"]),
+        all_hints,
+        1.5,
+    )
+
+
+def _different(policy: str, zones: int) -> NumaCluster:
+    cluster = NumaCluster()
+    for number in range(DIFFERENT):
+        memory = f"{16 * 1024 + number}Mi"
+        shape, policies = (2, zones // 2, 8, 2), (f"{policy}ContainerLevel",)
+        cluster.node(f"n{number}", shape, memory=memory, policies=policies)
+    return cluster

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """koord-scheduler beside kube-scheduler: pods bound a second, waiting times, CPU.
 
-``python -m benchmarks.peer --nodes 1000 --pods 1000 --pairs 5 --out docs/peer.md``
+``python -m benchmarks.peer --nodes 1000 --pods 1000 --pairs 5 --out docs/peer-table.md``
 
-Both run on the same machine, one after the other, each against a fresh etcd and kube-apiserver
-with the same nodes and pods, and with no limit on client requests. A pair is one run of each, in
-changing order; the table has medians. ``bind-only`` is a client that binds every new pod to the
-next node without thinking: what the API server and the generator allow at most. A scenario where
-kube-scheduler stays below 60 % of that is limited by the scheduler.
+Both run on the same machine, one after the other, with no limit on client requests, each against a
+fresh etcd and kube-apiserver with the same nodes and pods (a used one is slower with every run). A
+pair is one run of each, in changing order. ``bind-only`` is a client that binds every new pod to
+the next node without thinking: what the API server and the generator allow at most. A scenario
+where kube-scheduler stays below 60 % of that is limited by the scheduler.
+
+The nine scenarios of that command are 93 runs. How far it is, and how long it will still take, goes
+to stderr. The file is begun anew, and written after each scenario; a run that fails is told of and
+ends the command with status 1 once all others are through.
 """
 
 from __future__ import annotations
@@ -17,20 +21,21 @@ import asyncio
 import itertools
 import math
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import yaml
 
+from benchmarks.peer import table
 from benchmarks.peer.arena import Run, fill, measure
-from benchmarks.peer.scenarios import SCENARIOS, Scenario
+from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS, Scenario
+from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE
 from koord.api.kinds.pod import Pod
 from koord.kube.client import Client
 from koord.kube.config import ClusterConfig
@@ -38,7 +43,6 @@ from koord.kube.http import HttpTransport
 from koord.kube.informer import Informer
 from tests.controlplane.plane import RealControlPlane, free_port
 
-LIMITED = 0.6
 _UNLIMITED = {"qps": -1, "burst": 1_000_000}
 
 
@@ -58,13 +62,13 @@ class Scheduler:
 class KubeScheduler(Scheduler):
     """The stock one."""
 
-    name = "kube-scheduler"
+    name = KUBE
 
 
 class KoordScheduler(Scheduler):
     """Ours, over HTTPS like the other."""
 
-    name = "koord-scheduler"
+    name = KOORD
 
     def __init__(self, pid: int, port: int) -> None:
         super().__init__(pid)
@@ -85,7 +89,7 @@ class KoordScheduler(Scheduler):
 class BindOnly(Scheduler):
     """Binds every new pod to the next node, in this process."""
 
-    name = "bind-only"
+    name = BIND_ONLY
 
     def __init__(self, client: Client, nodes: int) -> None:
         super().__init__(os.getpid())
@@ -112,7 +116,11 @@ class BindOnly(Scheduler):
 @contextmanager
 def plane() -> Iterator[RealControlPlane]:
     """A fresh API server that lets through as much as it can."""
-    flags = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
+    flags = (
+        "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+        # No controller would take the taint of new nodes away.
+        "--disable-admission-plugins=TaintNodesByCondition",
+    )  # fmt: skip
     with (
         tempfile.TemporaryDirectory() as folder,
         RealControlPlane(Path(folder), api_flags=flags) as made,
@@ -158,92 +166,136 @@ def koord_scheduler(made: RealControlPlane) -> Iterator[KoordScheduler]:
         process.wait(20)
 
 
-async def one(which: str, scenario: Scenario, nodes: int, pods: int) -> Run:
-    """One run on a fresh control plane."""
+# Until a scheduler has listed the nodes: both are given the same time.
+_START_SECONDS = 5.0
+# How often the bind-only client runs.
+_BIND_ONLY_RUNS = 3
+
+
+@asynccontextmanager
+async def arena(nodes: int) -> AsyncIterator[tuple[RealControlPlane, Client]]:
+    """A fresh control plane with nodes."""
     with plane() as made:
         transport = HttpTransport(ClusterConfig.load(made.kubeconfig))
         client = Client(transport, requests_per_second=None)
         try:
             await fill(client, nodes)
-            if which == "bind-only":
-                binder = BindOnly(client, nodes)
-                task = asyncio.create_task(binder.run())
-                run = await measure(client, scenario, pods, binder)
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                return run
-            starter = kube_scheduler if which == "kube-scheduler" else koord_scheduler
-            with starter(made) as scheduler:
-                # Until it has listed the nodes: both are given the same time.
-                await asyncio.sleep(5.0)
-                return await measure(client, scenario, pods, scheduler)
+            yield made, client
         finally:
             await transport.close()
 
 
-def median(runs: list[Run]) -> Run:
-    """Figure by figure."""
-    return Run(*(statistics.median(values) for values in zip(*runs, strict=True)))
+async def one(which: str, scenario: Scenario, nodes: int, pods: int) -> Run:
+    """One run on a fresh control plane."""
+    async with arena(nodes) as (made, client):
+        if which == BIND_ONLY:
+            binder = BindOnly(client, nodes)
+            task = asyncio.create_task(binder.run())
+            try:
+                return await measure(client, scenario, pods, binder)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        starter = kube_scheduler if which == KUBE else koord_scheduler
+        with starter(made) as scheduler:
+            await asyncio.sleep(_START_SECONDS)
+            return await measure(client, scenario, pods, scheduler)
 
 
-def row(name: str, kube: Run, ours: Run, most: float) -> str:
-    """One line of the table."""
-    kind = "scheduler" if kube.per_second < LIMITED * most else "API server"
-    pods = max(1, ours.bound)
-    return (
-        f"| {name} | {kind} | {kube.per_second:,.0f} | {ours.per_second:,.0f} "
-        f"| {ours.per_second / kube.per_second:.2f}x "
-        f"| {kube.p50_seconds * 1e3:,.0f} / {kube.p99_seconds * 1e3:,.0f} "
-        f"| {ours.p50_seconds * 1e3:,.0f} / {ours.p99_seconds * 1e3:,.0f} "
-        f"| {kube.cpu_seconds / max(1, kube.bound) * 1e6:,.0f} "
-        f"| {ours.cpu_seconds / pods * 1e6:,.0f} "
-        f"| {ours.decision_seconds / pods * 1e6:,.0f} |"
-    )
+class Progress:
+    """Says on stderr what has been done and how long the rest will take.
+
+    Args:
+        runs: how many there are to be.
+    """
+
+    def __init__(self, runs: int) -> None:
+        self._runs, self._done, self._began = runs, 0, time.monotonic()
+        self.failed = 0
+
+    def tell(self, what: str, run: Run | Exception) -> None:
+        """One more run has ended."""
+        self._done += 1
+        self.failed += isinstance(run, Exception)
+        spent = time.monotonic() - self._began
+        left = spent / self._done * (self._runs - self._done) / 60
+        if isinstance(run, Exception):
+            text = f"FAILED: {type(run).__name__}: {run}"
+        else:
+            text = f"{run.bound} of {run.wanted} bound, {run.per_second:.0f} pods/s"
+        print(
+            f"[{self._done}/{self._runs}] {what}: {text}; about {left:.0f} min left",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
 
 
-HEAD = """| scenario | limited by | kube-scheduler pods/s | koord pods/s | ratio \
-| kube-scheduler p50 / p99 ms | koord p50 / p99 ms | kube-scheduler CPU us/pod \
-| koord CPU us/pod | of it deciding |
-|---|---|---|---|---|---|---|---|---|---|"""
+def pairs(
+    name: str, sides: tuple[str, ...], wish: argparse.Namespace, progress: Progress
+) -> dict[str, list[Run]]:
+    """Runs of a scenario by side, those that failed left out with their pair."""
+    found: dict[str, list[Run]] = {side: [] for side in sides}
+    for pair in range(wish.pairs):
+        runs: dict[str, Run] = {}
+        for which in sides if pair % 2 == 0 else tuple(reversed(sides)):
+            what = f"{name}, pair {pair + 1} of {wish.pairs}, {which}"
+            try:
+                run = asyncio.run(one(which, SCENARIOS[name], wish.nodes, wish.pods))
+            except Exception as error:
+                progress.tell(what, error)
+            else:
+                runs[which] = run
+                progress.tell(what, run)
+        if len(runs) == len(sides):
+            for which, run in runs.items():
+                found[which].append(run)
+    return found
 
 
-def main() -> None:
-    """See the head of this file."""
+def _wish() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--pods", type=int, default=1000)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS))
-    parser.add_argument("--only", choices=("bind-only", "kube-scheduler", "koord-scheduler"))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--pods", type=int, default=1000, help="measured pods of each run")
+    parser.add_argument("--pairs", type=int, default=5, help="runs of both for each scenario")
+    parser.add_argument(
+        "--scenario", action="append", choices=sorted(SCENARIOS), help="only this; may be repeated"
+    )
+    parser.add_argument("--only", choices=(BIND_ONLY, KUBE, KOORD), help="one side, no table")
+    parser.add_argument("--out", type=Path, help="where the table goes besides stdout")
     wish = parser.parse_args()
+    asked = set(wish.scenario or SCENARIOS).intersection(A_NODE_EACH)
+    if wish.pods > wish.nodes and asked:
+        parser.error(f"--pods: at most as many as --nodes for {', '.join(sorted(asked))}")
+    return wish
+
+
+def main() -> int:
+    """See the head of this file."""
+    wish = _wish()
     names = wish.scenario or list(SCENARIOS)
     if wish.only:
+        progress = Progress(len(names) * wish.pairs)
         for name in names:
-            print(name, asyncio.run(one(wish.only, SCENARIOS[name], wish.nodes, wish.pods)))
-        return
-    most = asyncio.run(one("bind-only", SCENARIOS["basic"], wish.nodes, wish.pods)).per_second
-    lines = [
-        f"{wish.nodes:,} nodes, {wish.pods:,} pods, medians of {wish.pairs} pairs; a bind-only "
-        f"client reaches {most:,.0f} pods/s.\n",
-        HEAD,
-    ]
+            for run in pairs(name, (wish.only,), wish, progress)[wish.only]:
+                print(name, run, flush=True)
+        return 1 if progress.failed else 0
+    bind_only = argparse.Namespace(**vars(wish) | {"pairs": min(_BIND_ONLY_RUNS, wish.pairs)})
+    progress = Progress(bind_only.pairs + 2 * len(names) * wish.pairs)
+    most = pairs("basic", (BIND_ONLY,), bind_only, progress)[BIND_ONLY]
+    lines = [table.head(wish.nodes, wish.pods, wish.pairs, most)]
+    _write(wish.out, [*lines, f"Under way: 0 of {len(names)} scenarios."])
+    for number, name in enumerate(names, 1):
+        found = pairs(name, (KUBE, KOORD), wish, progress)
+        lines.append(table.row(name, found[KUBE], found[KOORD], most))
+        rest = [] if number == len(names) else ["", f"Under way: {number} of {len(names)}."]
+        _write(wish.out, [*lines, *rest])
     print("\n".join(lines), flush=True)
-    for name in names:
-        found: dict[str, list[Run]] = {"kube-scheduler": [], "koord-scheduler": []}
-        for pair in range(wish.pairs):
-            order = list(found) if pair % 2 == 0 else list(reversed(found))
-            for which in order:
-                began = time.perf_counter()
-                run = asyncio.run(one(which, SCENARIOS[name], wish.nodes, wish.pods))
-                found[which].append(run)
-                took = time.perf_counter() - began
-                print(f"  {name} {which}: {run} ({took:.0f} s)", file=sys.stderr, flush=True)
-        lines.append(row(name, *(median(runs) for runs in found.values()), most))
-        print(lines[-1], flush=True)
-    if wish.out:
-        wish.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 1 if progress.failed else 0
+
+
+def _write(out: Path | None, lines: list[str]) -> None:
+    if out is not None:
+        out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

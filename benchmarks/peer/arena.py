@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.peer.scenarios import Document, Scenario, node
-from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
 from koord.kube.messages import Request
-from koord.kube.patches import Patch
 
 POD = next(kind for kind in KINDS if kind.name == "Pod")
 CREATORS = 32
@@ -144,16 +142,8 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/{namespace}/pods"
 
 
 async def fill(client: Client, nodes: int) -> None:
-    """Makes the nodes, and takes off the taint that the server puts on every new one."""
-    documents = [node(number) for number in range(nodes)]
-    await create(client, NODES, documents)
-    names = iter([document["metadata"]["name"] for document in documents])
-
-    async def ready() -> None:
-        for name in names:
-            await client.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
-
-    await asyncio.gather(*(ready() for _ in range(CREATORS)))
+    """Makes the nodes."""
+    await create(client, NODES, [node(number) for number in range(nodes)])
 
 
 def percentile(sorted_values: list[float], share: float) -> float:

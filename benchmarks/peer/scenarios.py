@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is scheduled: after kube-scheduler's own performance scenarios of these names.
 
-Nodes are objects without a kubelet: 32 CPUs, 256 GiB, 110 pods, ten zones. Pods end at once when
-deleted (grace period 0), as no kubelet would confirm it.
+Nodes are objects without a kubelet: 32 CPUs, 256 GiB, 110 pods, ten zones. Pods end
+at once when deleted (grace period 0), as no kubelet would confirm it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 Document = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10
+
+
+# With more pods than nodes some pods of these would never get a node.
+A_NODE_EACH = ("anti-affinity", "preemption")
 
 
 class Scenario(NamedTuple):

@@ -75,12 +75,30 @@ Result<std::int64_t> idle_number(std::string_view text) {
   return *value;
 }
 
-Result<std::vector<std::int64_t>> idle_numbers(const std::vector<std::string_view>& texts) {
+Result<std::vector<std::int64_t>> idle_bounds(std::string_view text) {
+  std::vector<std::int64_t> bounds;
+  for (const auto piece : text::split(text, ',')) {
+    auto bound = idle_number(piece);
+    if (!bound) return bound.error();
+    bounds.push_back(bound.value());
+  }
+  return bounds;
+}
+
+// The numbers of a line that must begin with `name`; `expected` is how many there are as a rule.
+Result<std::vector<std::int64_t>> idle_row(std::string_view line, std::string_view name,
+                                           std::size_t expected) {
+  std::string_view rest = line;
+  if (text::take_field(rest) != name) {
+    return invalid(kIdleField, line, "the row " + std::string(name));
+  }
   std::vector<std::int64_t> values;
-  for (const auto text : texts) {
-    auto value = idle_number(text);
-    if (!value) return value.error();
-    values.push_back(value.value());
+  values.reserve(expected);
+  for (auto field = text::take_field(rest); !field.empty(); field = text::take_field(rest)) {
+    // A hundred and more of them a cgroup: no result is made of each that is well.
+    const auto value = text::integer<std::int64_t>(field);
+    if (!value || *value < 0) return idle_number(field).error();
+    values.push_back(*value);
   }
   return values;
 }
@@ -106,7 +124,7 @@ std::optional<Error> idle_headers(const std::vector<std::string_view>& lines,
   stats.use_hierarchy = hierarchy != 0;
   auto buckets = idle_header(lines[5], "buckets");
   if (!buckets) return buckets.error();
-  auto bounds = idle_numbers(text::split(buckets.value(), ','));
+  auto bounds = idle_bounds(buckets.value());
   if (!bounds) return bounds.error();
   stats.buckets = std::move(bounds).value();
   return std::nullopt;
@@ -171,13 +189,8 @@ Result<IdlePageStats> parse_idle_page_stats(std::string_view text) {
   IdlePageStats stats;
   if (auto error = idle_headers(lines, stats)) return *std::move(error);
   for (std::size_t row = 0; row < IdlePageStats::kRowNames.size(); ++row) {
-    auto fields = text::fields(lines[kIdleFirstRow + row]);
-    if (fields.empty() || fields[0] != IdlePageStats::kRowNames[row]) {
-      return invalid(kIdleField, lines[kIdleFirstRow + row],
-                     "the row " + std::string(IdlePageStats::kRowNames[row]));
-    }
-    fields.erase(fields.begin());
-    auto values = idle_numbers(fields);
+    auto values =
+        idle_row(lines[kIdleFirstRow + row], IdlePageStats::kRowNames[row], stats.buckets.size());
     if (!values) return values.error();
     stats.bytes[row] = std::move(values).value();
   }

@@ -17,8 +17,10 @@ class Kept {
   explicit Kept(std::size_t max) : max_(max) {}
 
   [[nodiscard]] bool keeps_any() const { return max_ > 0; }
+  /// Another number whenever a descriptor was closed: those that were found before may be stale.
+  [[nodiscard]] std::uint64_t closed() const { return closed_; }
 
-  // The descriptor, which stays owned here, or -1.
+  // The descriptor, which stays owned here, or -1. The most recently used is the one found last.
   int find(std::string_view path) {
     const auto found = by_path_.find(path);
     if (found == by_path_.end()) return -1;
@@ -37,13 +39,16 @@ class Kept {
     const auto entry = found->second;
     by_path_.erase(found);
     entries_.erase(entry);
+    ++closed_;
   }
 
   void clear() {
     by_path_.clear();
     entries_.clear();
+    ++closed_;
   }
 
+  [[nodiscard]] int newest() const { return entries_.front().file.get(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
  private:
@@ -52,16 +57,25 @@ class Kept {
     Descriptor file;
   };
   std::size_t max_;
+  std::uint64_t closed_ = 0;
   std::list<Entry> entries_;
   // Keys point into the entries, whose addresses do not change.
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_path_;
 };
 
+// Where the descriptors of one resource lie for the directories that were read last: those who read
+// the same ones every second are spared a look-up by path for each file.
+struct Remembered {
+  std::weak_ptr<const Directories> of{};
+  std::vector<int> files{};  // -1 where nothing is known
+  std::uint64_t closed = 0;  // nothing here counts once the number of those kept is another
+};
+
 // The directories of one cgroup that have been opened, one a v1 hierarchy. Opening a file in a held
 // directory spares the kernel the walk down to it.
-class Directories {
+class OpenDirectories {
  public:
-  Directories(const Hierarchy& hierarchy, const std::string& directory)
+  OpenDirectories(const Hierarchy& hierarchy, const std::string& directory)
       : hierarchy_(hierarchy), directory_(directory) {}
 
   Result<Descriptor> open(const FileSpec& file, std::string_view name) {
@@ -87,6 +101,15 @@ class Directories {
   std::vector<std::pair<std::string_view, Descriptor>> open_;
 };
 
+std::string_view name_of(const FileSpec& file) {
+  return file.read_file.empty() ? file.file : file.read_file;
+}
+
+// Cgroup v2 has several resources in one file.
+bool same_file(const FileSpec& one, const FileSpec& other) {
+  return one.directory == other.directory && name_of(one) == name_of(other);
+}
+
 // `if_invalid` stands for errors that no system call made.
 void fail(Table& table, std::size_t row, const Error& error, int if_invalid) {
   table.error[row] = error.code == Errc::kSystem ? error.sys_errno : if_invalid;
@@ -109,18 +132,50 @@ struct Reader::State {
   std::shared_ptr<const Hierarchy> hierarchy;
   Kept kept;
   std::mutex lock;
+  std::unordered_map<const ResourceSpec*, Remembered> remembered{};
   std::string path{};
   FileBuffer buffer{};
 
+  std::vector<Table> read(std::span<const std::string> directories,
+                          std::span<const ResourceSpec* const> resources,
+                          std::span<Remembered* const> memories);
+  Remembered& recall(const std::shared_ptr<const Directories>& directories,
+                     const ResourceSpec* resource);
+  std::optional<Error> read_known(const FileSpec& file, const std::string& directory,
+                                  OpenDirectories& directories, Remembered& memory,
+                                  std::size_t row);
   std::optional<Error> read_file(const FileSpec& file, const std::string& directory,
-                                 Directories& directories);
+                                 OpenDirectories& directories);
   std::optional<Error> read_fresh(const FileSpec& file, std::string_view name,
-                                  Directories& directories);
+                                  OpenDirectories& directories);
 };
 
+// What is known of a resource in these directories, emptied if it is of others or out of date.
+Remembered& Reader::State::recall(const std::shared_ptr<const Directories>& directories,
+                                  const ResourceSpec* resource) {
+  Remembered& memory = remembered[resource];
+  if (memory.of.lock() != directories || memory.closed != kept.closed()) {
+    memory.of = directories;
+    memory.files.assign(directories->paths.size(), -1);
+    memory.closed = kept.closed();
+  }
+  return memory;
+}
+
+std::optional<Error> Reader::State::read_known(const FileSpec& file, const std::string& directory,
+                                               OpenDirectories& directories, Remembered& memory,
+                                               std::size_t row) {
+  // A descriptor that was closed since may be another file's by now.
+  const bool counts = memory.closed == kept.closed();
+  if (counts && memory.files[row] >= 0 && buffer.read(memory.files[row]) == 0) return std::nullopt;
+  auto error = read_file(file, directory, directories);
+  if (!error) memory.files[row] = kept.newest();
+  return error;
+}
+
 std::optional<Error> Reader::State::read_file(const FileSpec& file, const std::string& directory,
-                                              Directories& directories) {
-  const std::string_view name = file.read_file.empty() ? file.file : file.read_file;
+                                              OpenDirectories& directories) {
+  const std::string_view name = name_of(file);
   if (!kept.keeps_any()) return read_fresh(file, name, directories);
   path.assign(file.directory).append("/").append(directory).append("/").append(name);
   if (const int fd = kept.find(path); fd >= 0) {
@@ -137,7 +192,7 @@ std::optional<Error> Reader::State::read_file(const FileSpec& file, const std::s
 }
 
 std::optional<Error> Reader::State::read_fresh(const FileSpec& file, std::string_view name,
-                                               Directories& directories) {
+                                               OpenDirectories& directories) {
   auto opened = directories.open(file, name);
   if (!opened) return opened.error();
   if (const int error = buffer.read(opened.value().get()); error != 0) {
@@ -152,28 +207,53 @@ Reader::Reader(std::shared_ptr<const Hierarchy> hierarchy, std::size_t kept_max)
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
 
-std::vector<Table> Reader::read(std::span<const std::string> directories,
-                                std::span<const ResourceSpec* const> resources) {
-  const std::scoped_lock held(state_->lock);
-  const Hierarchy& hierarchy = *state_->hierarchy;
+// `memories` has one for each resource, or is empty where nothing is remembered.
+std::vector<Table> Reader::State::read(std::span<const std::string> directories,
+                                       std::span<const ResourceSpec* const> resources,
+                                       std::span<Remembered* const> memories) {
+  const Version version = hierarchy->version();
   std::vector<Table> tables;
   for (const auto* resource : resources) tables.push_back(table_for(*resource, directories.size()));
   for (std::size_t row = 0; row < directories.size(); ++row) {
-    Directories open_directories(hierarchy, directories[row]);
-    for (Table& table : tables) {
-      const FileSpec& file = table.resource->in(hierarchy.version());
+    OpenDirectories open(*hierarchy, directories[row]);
+    const FileSpec* in_buffer = nullptr;
+    for (std::size_t at = 0; at < tables.size(); ++at) {
+      Table& table = tables[at];
+      const FileSpec& file = table.resource->in(version);
       if (file.support == Support::kNotRegistered) {
         fail(table, row, system_error("read", table.resource->key, EOPNOTSUPP), 0);
         continue;
       }
-      if (auto refused = state_->read_file(file, directories[row], open_directories)) {
-        fail(table, row, *refused, EINVAL);
-      } else if (auto bad = decode(state_->buffer.text(), hierarchy.version(), row, table)) {
-        fail(table, row, *bad, EBADMSG);
+      if (in_buffer == nullptr || !same_file(*in_buffer, file)) {
+        auto refused = memories.empty()
+                           ? read_file(file, directories[row], open)
+                           : read_known(file, directories[row], open, *memories[at], row);
+        in_buffer = refused ? nullptr : &file;
+        if (refused) {
+          fail(table, row, *refused, EINVAL);
+          continue;
+        }
       }
+      if (auto bad = decode(buffer.text(), version, row, table)) fail(table, row, *bad, EBADMSG);
     }
   }
   return tables;
+}
+
+std::vector<Table> Reader::read(std::span<const std::string> directories,
+                                std::span<const ResourceSpec* const> resources) {
+  const std::scoped_lock held(state_->lock);
+  return state_->read(directories, resources, {});
+}
+
+std::vector<Table> Reader::read(const std::shared_ptr<const Directories>& directories,
+                                std::span<const ResourceSpec* const> resources) {
+  const std::scoped_lock held(state_->lock);
+  std::vector<Remembered*> memories;
+  for (const auto* resource : resources) {
+    if (state_->kept.keeps_any()) memories.push_back(&state_->recall(directories, resource));
+  }
+  return state_->read(directories->paths, resources, memories);
 }
 
 std::size_t Reader::kept() const {

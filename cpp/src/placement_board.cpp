@@ -50,7 +50,7 @@ void Board::set_ranks(std::span<const std::int64_t> ranks) {
   for (std::size_t row = 0; row < rows(); ++row) {
     ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
   }
-  touch_all(kFlipped);
+  touch_all(kFlipped | kMoved);
 }
 
 void Board::set_refused(std::size_t row, std::uint64_t bits) {
@@ -60,7 +60,7 @@ void Board::set_refused(std::size_t row, std::uint64_t bits) {
   if ((before == 0) == (bits == 0)) return;
   ++flips_;
   feasible_ += bits == 0 ? std::size_t{1} : ~std::size_t{0};
-  touch(row / kBlock, kFlipped);
+  touch(row / kBlock, kFlipped | kMoved);
 }
 
 void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
@@ -95,6 +95,7 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
       column.parts.assign(this->rows(), 0);
       column.blocks.assign(heads_.size(), {});
       column.bounds = {};
+      column.scaled = {};
       touch_all(bit);
     }
   }
@@ -104,7 +105,7 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
     if (change == 0) continue;
     column.raw[row] = raw[i];
     if (plain) totals_[row] += column.rule.weight * change;
-    if (refused_[row] == 0) touch(row / kBlock, bit);
+    if (refused_[row] == 0) touch(row / kBlock, plain ? bit | kMoved : bit);
   }
 }
 
@@ -119,7 +120,8 @@ void Board::skip(std::size_t score) {
   column.raw = {};
   column.parts = {};
   column.blocks = {};
-  touch_all(std::uint64_t{1} << score);
+  column.scaled = {};
+  touch_all(kMoved);
 }
 
 std::span<const std::int64_t> Board::raw(std::size_t score) const {
@@ -157,19 +159,44 @@ bool Board::bound(Column& column) {
   return true;
 }
 
-void Board::part_block(Column& column, std::size_t block) {
-  const std::size_t from = block * kBlock;
-  const std::size_t to = end_of(block);
+void Board::tabulate(Column& column) {
   const auto [least, most] = column.bounds;
+  column.scaled.clear();
+  if (least > most || most - least >= kTable) return;
   normalising(column.rule.normalization, least, most, [&](const auto& score) {
-    for (std::size_t row = from; row < to; ++row) {
-      // What totals of refused rows have of it is of no account, as long as it is known.
-      if (refused_[row] != 0) continue;
-      const std::int64_t part = column.rule.weight * score(column.raw[row]);
-      totals_[row] += part - column.parts[row];
-      column.parts[row] = static_cast<std::int32_t>(part);
+    for (std::int64_t raw = least; raw <= most; ++raw) {
+      column.scaled.push_back(column.rule.weight * score(raw));
     }
   });
+}
+
+void Board::part_block(Column& column, std::size_t block) {
+  const std::size_t to = end_of(block);
+  bool moved = false;
+  const auto put = [&](const auto& part_of) {
+    for (std::size_t row = block * kBlock; row < to; ++row) {
+      // What totals of refused rows have of it is of no account, as long as it is known.
+      if (refused_[row] != 0) continue;
+      const std::int64_t part = part_of(column.raw[row]);
+      const std::int64_t change = part - column.parts[row];
+      moved |= change != 0;
+      totals_[row] += change;
+      column.parts[row] = static_cast<std::int32_t>(part);
+    }
+  };
+  const auto [least, most] = column.bounds;
+  if (!column.scaled.empty()) {
+    const bool spread = column.rule.normalization == Normalization::kSpread;
+    const std::int64_t below = spread ? 0 : column.scaled.front();
+    put([&, from = least](std::int64_t raw) {
+      return raw < from ? below : column.scaled[static_cast<std::size_t>(raw - from)];
+    });
+  } else {
+    normalising(column.rule.normalization, least, most, [&](const auto& score) {
+      put([&](std::int64_t raw) { return column.rule.weight * score(raw); });
+    });
+  }
+  if (moved) touch(block, kMoved);
 }
 
 bool Board::ahead(std::int64_t row, std::int64_t other) const {
@@ -199,10 +226,8 @@ void Board::settle_column(Column& column, std::uint64_t bit) {
     if ((touched_[block] & (bit | kFlipped)) != 0) bound_block(column, block);
   }
   if (bound(column)) {
-    for (std::size_t block = 0; block < heads_.size(); ++block) {
-      part_block(column, block);
-      touch(block, bit);
-    }
+    tabulate(column);
+    for (std::size_t block = 0; block < heads_.size(); ++block) part_block(column, block);
     return;
   }
   for (const std::size_t block : pending_) {
@@ -218,7 +243,7 @@ void Board::settle() {
     settle_column(column, std::uint64_t{1} << score);
   }
   for (const std::size_t block : pending_) {
-    head_block(block);
+    if ((touched_[block] & kMoved) != 0) head_block(block);
     touched_[block] = 0;
   }
   pending_.clear();

@@ -176,4 +176,17 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
   }
 }
 
+void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
+  std::vector<std::uint8_t> passes(rows.count);
+  for (const auto& [filter, room] : checks_) {
+    room.check(columns, rows, passes);
+    board.refuse(filter, rows, passes);
+  }
+  std::vector<std::int64_t> raw(rows.count);
+  for (const auto& [score, room] : scores_) {
+    room.score(columns, rows, raw);
+    board.rate(score, rows, raw);
+  }
+}
+
 }  // namespace koord::placement

@@ -76,6 +76,12 @@ TEST("placement_board/room and crowds") {
   RoomScore(Strategy::kLeast, {{0, 500, 1, false}, {1, 2048, 1, false}})
       .score(columns, all(1), scores);
   CHECK_EQ(scores[0], 31);
+  Board board(1, {{.weight = 1}});
+  board.refuse(Board::kClosed, all(1), std::vector<std::uint8_t>{1});
+  const RoomScore least(Strategy::kLeast, {{0, 500, 1, false}});
+  Rooms({{5, RoomCheck({{0, 1001}})}}, {{0, least}}).put(board, columns, all(1));
+  CHECK_EQ(board.refused()[0], std::uint64_t{1} << 5);
+  CHECK_EQ(board.raw(0)[0], 12);
   const std::vector<std::int32_t> label{0};
   const std::vector<std::int64_t> counts{2};
   spread_scores(std::vector<SpreadPart>{{label, label, counts, 1.25, 4}},

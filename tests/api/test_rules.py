@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from koord.api.crdgen import definitions
 from koord.api.sloconfig import rules, sections
 from koord.api.sloconfig.checks import validate, warnings
+from koord.api.sloconfig.config import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def found(key: str, document: Any, **options: Any) -> list[str]:
@@ -51,6 +56,8 @@ VALID = [
 @pytest.mark.parametrize(("key", "document"), VALID)
 def test_valid(key: str, document: Any) -> None:
     assert found(key, document) == []
+    loaded = load({key: json.dumps(document)})
+    assert (loaded.errors, loaded.ignored) == ({}, {}), "the manager is no stricter"
 
 
 INVALID = [
@@ -118,6 +125,36 @@ def test_every_rule_is_about_a_field_that_exists() -> None:
     for kind, pairs in rules.PAIRS.items():
         names = {field.encode_name for field in msgspec.structs.fields(kind)}
         assert {name for pair in pairs for name in pair} <= names
+
+
+def _beyond(schema: Any, leaf: Callable[[Any], Any]) -> Iterator[Any]:
+    """Documents with one number each that a schema's bounds refuse."""
+    for bound, step in (("minimum", -1), ("maximum", 1)):
+        if bound in schema:
+            yield leaf(schema[bound] + step)
+    if schema.get("format") == "int64":
+        yield from (leaf(-(2**63) - 1), leaf(2**63))
+    for name, inner in schema.get("properties", {}).items():
+        yield from _beyond(inner, lambda v, name=name: leaf({name: v}))  # type: ignore[misc]
+    if "items" in schema:
+        yield from _beyond(schema["items"], lambda value: leaf([value]))
+
+
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ("resourceUsedThresholdWithBE", sections.THRESHOLD),
+        ("resourceQOSStrategy", sections.QOS),
+        ("cpuBurstStrategy", sections.BURST),
+        ("systemStrategy", sections.SYSTEM),
+    ],
+)
+def test_the_manager_refuses_what_the_definition_of_nodeslo_refuses(field: str, key: str) -> None:
+    (version,) = definitions()["slo.koordinator.sh_nodeslos.yaml"]["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    tried = list(_beyond(spec["properties"][field], lambda value: cluster(**value)))
+    assert tried
+    assert not [each for each in tried if not load({key: json.dumps(each)}).errors]
 
 
 @pytest.mark.parametrize("selector", [None, {}, {"matchLabels": {}}])

@@ -186,6 +186,10 @@ def test_the_first_matching_item_wins_and_bad_selectors_are_skipped() -> None:
         return strategy.cpu_suppress_threshold_percent
 
     assert (percent({"a": "b"}), percent({})) == (3, 4)
+    assert loaded.errors == {}
+    assert loaded.ignored[sections.THRESHOLD].field == (
+        "data.resource-threshold-config.nodeStrategies[1].nodeSelector.matchExpressions[0].operator"
+    )
 
 
 def test_bandwidth_shows_through_unless_asked_otherwise() -> None:
@@ -247,24 +251,33 @@ def test_an_invalid_colocation_strategy_is_refused_an_invalid_item_replaced() ->
     item = {"nodeSelector": selector, "enable": False, "midUnallocatedPercent": 101}
     loaded = load(colocation_config={"enable": True, "nodeConfigs": [item]})
     assert loaded.errors == {}
+    assert str(loaded.ignored[sections.COLOCATION]) == (
+        "slo-controller-config: data.colocation-config.nodeConfigs[0].midUnallocatedPercent: "
+        "got 101, expected a number from 0 to 100"
+    )
     assert loaded.strategy(sections.COLOCATION, {"a": "b"}).enable is True
 
 
 @pytest.mark.parametrize(
-    ("fields", "admitted", "in_force"),
+    ("key", "fields", "admitted", "in_force"),
     [
-        ({"resourceDiffThreshold": 1.5}, False, True),
-        ({"resourceDiffThreshold": 0}, False, False),
-        ({"midStaticCPUReservedPercent": 101}, False, True),
-        ({"midStaticCPUReservedPercent": -1}, False, False),
-        ({"metricMemoryCollectPolicy": ""}, True, False),
-        ({"metricReportIntervalSeconds": 1}, True, True),
+        (sections.COLOCATION, {"resourceDiffThreshold": 1.5}, False, True),
+        (sections.COLOCATION, {"resourceDiffThreshold": 0}, False, False),
+        (sections.COLOCATION, {"midStaticCPUReservedPercent": 101}, False, True),
+        (sections.COLOCATION, {"midStaticCPUReservedPercent": -1}, False, False),
+        (sections.COLOCATION, {"metricMemoryCollectPolicy": ""}, True, False),
+        (sections.COLOCATION, {"metricReportIntervalSeconds": 1}, True, True),
+        (sections.BURST, {"clusterStrategy": {"cpuBurstPercent": 0}}, False, True),
+        (sections.BURST, {"clusterStrategy": {"cpuBurstPercent": -1}}, False, False),
+        *((sections.QOS, {"clusterStrategy": {"lsClass": {"memoryQOS": {name: percent}}}}, *which)
+          for name in ("minLimitPercent", "lowLimitPercent", "throttlingPercent")
+          for percent, which in ((101, (False, True)), (-1, (False, False)))),
     ],
-)
+)  # fmt: skip
 def test_admission_is_stricter_than_the_manager(
-    fields: dict[str, Any], admitted: bool, in_force: bool
+    key: str, fields: dict[str, Any], admitted: bool, in_force: bool
 ) -> None:
-    data = {sections.COLOCATION: json.dumps(fields)}
+    data = {key: json.dumps(fields)}
     assert (validate(data) == []) is admitted
     assert (config.load(data).errors == {}) is in_force
 

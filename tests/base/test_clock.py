@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koord.base.clock import Clock, DeadlockError, SystemClock, VirtualClock, VirtualLoop
 
@@ -71,4 +74,31 @@ def test_waiting_for_nothing_is_an_error_not_a_hang() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(task)
+    loop.close()
+
+
+@given(st.floats(0, 1e5), st.lists(st.integers(1, 1_000), min_size=2, max_size=9))
+def test_who_waits_for_what_is_left_gets_there(start: float, ulps: list[int]) -> None:
+    """As work queues do: woken too early, each waits for less than a clock resolves.
+
+    While some are at it the others are ready, so that the loop does not come to move the clock.
+    """
+    clock = VirtualClock()
+    clock.advance(start)
+    loop = VirtualLoop(clock)
+
+    async def until(due: float, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        rounds = 0
+        while (left := due - loop.time()) > 0:
+            rounds += 1
+            assert rounds < 100
+            await asyncio.sleep(left)
+
+    async def everybody() -> None:
+        step = math.ulp(start)
+        await asyncio.gather(*(until(start + n * step, at) for at, n in enumerate(ulps)))
+
+    loop.run_until_complete(everybody())
     loop.close()

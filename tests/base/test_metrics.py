@@ -18,6 +18,51 @@ def test_components_in_one_process_do_not_share_metrics() -> None:
     assert b'koord_scheduler_bound_total{profile="default"} 5.0' in second.expose()
 
 
+def _counted(registry: metrics.Registry) -> set[str]:
+    lines = registry.expose().decode().splitlines()
+    # When a series began is told by the package's own counters only.
+    return {line for line in lines if "_created" not in line}
+
+
+def test_counters_show_what_the_package_shows() -> None:
+    prometheus_client = pytest.importorskip("prometheus_client")
+    ours, theirs = metrics.registry(), prometheus_client.CollectorRegistry()
+    for name, labels in (("koord_calls_total", ("code", "verb")), ("koord_turns", ())):
+        mine = ours.counter(name, "what is counted", labels)
+        other = prometheus_client.Counter(name, "what is counted", labels, registry=theirs)
+        for counter in (mine, other):
+            for values in (("200", "GET"), ("500", 'a "b"')) if labels else ((),):
+                child = counter.labels(*values) if values else counter
+                child.inc()
+                child.inc(2.5)
+                with pytest.raises(ValueError, match="only"):
+                    child.inc(-1)
+            with pytest.raises(ValueError, match="label"):
+                counter.labels("one too few" if labels else "one too many")
+            if labels:
+                with pytest.raises(ValueError, match="label"):
+                    counter.inc()
+                counter.labels("200", "GET").inc(4)
+                counter.remove("500", 'a "b"')
+    text = prometheus_client.generate_latest(theirs).decode().splitlines()
+    assert _counted(ours) == {line for line in text if "_created" not in line}
+
+
+def test_a_counter_begins_anew() -> None:
+    pytest.importorskip("prometheus_client")
+    registry = metrics.registry()
+    plain, labelled = registry.counter("a_total", "a"), registry.counter("b_total", "b", ["l"])
+    plain.inc()
+    labelled.labels("x").inc()
+    plain.clear()
+    labelled.clear()
+    assert b"a_total 0.0" in registry.expose()
+    assert b"b_total{" not in registry.expose()
+    for wrong in (plain.set, plain.observe):
+        with pytest.raises(TypeError, match="counter only grows"):
+            wrong(1.0)
+
+
 def test_histograms_take_their_buckets() -> None:
     pytest.importorskip("prometheus_client")
     registry = metrics.registry()

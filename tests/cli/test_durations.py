@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from koord.base.errors import KoordError
-from koord.cli.output import seconds
+from koord.cli.values import seconds
 
 
 @pytest.mark.parametrize(("text", "found"), [("30s", 30.0), ("1m30s", 90.0), ("0", 0.0)])

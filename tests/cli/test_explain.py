@@ -23,7 +23,8 @@ POD = {
     ],
     "nearest": [
         {"node": "a", "plugins": ["NodeResourcesFit"],
-         "reasons": ["annotations[x]: Insufficient cpu"], "missing": {"cpu": 1500}},
+         "reasons": ["annotations[x]: Insufficient cpu"], "missing": {"cpu": 1500},
+         "lacks": ["2 of 4 CPUs free to bind"]},
     ],
     "changes": [{"text": "ask for cpu 2, not 3500m", "nodes": 1}],
 }  # fmt: skip
@@ -32,6 +33,26 @@ BOUND = {
     "best": [{"node": "a", "total": 90, "byPlugin": {"Fit": 90}}], "chosen": "a",
     "allocations": {"NodeNUMAResource": {"cpuset": "0-1"},
                     "DeviceShare": [{"type": "gpu", "minor": 0}]},
+}  # fmt: skip
+MEMBER = {
+    "pod": "default/m", "state": "unschedulable", "since": 0.0, "nodes": 3, "fitting": 2,
+    "gang": {
+        "members": [{"gang": "default/g", "pods": 4, "minimum": 4, "bound": 1, "held": 0}],
+        "tried": 3, "placed": 2, "missing": 1, "first": "default/n", "chosen": "a",
+        "message": "0/3 nodes are available: 3 Insufficient cpu.",
+    },
+}  # fmt: skip
+GATED = {
+    "pod": "default/h", "state": "gated by Coscheduling", "since": 0.0, "nodes": 1, "fitting": 1,
+    "refused": "child pod not collect enough",
+    "gang": {
+        "members": [
+            {"gang": "default/g", "pods": 1, "minimum": 3, "bound": 0, "held": 0, "lacks": 2},
+            {"gang": "default/h", "pods": 0, "minimum": 0, "bound": 0, "held": 0,
+             "problem": "there is neither a pod nor a PodGroup of it"},
+        ],
+        "refused": "memberGangs [default/h] doesn't exists",
+    },
 }  # fmt: skip
 NODE = {
     "nodeName": "a", "pods": ["default/b"], "allocatable": {"cpu": 4000, "memory": 1 << 30},
@@ -43,10 +64,69 @@ QUOTA = {
     "request": {"cpu": "1"},
     "podCache": {"default/b": {"isAssigned": True, "resource": {"cpu": "1"}}},
 }  # fmt: skip
+GI = 1 << 30
+
+
+def _lines(*terms: tuple[str, int]) -> list[dict[str, Any]]:
+    return [{"what": what, "amount": amount} for what, amount in terms]
+
+
+OFFERS = {
+    "node": "a", "nowSeconds": 7200.0, "cpuSpeed": 1.2,
+    "thirdParties": [{"name": "yarn", "cpuMilli": 2000, "memoryBytes": GI}],
+    "shown": {"kubernetes.io/batch-cpu": 4000, "kubernetes.io/batch-memory": 3 * GI,
+              "kubernetes.io/mid-cpu": 500, "kubernetes.io/mid-memory": 0},
+    "account": {
+        "node": "a", "reason": "", "message": "", "reportedSeconds": 7170.0,
+        "expiresSeconds": 8070.0,
+        "batch": {
+            "cpu": {
+                "offered": 5000, "policy": "usage",
+                "lines": _lines(("capacity", 10_000), ("margin", -3500), ("prodPods", -1500)),
+                "pods": [{"pod": "default/w", "group": "prodPods", "by": "usage", "amount": 1500}],
+            },
+            "memory": {
+                "offered": 4 * GI, "policy": "request",
+                "lines": _lines(("capacity", 8 * GI), ("prodPods", -4 * GI)),
+                "pods": [{"pod": "default/w", "group": "prodPods", "by": "request",
+                          "amount": 4 * GI}],
+            },
+        },
+        "mid": {"cpu": {"offered": 500, "policy": "static", "lines": _lines(("static", 500)),
+                        "pods": []},
+                "memory": {"offered": 0, "policy": "static", "lines": _lines(("static", 0)),
+                           "pods": []}},
+        "zones": [{"number": 1,
+                   "cpu": {"offered": 1000, "policy": "usage", "pods": [],
+                           "lines": _lines(("capacity", 4000), ("system", -3000))},
+                   "memory": {"offered": 1000 * GI, "policy": "usage", "pods": [],
+                              "lines": _lines(("capacity", 1000 * GI))}}],
+    },
+    "usage": [{"what": "LS", "cpuMilli": 1500, "memoryBytes": GI, "pods": 1,
+               "requestCpuMilli": 2000, "requestMemoryBytes": 2 * GI}],
+    "strategy": {"enable": True},
+    "history": {"sinceSeconds": 5400.0, "steps": [
+        {"seconds": 5400.0, "reason": "expired", "batchCpuMilli": 0, "batchMemoryBytes": 0,
+         "midCpuMilli": 0, "midMemoryBytes": 0},
+        {"seconds": 6300.0, "reason": "", "batchCpuMilli": 5000, "batchMemoryBytes": 4 * GI,
+         "midCpuMilli": 500, "midMemoryBytes": 0}]},
+}  # fmt: skip
+SILENT = OFFERS | {
+    "node": "silent", "usage": [], "history": {"sinceSeconds": None, "steps": []},
+    "account": OFFERS["account"] | {  # type: ignore[operator]
+        "reason": "noMetric", "message": "the node has no NodeMetric", "batch": None, "mid": None,
+        "zones": [], "reportedSeconds": None, "expiresSeconds": None},
+}  # fmt: skip
 ANSWERS: dict[str, tuple[int, Any]] = {
     "/apis/v1/explain/pods/default/p": (200, POD),
     "/apis/v1/explain/pods/default/b": (200, BOUND),
+    "/apis/v1/explain/pods/default/m": (200, MEMBER),
+    "/apis/v1/explain/pods/default/h": (200, GATED),
     "/apis/v1/nodes/a": (200, NODE),
+    "/apis/v1/nodes/b": (200, NODE | {"nodeName": "b"}),
+    "/apis/v1/explain/nodes/a": (200, OFFERS),
+    "/apis/v1/explain/nodes/alone": (200, OFFERS | {"node": "alone"}),
+    "/apis/v1/explain/nodes/silent": (200, SILENT),
     "/apis/v1/nodes/..%2Fx": (404, {"message": "cannot find node ../x"}),
     "/apis/v1/nodes/follower": (503, {"message": "the instance is not leader"}),
     "/apis/v1/nodes/odd": (404, None),
@@ -86,7 +166,7 @@ def test_a_pod_that_fits_nowhere(koord: Run, server: str) -> None:
     assert "Now: 0 of 2 nodes would take it." in lines
     assert "NodeResourcesFit 2 1 1 Insufficient cpu" in lines
     # Brackets are text, not markup.
-    assert "a annotations[x]: Insufficient cpu cpu 1500m" in lines
+    assert "a annotations[x]: Insufficient cpu cpu 1500m, 2 of 4 CPUs free to bind" in lines
     assert lines[-1] == "One change would let it onto 1 node: ask for cpu 2, not 3500m."
 
 
@@ -100,10 +180,33 @@ def test_what_a_bound_pod_would_get(koord: Run, server: str) -> None:
     assert "  DeviceShare: (type gpu, minor 0)\n" in out
 
 
+def test_a_member_of_a_gang_is_told_of_the_whole(koord: Run, server: str) -> None:
+    _, out, _ = koord("explain", "pod", "m", "--server", server)
+    assert out.splitlines()[2:] == [
+        "Now, by itself: 2 of 3 nodes would take it.",
+        "",
+        "Gang default/g: 4 pods; it needs 4; 1 bound, 0 holding a node.",
+        "Together now: 2 of 3 pods would get a node, 1 more must.",
+        "  default/n is the first that would get none: "
+        "0/3 nodes are available: 3 Insufficient cpu.",
+        "  This pod would go to a.",
+    ]
+
+
+def test_a_gated_gang_says_what_it_lacks(koord: Run, server: str) -> None:
+    _, out, _ = koord("explain", "pod", "h", "--server", server)
+    assert out.splitlines()[5:] == [
+        "Gang default/g: 1 pod; it needs 3 and lacks 2; 0 bound, 0 holding a node.",
+        "Gang default/h: 0 pods; there is neither a pod nor a PodGroup of it.",
+        "The gang cannot be tried: memberGangs [default/h] doesn't exists",
+    ]
+
+
 def test_a_node_and_a_quota(koord: Run, server: str) -> None:
-    _, out, _ = koord("explain", "node", "a", "--server", server)
-    assert [line.split() for line in out.splitlines()] == [
-        ["a:", "1", "pod"], [],
+    _, out, _ = koord("explain", "node", "a", "--server", server, "--manager", server)
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[lines.index(["scheduler"]) :] == [
+        ["scheduler"], ["a:", "1", "pod"], [],
         ["RESOURCE", "ALLOCATABLE", "REQUESTED", "FREE"],
         ["cpu", "4", "500m", "3500m"],
         ["memory", "1024Mi", "0", "1024Mi"], [],
@@ -115,14 +218,67 @@ def test_a_node_and_a_quota(koord: Run, server: str) -> None:
     assert ["default/b", "yes", "cpu", "1"] in lines
 
 
+def test_what_a_node_offers_is_a_sum_that_adds_up(koord: Run, server: str) -> None:
+    status, out, _ = koord("explain", "node", "a", "--server", server, "--manager", server)
+    lines = [line.split() for line in out.splitlines()]
+    assert status == 0
+    for line in (
+        "capacity 10 8.00", "kept free for peaks - 3.5 -", "prod pods (1) - 1.5 - 4.00",
+        "= batch 5 4.00", "times the CPUs' speed 1.20", "held by yarn - 2 - 1.00",
+        "= shown on the node 4 3.00", "counted by usage by request",
+        "default/w prod 1.5 used 4.00 asked for", "1 4 3 1 1.00 0.00 1.00", "LS 1 1.5 1.00 2 2.00",
+    ):  # fmt: skip
+        assert line.split() in lines, line
+    # A cell is a fiftieth of the node: what is used, what is kept free, what is offered.
+    bar = next(line for line in out.splitlines() if line.startswith("CPU ")).split()[1]
+    assert [bar.count(glyph) for glyph in "▓·░"] == [8, 17, 25]
+    # Of the last hour the first half is not known, the next quarter is silent.
+    course = next(line for line in out.splitlines() if line.startswith("batch CPU"))
+    assert (course.count("·"), course.count("█")) == (15, 16)
+    assert "the last report was too old" in out
+
+
+def test_a_node_that_offers_nothing_says_why(koord: Run, server: str) -> None:
+    status, out, _ = koord("explain", "node", "silent", "--server", server, "--manager", server)
+    assert status == 0
+    assert out.splitlines()[0] == "silent  offers nothing: the node has no NodeMetric"
+    assert "nothing is remembered yet" in out
+    assert out.splitlines()[-1] == (
+        "koord-scheduler cannot be asked: nothing at /apis/v1/nodes/silent"
+    )
+
+
+def test_each_part_says_when_its_component_cannot_be_asked(koord: Run, server: str) -> None:
+    _, out, _ = koord("explain", "node", "b", "--server", server, "--manager", server)
+    first = "b: koord-manager cannot be asked: nothing at /apis/v1/explain/nodes/b"
+    assert out.splitlines()[0] == first
+    assert "b: 1 pod" in out
+    _, out, _ = koord("explain", "node", "alone", "--server", server, "--manager", server)
+    assert out.startswith("alone  batch 4 cores, 3.00 GiB  mid 0.5 cores, 0.00 GiB")
+    assert "koord-scheduler cannot be asked: nothing at /apis/v1/nodes/alone" in out
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
-    [(("pod", "p"), POD), (("node", "a"), NODE), (("quota", "team"), QUOTA)],
+    [
+        (("pod", "p"), POD),
+        (("pod", "m"), MEMBER),
+        (
+            ("node", "b"),
+            {
+                "manager": None,
+                "scheduler": NODE | {"nodeName": "b"},
+                "problems": {"manager": "nothing at /apis/v1/explain/nodes/b"},
+            },
+        ),
+        (("quota", "team"), QUOTA),
+    ],
 )
 def test_json_is_the_answer_itself(
     koord: Run, server: str, words: tuple[str, ...], answer: Any
 ) -> None:
-    status, out, _ = koord("explain", *words, "--server", server, "-o", "json")
+    manager = ("--manager", server) if words[0] == "node" else ()
+    status, out, _ = koord("explain", *words, "--server", server, *manager, "-o", "json")
     assert (status, json.loads(out)) == (0, answer)
 
 

@@ -86,7 +86,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
         assert line["pid"] == running.process.pid
         assert line["url"].startswith("https://127.0.0.1:")
         assert line["nodes"] == 2
-        assert line["components"] == ["controllers", "scheduler", "nodes"]
+        assert line["components"] == ["controllers", "scheduler", "manager", "nodes"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
         async def look(client: Client) -> None:
@@ -104,6 +104,17 @@ def test_a_cluster_comes_up_and_ends() -> None:
                 return (await client.get(Pod, "web", "default")).status.phase == "Running"
 
             await _until(runs)
+            # One ConfigMap, and what is idle is offered.
+            config = {"apiVersion": "v1", "kind": "ConfigMap",
+                      "metadata": {"name": "slo-controller-config"},
+                      "data": {"colocation-config": '{"enable": true}'}}  # fmt: skip
+            await client.create(decode_as(config, ConfigMap), "koordinator-system")
+
+            async def offers() -> bool:
+                nodes = (await client.list(Node)).items
+                return all("kubernetes.io/batch-cpu" in n.status.allocatable for n in nodes)
+
+            await _until(offers)
 
         running.ask(look)
         status, err = running.end()
@@ -113,6 +124,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
             "definitions and priority classes",
             "controllers",
             "scheduler",
+            "manager",
             "nodes",
         ]
         assert err.splitlines() == [f"starting: {step}" for step in steps]
@@ -133,7 +145,8 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
             return (await client.get(Node, "node-001")).metadata.uid
 
         uid = running.ask(write)
-        assert running.end(signal.SIGTERM)[0] == 0
+        status, said = running.end(signal.SIGTERM)
+        assert status == 0, said
     with up(*words) as running:
         # The same address too, so that whoever had it goes on.
         assert running.kubeconfig.read_bytes() == first
@@ -148,7 +161,9 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
 
 def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    with up("--without", "nodes,scheduler,binder", "--insecure", "--kubeconfig", path) as running:
+    left_out = "nodes,scheduler,manager,binder"
+    words = ("--without", left_out, "--insecure", "--kubeconfig", path)
+    with up(*words) as running:
         assert running.line["components"] == ["controllers"]
         assert running.line["url"].startswith("http://127.0.0.1:")
         assert running.line["nodes"] == 0
@@ -248,7 +263,7 @@ def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path
     ("words", "expected"),
     [
         (["--without", "nods"], "--without: got 'nods', expected a component, such as nodes"),
-        (["--without", "x"], "expected one of controllers, scheduler, binder, nodes"),
+        (["--without", "x"], "expected one of controllers, scheduler, manager, binder"),
         (["--nodes", "-1"], "--nodes: got '-1', expected a whole number from 0 to 10000"),
         (["--nodes", "many"], "--nodes: got 'many'"),
         (["--port", "70000"], "--port: got '70000'"),

@@ -21,7 +21,7 @@ from tests.contract.documents import (
     workload,
 )
 
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 90.0
 T = TypeVar("T")
 
 

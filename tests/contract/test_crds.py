@@ -15,7 +15,7 @@ from tests.contract.conftest import Server, make_namespace
 from tests.contract.documents import custom_definition, document
 from tests.contract.test_tables import TABLE
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 90.0
 T = TypeVar("T")
 _numbers = itertools.count(1)
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}

@@ -14,7 +14,7 @@ from tests.contract.api import Api, Document, at
 from tests.contract.documents import config_map, document, pod
 from tests.contract.webhook_server import WebhookServer
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 90.0
 _numbers = itertools.count(1)
 
 Register = Callable[..., None]
@@ -79,7 +79,7 @@ def usual(hook: Document, number: int, namespace: str) -> Document:
         "name": f"n{number}.contract.test",
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "timeoutSeconds": 1,
+        "timeoutSeconds": 10,
         "rules": [rule],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "objectSelector": {"matchExpressions": [{"key": "probe", "operator": "DoesNotExist"}]},
@@ -153,13 +153,15 @@ def test_a_webhook_warns(api: Api, namespace: str, register: Register) -> None:
 
 
 DOWN = {"url": "https://127.0.0.1:9/down"}
+# The answer takes 2.5 s.
+SLOW = {"path": "/slow", "timeoutSeconds": 1}
 
 
 @pytest.mark.parametrize(
     ("hook", "message"),
     [
         ({"clientConfig": DOWN}, "failed to call webhook: Post "),
-        ({"path": "/slow"}, "failed to call webhook: Post "),
+        (SLOW, "failed to call webhook: Post "),
         ({"path": "/broken"}, "failed to call webhook: an error on the server "),
     ],
     ids=["down", "slow", "broken"],
@@ -177,7 +179,7 @@ def test_a_webhook_that_fails(
     )
 
 
-@pytest.mark.parametrize("hook", [{"clientConfig": DOWN}, {"path": "/slow"}, {"path": "/broken"}])
+@pytest.mark.parametrize("hook", [{"clientConfig": DOWN}, SLOW, {"path": "/broken"}])
 def test_a_failure_that_is_ignored(
     api: Api, namespace: str, register: Register, hook: Document
 ) -> None:

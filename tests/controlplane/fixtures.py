@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.ci import IN_CI
 from tests.controlplane.binaries import MissingProgramError, find
 from tests.controlplane.plane import RealControlPlane
-
-IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
 def need(*programs: str) -> None:

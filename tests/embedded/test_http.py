@@ -24,6 +24,7 @@ from koord.controlplane import http, kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.http import BODY_LIMIT_BYTES
 from koord.controlplane.store import Limits
+from tests.profiles import examples
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 Session = aiohttp.ClientSession
@@ -259,7 +260,7 @@ ACCEPTS = st.sampled_from(
 REQUESTS = st.tuples(METHODS, PATHS, QUERIES, TYPES, ACCEPTS, BODIES)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(0.1))
 @given(st.lists(REQUESTS, min_size=10, max_size=20))
 def test_any_request_gets_a_proper_answer(requests: list[tuple[str, ...]]) -> None:
     async def test(plane: EmbeddedControlPlane, session: Session) -> None:

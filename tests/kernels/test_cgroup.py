@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.kernels import cgroup
-from koord.kernels.cgroup import CATALOGUE, Hierarchy, Outcome, Reader, Write, Writer
+from koord.kernels.cgroup import (
+    CATALOGUE,
+    Directories,
+    Hierarchy,
+    Outcome,
+    Reader,
+    Write,
+    Writer,
+)
 from koord.kernels.cgroup_parse import Version
 from tests.kernels.cgroup_tree import PODS, hierarchy, path
 from tests.models import cgroup as model
@@ -123,6 +131,43 @@ def test_kept_descriptors_are_bounded_fresh_and_survive_a_removed_cgroup(tmp_pat
     shutil.rmtree(tmp_path / "pod3")
     table = reader.read(["pod3", "pod0"], ["cpu.shares"])["cpu.shares"]
     assert table.error.tolist() == [errno.ENOENT, 0]
+
+
+@given(
+    kept_max=st.integers(0, 9),
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("write"), st.integers(0, 3), st.integers(2, 9000)),
+            st.tuples(st.just("read"), st.integers(0, 2), st.integers(0, 2)),
+            st.just(("close", 0, 0)),
+        ),
+        max_size=30,
+    ),
+)
+def test_remembered_descriptors_are_never_another_files(
+    tmp_path_factory: pytest.TempPathFactory, kept_max: int, steps: list[tuple[str, int, int]]
+) -> None:
+    """Whatever is dropped for want of room or closed in between: a row says what its file says."""
+    pods, keys = [f"pod{i}" for i in range(4)], ["memory.usage_in_bytes", "cpu.cfs_burst_us"]
+    values = {(pod, key): str(at) for at, (pod, key) in enumerate(itertools.product(pods, keys))}
+    root = tmp_path_factory.mktemp("tree")
+    reader = Reader(hierarchy(root, V2, values), kept_max)
+    lists = [pods, pods[::-1], ["gone", *pods[:2]]]
+    remembered = [Directories(each) for each in lists]
+    for step, which, value in steps:
+        if step == "write":
+            pod, key = pods[which], keys[value % 2]
+            values[pod, key] = str(value)
+            path(root, V2, key, pod).write_text(str(value))
+        elif step == "close":
+            reader.close_kept()
+        else:
+            asked = [keys[:1], keys[1:], keys][value]
+            for key, table in reader.read(remembered[which], asked).items():
+                said = [values.get((directory, key)) for directory in lists[which]]
+                assert table["value"].tolist() == [int(text or 0) for text in said]
+                assert table.error.tolist() == [0 if text else errno.ENOENT for text in said]
+        assert reader.kept <= kept_max
 
 
 def test_a_long_file_is_read_whole_and_an_endless_one_is_not(tmp_path: Path) -> None:

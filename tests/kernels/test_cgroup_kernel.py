@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from koord.kernels.cgroup import Hierarchy, Outcome, Reader, Write, Writer
+from koord.kernels.cgroup import Directories, Hierarchy, Outcome, Reader, Write, Writer
 from koord.kernels.cgroup_parse import Version
 
 ROOT = Path("/sys/fs/cgroup")
@@ -103,15 +103,25 @@ def test_a_refused_write_gives_the_kernels_errno(v1_group: str) -> None:
     assert (result.outcome, result.errno) == (Outcome.FAILED, errno.EINVAL)
 
 
-def test_a_kept_descriptor_of_a_removed_group_is_opened_anew(v1_group: str) -> None:
+@pytest.mark.parametrize("remembered", [False, True])
+def test_a_kept_descriptor_of_a_removed_group_is_opened_anew(
+    v1_group: str, remembered: bool
+) -> None:
     reader = Reader(Hierarchy(ROOT, Version.V1), kept_max=4)
-    child = f"{v1_group}/child"
-    assert reader.read([child], ["cpu.shares"])["cpu.shares"]["value"].tolist() == [1024]
+    child, shares = f"{v1_group}/child", ["cpu.shares"]
+    which = Directories([child, v1_group]) if remembered else [child, v1_group]
+    (ROOT / "cpu" / child).mkdir(exist_ok=True)
+    for _ in range(2):
+        assert reader.read(which, shares)["cpu.shares"]["value"].tolist() == [1024, 1024]
     (ROOT / "cpu" / child).rmdir()
-    assert reader.read([child], ["cpu.shares"])["cpu.shares"].error.tolist() == [errno.ENOENT]
+    for _ in range(2):
+        assert reader.read(which, shares)["cpu.shares"].error.tolist() == [errno.ENOENT, 0]
+    # What a removed group left open is closed; the other's stays.
+    assert reader.kept == 1
     (ROOT / "cpu" / child).mkdir()
     (ROOT / "cpu" / child / "cpu.shares").write_text("77")
-    assert reader.read([child], ["cpu.shares"])["cpu.shares"]["value"].tolist() == [77]
+    for _ in range(2):
+        assert reader.read(which, shares)["cpu.shares"]["value"].tolist() == [77, 1024]
 
 
 def test_v2_files_read_as_the_kernel_writes_them(v2_root: Path) -> None:

@@ -19,6 +19,7 @@ from koord.kernels.placement_board import (
     SPREAD,
     Board,
     RoomCheck,
+    Rooms,
     RoomScore,
     spread_scores,
 )
@@ -190,6 +191,20 @@ def test_room_scores_agree_with_the_formulas(
         got = RoomScore(strategy, counted, []).score(has, used, nonzero, slice(0, 1))
         plain = [(c, t + request, weight) for (c, t), request, weight in resources]
         assert got.tolist() == [model.room_score(name, plain)]
+
+
+def test_checks_and_scores_come_onto_the_board_together() -> None:
+    has, used = np.full((1, 3), 8), np.array([[0, 3, 7]])
+    columns = has, used, np.zeros((2, 3), np.int64)
+    check, score = RoomCheck([(0, 4)]), RoomScore(LEAST, [(0, 4, 1, False)], [])
+    board = opened(3, (1, NONE), (1, NONE))
+    rooms = Rooms([(2, check)], [(1, score)])
+    rooms.put(board, *columns, slice(0, 2))
+    assert board.refused.tolist() == [0, 0, 0]
+    rooms.put(board, *columns, np.array([2]))
+    assert board.refused.tolist() == [0, 0, 1 << 2]
+    assert board.raw(1).tolist() == score.score(*columns, slice(None)).tolist() == [50, 12, 0]
+    assert not len(board.raw(0))
 
 
 def test_crowds_are_weighed_and_rounded() -> None:

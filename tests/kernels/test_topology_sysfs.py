@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,16 +32,6 @@ def named(topology: Topology, field: str) -> list[object]:
     return [getattr(cpu, field) for cpu in topology.cpus]
 
 
-@pytest.fixture
-def dump(reference_data: Path, tmp_path: Path):
-    def unpack(name: str) -> Path:
-        with tarfile.open(reference_data / "data/sysfs" / f"{name}.tar.gz") as archive:
-            archive.extractall(tmp_path, filter="data")
-        return tmp_path / name
-
-    return unpack
-
-
 DUMPS = [
     ("x86_64-epyc_7451", (96, 48, 2, 8, 16, 2)),
     ("x86_64-64cpu", (64, 32, 4, 3, 4, 2)),
@@ -51,20 +40,20 @@ DUMPS = [
 
 
 @pytest.mark.parametrize(("name", "counts"), DUMPS)
-def test_real_machines(dump, name: str, counts: tuple[int, ...]) -> None:
-    topology = Topology.from_sysfs(dump(name))
+def test_real_machines(sysfs_dump, name: str, counts: tuple[int, ...]) -> None:
+    topology = Topology.from_sysfs(sysfs_dump(name))
     assert tuple(topology.summary()) == counts
     assert len({cpu.core for cpu in topology.cpus}) == counts[1]
 
 
-def test_the_epyc_keeps_the_kernels_cache_ids(dump) -> None:
-    cpus = Topology.from_sysfs(dump("x86_64-epyc_7451")).cpus
+def test_the_epyc_keeps_the_kernels_cache_ids(sysfs_dump) -> None:
+    cpus = Topology.from_sysfs(sysfs_dump("x86_64-epyc_7451")).cpus
     assert cpus[40] == CPU(40, core=40, socket=1, node=6, l3=13, online=True)
     assert cpus[88] == CPU(88, core=40, socket=1, node=6, l3=13, online=True)
 
 
-def test_the_xeon_has_nodes_0_2_and_3_only(dump) -> None:
-    topology = Topology.from_sysfs(dump("x86_64-64cpu"))
+def test_the_xeon_has_nodes_0_2_and_3_only(sysfs_dump) -> None:
+    topology = Topology.from_sysfs(sysfs_dump("x86_64-64cpu"))
     assert {cpu.node for cpu in topology.cpus} == {0, 2, 3}
     assert topology.pick(4, bind="FullPCPUs", strategy="MostAllocated").cpu_list == "1,17,33,49"
 

@@ -41,8 +41,14 @@ class Workload(msgspec.Struct, frozen=True):
     uid: str
 
 
-def pods(count: int, seed: int = 7) -> Iterator[bytes]:
-    """The JSON of each pod, without apiVersion and kind, as in the items of a list."""
+def pods(count: int, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
+    """The JSON of each pod, without apiVersion and kind, as in the items of a list.
+
+    Args:
+        count: how many.
+        seed: of all that is drawn.
+        by_key: those of one workload one after the other, as API servers list them; else mixed.
+    """
     draw = stream(seed, "pods")
     sorts = list(_SHARES)
     workloads = [
@@ -50,19 +56,21 @@ def pods(count: int, seed: int = 7) -> Iterator[bytes]:
         for number in range(max(1, count // _PODS_A_WORKLOAD))
     ]
     nodes = max(1, count // _PODS_A_NODE)
-    for number in range(count):
-        workload = workloads[draw.randrange(len(workloads))]
+    of_pods = [workloads[draw.randrange(len(workloads))] for _ in range(count)]
+    if by_key:
+        of_pods.sort(key=lambda workload: (workload.namespace, workload.name))
+    for number, workload in enumerate(of_pods):
         yield _pod(draw, workload, number, draw.randrange(nodes))
 
 
-def pages(count: int, page: int = 500, seed: int = 7) -> Iterator[bytes]:
-    """The bodies of the list answers that hold ``count`` pods.
+def pages(count: int, page: int = 500, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
+    """The bodies of the list answers that hold ``count`` pods, as :func:`pods` gives them.
 
     The continue token of a page is the number of the next one, from 1 on; the last has none.
     """
     held: list[bytes] = []
     given = 0
-    for pod in pods(count, seed):
+    for pod in pods(count, seed, by_key=by_key):
         held.append(pod)
         if len(held) == page and given + page < count:
             given += page
@@ -103,6 +111,8 @@ def _pod(draw: Random, workload: Workload, number: int, node: int) -> bytes:
         "pod_ip": f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}",
         "created": f"2030-01-14T09:{minute:02d}:{second:02d}Z",
         "started": f"2030-01-14T09:{minute:02d}:{second + 9:02d}Z",
+        # The API server names the volume of a pod's token by lot.
+        "token": suffix[::-1],
         "container_0": f"{draw.getrandbits(256):064x}",
         "container_1": f"{draw.getrandbits(256):064x}",
         "container_9": f"{draw.getrandbits(256):064x}",

@@ -218,6 +218,17 @@ def test_pages_tell_what_remains() -> None:
     assert dict(transport.requests[0].query)["limit"] == "2"
 
 
+def test_nothing_but_metadata_may_be_asked_for() -> None:
+    async def work(client: Client) -> list[str]:
+        pages = client.pages(Pod, metadata_only=True)
+        return [each.metadata.name async for found in pages for each in found.items]
+
+    names, transport = does(work, page(pod("a"), token="t"), page(pod("b")))
+    assert names == ["a", "b"]
+    wanted = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    assert [request.accept for request in transport.requests] == [wanted, wanted]
+
+
 def test_a_list_that_expires_on_the_way_begins_again_whole() -> None:
     listed, transport = does(
         lambda c: c.list(Pod, label_selector="x"),

@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import stat
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -256,23 +257,47 @@ def test_the_home_file_comes_last(tmp_path: Path) -> None:
     assert ClusterConfig.load().server == SERVER
 
 
-def test_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kubernetes.config import incluster_config
-
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files and the environment of a pod."""
     authority = Authority(tmp_path)
-    (tmp_path / "token").write_text("first")
+    (tmp_path / "ca.crt").write_bytes(Path(authority.ca).read_bytes())
+    (tmp_path / "token").write_text("first\n")
     (tmp_path / "namespace").write_text("koordinator-system")
     monkeypatch.setattr(credentials, "_SERVICE_ACCOUNT", str(tmp_path))
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority.ca))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return tmp_path
+
+
+def test_a_service_account(account: Path) -> None:
     config = ClusterConfig.load()
     assert config.server == "https://[fd00::1]:443"
     assert config.authorization == "Bearer first"
     assert config.namespace == "koordinator-system"
-    (tmp_path / "token").write_text("second")
+    config.tls_context()
+    (account / "token").write_text("second")
     assert config.renewed().authorization == "Bearer second"
+
+
+def test_a_service_account_without_the_package(account: Path) -> None:
+    """What runs on every node must not load it."""
+    code = (
+        "import sys; from koord.kube import credentials as c; "
+        f"c._SERVICE_ACCOUNT = {str(account)!r}; c.load(None, None); "
+        "assert not any(name.startswith('kubernetes') for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("name", "text"), [("token", ""), ("ca.crt", " "), ("ca.crt", None)])
+def test_a_damaged_service_account(account: Path, name: str, text: str | None) -> None:
+    if text is None:
+        (account / name).unlink()
+    else:
+        (account / name).write_text(text)
+    with pytest.raises(KoordError, match=r"pod: service account: got .* a usable service account"):
+        ClusterConfig.load()
 
 
 def test_an_explicit_server() -> None:

@@ -216,6 +216,47 @@ def test_what_waits_is_flushed_at_the_end_but_not_for_ever() -> None:
     assert 'koord_events_total{result="dropped"} 3.0' in text
 
 
+def test_events_give_way_while_others_write_but_are_not_starved() -> None:
+    seen: dict[str, int] = {}
+
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        busy = True
+        recorder.yield_to(lambda: busy)
+        for number in range(6):
+            recorder.event(POD, "Normal", "Scheduled", f"number {number}")
+        await asyncio.sleep(0.5)
+        seen["at once"] = len(server.objects)
+        await asyncio.sleep(1.0)
+        seen["after 1.5 s"] = len(server.objects)
+        for number in range(6):
+            recorder.event(NODE, "Normal", "Scheduled", f"number {number}")
+        await asyncio.sleep(0.5)
+        seen["crowded"] = len(server.objects)
+        await asyncio.sleep(2.5)
+        seen["after 4.5 s"] = len(server.objects)
+        busy = False
+        await asyncio.sleep(0.1)
+        seen["idle"] = len(server.objects)
+
+    record(story, capacity=16)
+    assert (seen["at once"], seen["after 1.5 s"], seen["idle"]) == (0, 1, 12)
+    # Of 11 that wait, all but the 7 that are less than half of the capacity are written at once.
+    assert seen["crowded"] == 12 - 8
+    assert 5 <= seen["after 4.5 s"] <= 7
+
+
+def test_what_is_held_back_is_flushed_at_the_end() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        recorder.yield_to(lambda: True)
+        recorder.event(POD, "Normal", "Scheduled", "assigned to node-1")
+        await asyncio.sleep(0.1)
+        assert not server.objects
+
+    server, told = record(story)
+    assert len(server.objects) == 1
+    assert 'koord_events_total{result="written"} 1.0' in told
+
+
 def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
     class Jumping(VirtualClock):
         def wall_seconds(self) -> float:

@@ -96,6 +96,21 @@ def test_a_part_that_fails_stops_all_with_one_line(while_starting: bool) -> None
     assert record.__dict__["koord_fields"] == {"part": "broken", "error": "port\\ntaken"}
 
 
+def test_of_tasks_that_fail_together_each_failure_is_told() -> None:
+    async def fail(text: str) -> None:
+        raise OSError(text)
+
+    async def broken() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for text in ("lease x was lost", "port taken", "lease x was lost"):
+                tasks.create_task(fail(text))
+
+    with logged("koord.lifecycle", logging.ERROR) as records:
+        assert run_virtual(run_until_stopped([Component("broken", broken)])) == 1
+    (record,) = records
+    assert record.__dict__["koord_fields"]["error"] == "lease x was lost; port taken"
+
+
 def test_parts_that_have_done_their_work_end_the_program() -> None:
     async def work() -> None:
         await asyncio.sleep(1)

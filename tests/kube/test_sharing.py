@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import Pod, decode_as, to_document, to_json
+from koord.api.codec import decoder
+from koord.kernels.quantity import Quantity
 from koord.kube.sharing import Sharer
 from tests.kube.pods import pods
 
@@ -36,6 +38,50 @@ def test_sharing_changes_no_value_however_little_it_remembers(
     for value in values:
         text = to_json(value)
         assert to_json(sharer.share(value)) == text
+
+
+class Outer(msgspec.Struct, gc=False):
+    inner: Frozen = Frozen()
+    amounts: dict[str, Quantity] = {}
+    amount: Quantity | None = None
+    names: list[str] = []
+    choice: Literal["a", "b"] = "a"
+
+
+AMOUNTS = st.sampled_from(["0", "0m", "1", "1000m", "1Gi"]).map(Quantity)
+INNER = st.builds(Frozen, st.sampled_from("xy"), st.fixed_dictionaries({"a": st.just("b")}), JSON)
+OUTER = st.builds(
+    Outer, INNER, st.dictionaries(st.sampled_from("ab"), AMOUNTS, max_size=2),
+    st.one_of(st.none(), AMOUNTS), st.lists(st.sampled_from("ab"), max_size=1),
+)  # fmt: skip
+
+
+@given(st.lists(OUTER, max_size=10), st.integers(1, 9))
+def test_a_new_state_is_what_was_sent_and_leaves_the_old_one(
+    values: list[Outer], table_size: int
+) -> None:
+    sharer, before, text = Sharer(table_size), None, b""
+    for value in values:
+        # What was decoded is nobody else's yet.
+        sent = to_json(value)
+        after = sharer.share(decoder(Outer).decode(sent))
+        assert to_json(after) == sent
+        assert before is None or to_json(before) == text
+        before, text = after, sent
+
+
+def test_a_new_state_keeps_what_has_not_changed() -> None:
+    sharer = Sharer()
+    old = sharer.share(decode_as(next(pods(1)), Pod))
+    new = decode_as(next(pods(1)), Pod)
+    new.spec.node_name, new.metadata.resource_version = "elsewhere", "7"
+    shared = sharer.share(new)
+    assert shared.spec.node_name == "elsewhere" != old.spec.node_name
+    assert shared.metadata.resource_version == "7" != old.metadata.resource_version
+    assert shared.spec.containers is old.spec.containers
+    assert shared.metadata.labels is old.metadata.labels
+    assert shared.metadata.name is old.metadata.name
+    assert shared.status is old.status
 
 
 @given(st.lists(JSON, max_size=10))
@@ -83,5 +129,6 @@ def test_what_is_remembered_is_bounded(table_size: int) -> None:
     sharer = Sharer(table_size)
     for number in range(5000):
         sharer.share(Frozen(f"n{number % 100}", {"a": f"{number}"}, [1, 2]))
-    tables = [place for struct in sharer._structs.values() for _, place in struct._places]
-    assert all(len(place.seen) + len(place._old) <= 2 * table_size for place in tables)
+    tables = [place for _, place in sharer.struct(Frozen).places]
+    assert any(len(place) for place in tables)
+    assert all(len(place) <= 2 * table_size for place in tables)

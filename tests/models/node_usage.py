@@ -21,6 +21,7 @@ class ModelPod:
     peak_hour: float
     noise: float
     phases: tuple[float, ...]
+    tier: bool = False
 
     def wanted(self, now: float) -> float:
         hour = now % 86_400 / 3600
@@ -33,17 +34,38 @@ class ModelPod:
         return min(wanted, self.limit) if self.limit else wanted
 
 
-def granted(cpus: float, system: float, pods: list[ModelPod], now: float) -> list[float]:
-    """What each pod of a machine gets: services first, batch what is left, each its share."""
+def granted(
+    cpus: float, system: float, pods: list[ModelPod], now: float, most: float = math.inf
+) -> list[float]:
+    """What each pod of a machine gets: services first, batch what is left, each its share.
+
+    Pods of the tier want no more than ``most`` together.
+    """
     room = max(0.0, cpus - system)
-    services = sum(pod.wanted(now) for pod in pods if not pod.best_effort)
-    batch = sum(pod.wanted(now) for pod in pods if pod.best_effort)
+    of_tier = sum(pod.wanted(now) for pod in pods if pod.tier)
+    held = most / of_tier if of_tier > most else 1.0
+    wants = [pod.wanted(now) * (held if pod.tier else 1.0) for pod in pods]
+    services = sum(want for pod, want in zip(pods, wants, strict=True) if not pod.best_effort)
+    batch = sum(want for pod, want in zip(pods, wants, strict=True) if pod.best_effort)
     left = max(0.0, room - services)
     found = []
-    for pod in pods:
+    for pod, want in zip(pods, wants, strict=True):
         total, there = (batch, left) if pod.best_effort else (services, room)
-        found.append(pod.wanted(now) * (there / total if total > there else 1.0))
+        found.append(want * (there / total if total > there else 1.0))
     return found
+
+
+def shares(
+    cpus: float, system: float, pods: list[ModelPod], now: float, most: float
+) -> tuple[float, float]:
+    """Of what the tier wants, what it may have; of what services want after that, what there is."""
+    of_tier = sum(pod.wanted(now) for pod in pods if pod.tier)
+    held = most / of_tier if of_tier > most else 1.0
+    services = sum(
+        pod.wanted(now) * (held if pod.tier else 1.0) for pod in pods if not pod.best_effort
+    )
+    room = max(0.0, cpus - system)
+    return held, room / services if services > room else 1.0
 
 
 def reclaimable(

@@ -80,10 +80,8 @@ class Cluster:
         return None
 
     def tainted(self, pod: Document, node: Document) -> tuple[tuple[str, ...], bool] | None:
-        found = untolerated(pod, node, ("NoSchedule", "NoExecute"))
-        if found:
-            text = f"{{{found[0]['key']}: {found[0].get('value', '')}}}"
-            return (f"node(s) had untolerated taint {text}",), True
+        if untolerated(pod, node, ("NoSchedule", "NoExecute")):
+            return ("node(s) had untolerated taint(s)",), True
         return None
 
     def unwanted(self, pod: Document, node: Document) -> tuple[tuple[str, ...], bool] | None:

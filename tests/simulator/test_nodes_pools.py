@@ -13,6 +13,7 @@ from koord.base.errors import KoordError
 from koord.simulator.nodes.demand import Demand, DemandModel
 from koord.simulator.nodes.machine import Machine, machines
 from koord.simulator.nodes.pools import (
+    AgentSpec,
     GPUs,
     NodePools,
     Pool,
@@ -194,12 +195,14 @@ def test_the_guide_names_every_key_and_its_default() -> None:
         **keys_of(GPUs, "pools[].gpus."),
         **keys_of(TaintSpec, "pools[].taints[]."),
         **keys_of(DemandModel, "demand."),
+        **keys_of(AgentSpec, "agents."),
         **keys_of(NodePools, ""),
     }
-    tables = {"pools", "demand", "pools[].gpus", "pools[].taints"}
+    tables = {"pools", "demand", "agents", "pools[].gpus", "pools[].taints"}
     of_their_own = {"pools[].kubeletReserved", *(f"demand.{name}" for name in DEMANDS)}
     rows = guide_rows()
-    documented = {name for name in rows if name.startswith(("pools[]", "demand."))} | {"chaos"}
+    prefixes = ("pools[]", "demand.", "agents.")
+    documented = {name for name in rows if name.startswith(prefixes)} | {"chaos"}
     assert documented == expected.keys() - tables
     for name in documented - of_their_own:
         assert rows[name][0] == shown(expected[name]), name

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +59,7 @@ drawn_pods = st.builds(
     st.integers(0, 2),
     st.uuids().map(str),
     best_effort=st.booleans(),
+    tier=st.booleans(),
     requests=st.builds(Amounts, st.integers(1, 20_000), st.integers(1, 64 * GI)),
     limits=st.builds(Amounts, st.integers(0, 20_000), st.just(0)),
     demand=st.builds(Demand, st.floats(0, 3), shares, st.floats(0, 24), shares, shares),
@@ -65,25 +67,35 @@ drawn_pods = st.builds(
 )
 
 
-@given(st.lists(drawn_pods, max_size=12), st.floats(0, 2e9))
-def test_columns_say_what_the_model_says(pods: list[PodLoad], now: float) -> None:
+@given(
+    st.lists(drawn_pods, max_size=12),
+    st.floats(0, 2e9),
+    st.lists(st.just(np.inf) | st.floats(0.01, 20), min_size=3, max_size=3),
+)
+def test_columns_say_what_the_model_says(
+    pods: list[PodLoad], now: float, held: list[float]
+) -> None:
     load = Load([4, 16, 64], [64 * GI] * 3, MODEL, seed=1)
     load.set_pods(pods)
-    reading = load.read(now)
+    load.hold(np.array(held), np.ones(len(pods)))
+    reading, granted = load.read(now), load.granted(now)
     for node, cpus in enumerate((4, 16, 64)):
         rows = [row for row, pod in enumerate(pods) if pod.node == node]
         plain = [
             node_usage.ModelPod(
                 pod.best_effort, pod.requests.cpu_milli / 1000, pod.limits.cpu_milli / 1000,
                 pod.demand.cpu, pod.demand.amplitude, pod.demand.peak_hour, pod.demand.noise,
-                pod.phases,
+                pod.phases, pod.tier,
             )
             for pod in (pods[row] for row in rows)
         ]  # fmt: skip
-        expected = node_usage.granted(cpus, reading.system_cpu[node], plain, now)
+        expected = node_usage.granted(cpus, reading.system_cpu[node], plain, now, held[node])
         # Times of 2e9 s leave a few digits of a wave's phase.
         assert [reading.pod_cpu[row] for row in rows] == pytest.approx(expected, 1e-4, 1e-4)
         assert reading.node_cpu[node] <= cpus + 1e-6
+        tier, services = node_usage.shares(cpus, reading.system_cpu[node], plain, now, held[node])
+        assert granted.tier[node] == pytest.approx(tier, 1e-4, 1e-4)
+        assert granted.services[node] == pytest.approx(services, 1e-4, 1e-4)
 
 
 def machine(**fields: Any) -> Machine:

@@ -150,6 +150,11 @@ struct Table {
   std::vector<std::pair<std::size_t, std::string>> messages;  ///< row and why it failed
 };
 
+/// Directories of cgroups, relative to a hierarchy, that are read again and again.
+struct Directories {
+  std::vector<std::string> paths;
+};
+
 /// Reads, and may keep the descriptors it opened. A kept descriptor of a removed cgroup answers
 /// ENODEV and is opened anew by path. Calls are serialised by a lock.
 class KOORD_API Reader {
@@ -159,8 +164,12 @@ class KOORD_API Reader {
   ~Reader();
   Reader(Reader&&) noexcept;
 
-  /// One table a resource, one row a directory. Never fails as a whole.
+  /// One table a resource, one row a directory. Never fails as a whole. A file that holds several
+  /// resources is read once where they follow each other.
   std::vector<Table> read(std::span<const std::string> directories,
+                          std::span<const ResourceSpec* const> resources);
+  /// The same; given the same directories again, kept descriptors are not looked up by path.
+  std::vector<Table> read(const std::shared_ptr<const Directories>& directories,
                           std::span<const ResourceSpec* const> resources);
   [[nodiscard]] std::size_t kept() const;
   void close_kept();

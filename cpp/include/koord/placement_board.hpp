@@ -114,10 +114,15 @@ class KOORD_API Board {
     std::vector<std::int32_t> parts = {};
     std::vector<Bounds> blocks = {};
     Bounds bounds = {};
+    // By raw score from the least on, what it adds to the total; empty where that is too many.
+    std::vector<std::int64_t> scaled = {};
   };
 
-  // What changed in a block: a bit a column, and this one for the rows that are feasible.
+  // What changed in a block: a bit a column, one for the rows that are feasible, one for totals.
   static constexpr std::uint64_t kFlipped = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kMoved = std::uint64_t{1} << 62;
+  // Between so many raw scores a table is faster than a division a row.
+  static constexpr std::int64_t kTable = 1024;
 
   void touch(std::size_t block, std::uint64_t what);
   void touch_all(std::uint64_t what);
@@ -125,6 +130,7 @@ class KOORD_API Board {
   void settle_column(Column& column, std::uint64_t bit);
   void bound_block(Column& column, std::size_t block) const;
   bool bound(Column& column);
+  void tabulate(Column& column);
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "koord/error.hpp"
@@ -82,6 +83,22 @@ class KOORD_API RoomScore {
   Strategy strategy_;
   std::vector<Counted> counted_;
   std::vector<Corner> corners_;
+};
+
+/// Checks and scores with their numbers on a board, brought up to date together.
+class KOORD_API Rooms {
+ public:
+  Rooms(std::vector<std::pair<unsigned, RoomCheck>> checks,
+        std::vector<std::pair<std::size_t, RoomScore>> scores)
+      : checks_(std::move(checks)), scores_(std::move(scores)) {}
+
+  /// Puts on the board what all of them say of rows. Errors are those of the checks and scores,
+  /// Board::refuse and Board::rate.
+  void put(Board& board, const Columns& columns, RowSet rows) const;
+
+ private:
+  std::vector<std::pair<unsigned, RoomCheck>> checks_;
+  std::vector<std::pair<std::size_t, RoomScore>> scores_;
 };
 
 }  // namespace koord::placement

@@ -40,4 +40,11 @@ std::span<const T> span_of(const pybind11::array_t<T, pybind11::array::c_style>&
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
+/// An argument as an array; what is none of this type is converted. As a parameter, an array would
+/// be made empty first by pybind11, which costs more than what is done with it where it is short.
+template <class Array>
+Array array_of(const pybind11::object& given) {
+  return Array::check_(given) ? pybind11::reinterpret_borrow<Array>(given) : Array(given);
+}
+
 }  // namespace koord::python

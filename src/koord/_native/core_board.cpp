@@ -2,6 +2,8 @@
 // Boards, room checks and room scores: part of the placement module.
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
@@ -32,15 +34,15 @@ class Rows {
       if (step != 1) throw Exception(invalid("step", std::to_string(step), "1"));
       set_ = {.index = nullptr, .first = start, .count = static_cast<std::size_t>(count)};
     } else {
-      index_ = py::cast<Ints>(rows);
-      set_ = {.index = index_.data(), .first = 0, .count = static_cast<std::size_t>(index_.size())};
+      const Ints& index = index_.emplace(array_of<Ints>(rows));
+      set_ = {.index = index.data(), .first = 0, .count = static_cast<std::size_t>(index.size())};
     }
   }
 
   [[nodiscard]] RowSet set() const { return set_; }
 
  private:
-  Ints index_;
+  std::optional<Ints> index_;
   RowSet set_;
 };
 
@@ -162,6 +164,19 @@ void add_room(py::module_& m) {
   py::class_<RoomScore>(m, "RoomScore")
       .def(py::init(&made_score), py::arg("strategy"), py::arg("counted"), py::arg("corners"))
       .def("score", &scored_room);
+  py::class_<Rooms>(m, "Rooms")
+      .def(py::init<std::vector<std::pair<unsigned, RoomCheck>>,
+                    std::vector<std::pair<std::size_t, RoomScore>>>(),
+           py::arg("checks"), py::arg("scores"))
+      .def("put",
+           [](const Rooms& rooms, Board& board, const py::object& allocatable,
+              const py::object& requested, const py::object& nonzero, const py::object& rows) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             rooms.put(board, columns, Rows(rows, columns.stride).set());
+           });
 }
 
 using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
@@ -187,11 +202,19 @@ Ints spread(const std::vector<PythonPart>& parts, const Bools& rated, const py::
   return scores;
 }
 
-// Columns that are written to, so never a converted copy.
-using Writable = py::array_t<std::int64_t, py::array::c_style>;
+// A column that is written to, so never a converted copy.
+Ints writable(const py::object& given) {
+  if (!Ints::check_(given)) throw py::type_error("a column is no array of int64, row by row");
+  return py::reinterpret_borrow<Ints>(given);
+}
 
-void count_pod(Writable& requested, Writable& nonzero, std::size_t row, const Ints& index,
-               const Ints& amounts, std::int64_t cpu, std::int64_t memory, std::int64_t times) {
+void count_pod(const py::object& columns, const py::object& scored, std::size_t row,
+               const py::object& resources_of, const py::object& amounts_of, std::int64_t cpu,
+               std::int64_t memory, std::int64_t times) {
+  Ints requested = writable(columns);
+  Ints nonzero = writable(scored);
+  const auto index = array_of<Ints>(resources_of);
+  const auto amounts = array_of<Ints>(amounts_of);
   if (requested.ndim() != 2 || nonzero.ndim() != 2 || nonzero.shape(0) < 2 ||
       nonzero.shape(1) != requested.shape(1) || index.size() != amounts.size()) {
     throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
@@ -219,8 +242,7 @@ void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
   m.def("spread_scores", &spread);
-  m.def("count_pod", &count_pod, py::arg().noconvert(), py::arg().noconvert(), py::arg(), py::arg(),
-        py::arg(), py::arg(), py::arg(), py::arg());
+  m.def("count_pod", &count_pod);
 }
 
 }  // namespace koord::python

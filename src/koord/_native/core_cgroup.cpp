@@ -8,6 +8,7 @@
 namespace koord::python {
 namespace {
 
+using cgroup::Directories;
 using cgroup::Hierarchy;
 using cgroup::Reader;
 using cgroup::Table;
@@ -15,6 +16,7 @@ using cgroup::Writer;
 using cgroup::WriteRequest;
 using cgroup::WriteResult;
 using HierarchyPointer = std::shared_ptr<Hierarchy>;
+using DirectoriesPointer = std::shared_ptr<Directories>;
 using PythonRequest = std::tuple<std::string, std::string, std::string>;
 
 py::tuple to_python(Table&& table) {
@@ -34,8 +36,8 @@ py::tuple to_python(Table&& table) {
                         std::move(table.messages));
 }
 
-py::list read(Reader& reader, const std::vector<std::string>& directories,
-              const std::vector<std::string>& keys) {
+template <class Given>
+py::list read(Reader& reader, const Given& directories, const std::vector<std::string>& keys) {
   std::vector<const cgroup::ResourceSpec*> resources;
   for (const auto& key : keys) resources.push_back(cgroup::find_resource(key).value());
   std::vector<Table> tables;
@@ -146,9 +148,15 @@ void register_files(py::module_& m) {
         }();
         return py::bytes(text);
       });
+  // Only made here and never changed; the class shows nothing but its size.
+  py::class_<Directories, DirectoriesPointer>(m, "Directories")
+      .def(py::init([](std::vector<std::string> paths) { return Directories{std::move(paths)}; }),
+           py::arg("directories"))
+      .def("__len__", [](const Directories& self) { return self.paths.size(); });
   py::class_<Reader>(m, "Reader")
       .def(py::init<HierarchyPointer, std::size_t>(), py::arg("hierarchy"), py::arg("kept_max"))
-      .def("read", read, py::arg("directories"), py::arg("resources"))
+      .def("read", read<DirectoriesPointer>, py::arg("directories"), py::arg("resources"))
+      .def("read", read<std::vector<std::string>>, py::arg("directories"), py::arg("resources"))
       .def_property_readonly("kept", &Reader::kept)
       .def("close_kept", &Reader::close_kept);
   py::class_<Writer>(m, "Writer")

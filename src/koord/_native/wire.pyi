@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum, StrEnum
-from typing import final
+from typing import Any, final
 
 from typing_extensions import Buffer
 
@@ -80,3 +80,71 @@ class CPUSet:
     def __ge__(self, other: CPUSet) -> bool: ...
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Projection:
+    def __init__(self, plan: object) -> None: ...
+    def cut(self, text: bytes) -> bytes | None: ...
+    def marked(self, text: bytes) -> list[list[bytes]] | None: ...
+
+class Sharing:
+    def __init__(
+        self,
+        size: int,
+        to_json: Callable[[Any], bytes],
+        fields_of: Callable[[type], SharedFields | None],
+        parts_of: Callable[[Any], tuple[Any, ...]],
+    ) -> None: ...
+    def fields(self, kind: type) -> SharedFields | None: ...
+    def inside(self, value: Any, place: Place) -> Any: ...
+
+class SharedFields:
+    places: list[tuple[str, Place]]
+    def __init__(
+        self,
+        sharing: Sharing,
+        places: list[tuple[str, Place]],
+        assign: Callable[[Any, str, Any], None],
+    ) -> None: ...
+    def share(self, value: Any) -> None: ...
+
+@final
+class Place:
+    open: bool
+    def __init__(self, sharing: Sharing) -> None: ...
+    def __len__(self) -> int: ...
+    def share(self, value: Any) -> Any: ...
+    def parts(self) -> Place: ...
+
+class Part: ...
+
+@final
+class KnownPart(Part):
+    def __init__(
+        self,
+        column: int,
+        place: Place,
+        decode: Callable[[bytes], Any],
+        default: tuple[Any, ...],
+        scalar: bool,
+        most: int,
+        items: tuple[KnownPart, Callable[[bytes], list[Any]]] | None = None,
+    ) -> None: ...
+    def remember(self, most: int) -> None: ...
+
+@final
+class Assembly(Part):
+    def __init__(
+        self,
+        column: int,
+        kind: type,
+        parts_of: Callable[[Any], tuple[Any, ...]],
+        parts: list[Part],
+    ) -> None: ...
+    def read(
+        self,
+        projection: Projection,
+        text: bytes,
+        first: int,
+        before: Callable[[Any], Any],
+    ) -> tuple[bytes, list[Any]] | None: ...

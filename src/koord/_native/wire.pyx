@@ -5,9 +5,11 @@
 The classes are compiled whole: a Python class around each would cost more than the work it wraps.
 """
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from libc.stdint cimport uint32_t
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.string_view cimport string_view
+from libcpp.vector cimport vector
 
 
 cdef extern from "Python.h":
@@ -65,3 +67,5 @@ cdef object invalid_value(str field, object value, str expected):
 
 include "wire_quantity.pxi"
 include "wire_cpuset.pxi"
+include "wire_projection.pxi"
+include "wire_sharing.pxi"

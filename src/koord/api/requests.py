@@ -26,8 +26,8 @@ def amount(resource: str, quantity: Quantity, rounding: Rounding = Rounding.UP) 
     try:
         found = _exact(resource, quantity, rounding)
     except ValueError:  # beyond 64 bits
-        return MOST if quantity > _ZERO else -MOST
-    return min(max(found, -MOST), MOST)
+        found = MOST if quantity > _ZERO else -MOST
+    return found if -MOST <= found <= MOST else min(max(found, -MOST), MOST)
 
 
 def problem(pod: Pod) -> str | None:

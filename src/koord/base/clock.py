@@ -8,6 +8,7 @@ a day of a cluster runs in seconds.
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 import time
 from typing import TYPE_CHECKING, Protocol
@@ -72,21 +73,83 @@ class VirtualClock:
         self._elapsed_seconds += seconds
 
 
+MOST_BEHIND_SECONDS = 0.5
+"""Real seconds by which a paced loop may be late and still catch up."""
+
+
 class DeadlockError(RuntimeError):
     """Every task of a virtual loop waits, and no timer is set that could wake one."""
+
+
+class Pace:
+    """How fast virtual time goes beside real time.
+
+    A loop that is late may make up for at most :data:`MOST_BEHIND_SECONDS`; what is more than that
+    makes virtual time slower.
+
+    Args:
+        speed: virtual seconds a real second.
+        real: the real clock.
+
+    Raises:
+        ValueError: speed is not above 0.
+    """
+
+    def __init__(self, speed: float, real: Clock | None = None) -> None:
+        if not speed > 0:
+            raise ValueError(f"speed: got {speed!r}, expected a number > 0")
+        self.speed = speed
+        self._real = real or SystemClock()
+        # Two readings of the same moment.
+        self._virtual_at: float | None = None
+        self._real_at = 0.0
+
+    def wait_seconds(self, now: float, until: float) -> float:
+        """Real seconds until virtual time should be ``until``; not above 0 if that is past.
+
+        Args:
+            now: virtual seconds, as is ``until``.
+        """
+        real = self._real.monotonic_seconds()
+        if self._virtual_at is None:
+            self._virtual_at, self._real_at = now, real
+        behind = real - self._real_at - (now - self._virtual_at) / self.speed
+        self._real_at += max(0.0, behind - MOST_BEHIND_SECONDS)
+        return self._real_at + (until - self._virtual_at) / self.speed - real
+
+    def now(self) -> float:
+        """What virtual time should be now, once something has been waited for."""
+        passed = self._real.monotonic_seconds() - self._real_at
+        return (self._virtual_at or 0.0) + passed * self.speed
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An asyncio loop on a :class:`VirtualClock`: instead of sleeping it moves the clock.
 
-    Real sockets and threads do not belong on it: they take real time, which here does not pass.
+    Real sockets and threads do not belong on it without a pace: they take real time, which then
+    does not pass.
+
+    Args:
+        clock: what is moved.
+        pace: sleeps as long as virtual time takes at that speed; None never sleeps.
     """
 
-    def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(_JumpingSelector(clock))
+    def __init__(self, clock: VirtualClock, pace: Pace | None = None) -> None:
         self._clock = clock
-        # asyncio compares deadlines with this resolution; virtual time has no jitter to absorb.
-        self._clock_resolution = 1e-9
+        super().__init__(_JumpingSelector(clock) if pace is None else _PacedSelector(clock, pace))
+
+    @property
+    def _clock_resolution(self) -> float:
+        """What asyncio wakes timers ahead of their time by: the least that lets it wake any.
+
+        Whoever was woken ahead and waits for the rest would be woken again at once, for ever: here
+        time does not go on by itself.
+        """
+        return math.ulp(self._clock.monotonic_seconds())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """The base class would have that of the machine's clock."""
 
     def time(self) -> float:
         """The loop's time: the virtual clock's monotonic seconds."""
@@ -123,3 +186,21 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def close(self) -> None:
         self._real.close()
+
+
+class _PacedSelector(_JumpingSelector):
+    """Answers a wait by a shorter one; what arrives meanwhile finds the clock moved that far."""
+
+    def __init__(self, clock: VirtualClock, pace: Pace) -> None:
+        super().__init__(clock)
+        self._pace = pace
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return self._real.select(0)
+        now = self._clock.monotonic_seconds()
+        most = float("inf") if timeout is None else timeout
+        wait = self._pace.wait_seconds(now, now + most)
+        ready = self._real.select(None if timeout is None else max(wait, 0))
+        self._clock.advance(min(most, max(self._pace.now() - now, 0.0)) if ready else most)
+        return ready

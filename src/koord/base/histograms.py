@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
+from koord.base.children import Child, Children
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-class Child:
+class Samples(Child):
     """The samples of one set of label values.
 
     Args:
@@ -51,10 +53,6 @@ class Child:
             found.append((bounded, within))
         return found, total
 
-    def labels(self, *values: str) -> Child:
-        """A child has no children; for a histogram without labels."""
-        raise ValueError(f"no labels were declared, and {values} were given")
-
     def inc(self, amount: float = 1) -> None:
         """Not of a histogram."""
         raise TypeError(f"a histogram takes samples, it is not increased by {amount}")
@@ -69,12 +67,8 @@ class Child:
             self.counts = [0] * len(self.counts)
             self._total = 0.0
 
-    def remove(self, *values: str) -> None:
-        """A child has no children."""
-        raise KeyError(values)
 
-
-class Histogram(Child):
+class Histogram(Children[Samples], Samples):
     """A histogram with its children; without labels it is its own only child.
 
     Args:
@@ -91,32 +85,10 @@ class Histogram(Child):
     ) -> None:
         super().__init__([bound for bound in bounds if bound != float("inf")])
         self._name, self._doc, self._labels = name, doc, labels
-        self._children: dict[tuple[str, ...], Child] = {} if labels else {(): self}
+        self._children: dict[tuple[str, ...], Samples] = {} if labels else {(): self}
 
-    def labels(self, *values: str) -> Child:
-        """The child with these label values.
-
-        Raises:
-            ValueError: there are more or fewer labels than declared.
-        """
-        child = self._children.get(values)
-        if child is None:
-            texts = tuple(map(str, values))
-            if not self._labels or len(texts) != len(self._labels):
-                raise ValueError(f"{self._name}: {values} for labels {self._labels}")
-            child = self._children.setdefault(texts, Child(self._bounds))
-        return child
-
-    def clear(self) -> None:
-        """Forgets all children, or the samples where there are no labels."""
-        if self._labels:
-            self._children.clear()
-        else:
-            super().clear()
-
-    def remove(self, *values: str) -> None:
-        """Forgets the child with these label values; a KeyError if there is none."""
-        del self._children[tuple(map(str, values))]
+    def _child(self) -> Samples:
+        return Samples(self._bounds)
 
     def describe(self) -> list[HistogramMetricFamily]:
         """The name alone: what the registry looks at for doubles."""

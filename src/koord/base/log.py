@@ -17,6 +17,22 @@ from typing import IO
 # The original's -v levels: 0 warnings and results, 2 normal, 4 and above for finding faults.
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO}
 
+KLOG_FLAGS = (
+    "logtostderr",
+    "alsologtostderr",
+    "stderrthreshold",
+    "log_dir",
+    "log_file",
+    "log_file_max_size",
+    "one_output",
+    "add_dir_header",
+    "skip_headers",
+    "skip_log_headers",
+    "vmodule",
+    "log_backtrace_at",
+)
+"""Flags of klog, which Go programs take, beside ``-v``; they say nothing to this log."""
+
 
 def fields(**values: object) -> dict[str, object]:
     """Structured fields of one event, for ``extra=``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class Metric(Protocol):
@@ -60,8 +60,8 @@ class Registry(Protocol):
         """Samples in buckets, for durations in seconds."""
         ...
 
-    def expose(self) -> bytes:
-        """Everything, in Prometheus' text format."""
+    def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
+        """All, or the metrics whose names are chosen, in Prometheus' text format."""
         ...
 
 
@@ -80,11 +80,17 @@ class _PrometheusRegistry:
         self._registry = client.CollectorRegistry()
 
     def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
-        metric: Metric = self._client.Counter(name, doc, labels, registry=self._registry)
+        from koord.base.counters import Counter
+
+        metric = Counter(name, doc, tuple(labels))
+        self._registry.register(metric)
         return metric
 
     def gauge(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
-        metric: Metric = self._client.Gauge(name, doc, labels, registry=self._registry)
+        from koord.base.gauges import Gauge
+
+        metric = Gauge(name, doc, tuple(labels))
+        self._registry.register(metric)
         return metric
 
     def histogram(
@@ -97,9 +103,20 @@ class _PrometheusRegistry:
         self._registry.register(metric)
         return metric
 
-    def expose(self) -> bytes:
-        text: bytes = self._client.generate_latest(self._registry)
+    def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
+        text: bytes = self._client.generate_latest(_Chosen(self._registry, chosen))
         return text
+
+
+class _Chosen:
+    """Those metrics of a registry whose names are chosen."""
+
+    def __init__(self, registry: Any, chosen: Callable[[str], bool]) -> None:
+        self._registry, self._chosen = registry, chosen
+
+    def collect(self) -> Iterator[Any]:
+        """The families, in the registry's order."""
+        return (family for family in self._registry.collect() if self._chosen(family.name))
 
 
 class _NullMetric:
@@ -136,5 +153,6 @@ class _NullRegistry:
         del name, doc, labels, buckets
         return _NullMetric()
 
-    def expose(self) -> bytes:
+    def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
+        del chosen
         return b""

@@ -6,8 +6,8 @@ A further component is one more line of :data:`COMPONENTS`; its factory imports 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.errors import KoordError, nearest
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controlplane.embedded import EmbeddedControlPlane
     from koord.kube.client import Client
+    from koord.kube.election import Timing
     from koord.kube.events import EventRecorder
     from koord.kube.lifecycle import Component
+    from koord.kube.messages import Request, Response
+    from koord.simulator.nodes.fleet import Fleet
     from koord.simulator.nodes.pools import NodePools
+
+AGENT_SERIES = "/simulator/metrics"
+"""Where the API server tells what the simulated agents decided, as Prometheus series."""
 
 
 @dataclass
@@ -31,13 +37,22 @@ class Cluster:
         plane: the API server, started.
         pools: the simulated machines.
         recorders: of events; run beside the components.
+        fleet: the simulated machines; None until they are made.
     """
 
     plane: EmbeddedControlPlane
     pools: NodePools
     clock: Clock
     seed: int
-    recorders: list[EventRecorder]
+    recorders: list[EventRecorder] = field(default_factory=list)
+    fleet: Fleet | None = None
+
+    @property
+    def lead_clock(self) -> Clock | None:
+        """What leaders count their lead by; None for the machine's own clock."""
+        from koord.base.clock import SystemClock
+
+        return None if isinstance(self.clock, SystemClock) else self.clock
 
     def client(self, name: str) -> Client:
         """A way to the API server in the process, for a component of that name."""
@@ -68,6 +83,16 @@ class Entry(NamedTuple):
     make: Callable[[Cluster], Component]
 
 
+def lead_timing() -> Timing:
+    """How leads last among parts of one process.
+
+    A machine that is short of time for a while is no reason to end the whole cluster.
+    """
+    from koord.kube.election import Timing
+
+    return Timing(30, 25.0, 2.0)
+
+
 def _controllers(cluster: Cluster) -> Component:
     from koord.controlplane.controllers.manager import NAMES
 
@@ -81,6 +106,12 @@ def _binder(cluster: Cluster) -> Component:
 
 def _scheduler(cluster: Cluster) -> Component:
     from koord.cli.scheduler import in_process
+
+    return in_process(cluster)
+
+
+def _manager(cluster: Cluster) -> Component:
+    from koord.cli.manager import in_process
 
     return in_process(cluster)
 
@@ -99,11 +130,24 @@ def _nodes(cluster: Cluster) -> Component:
     from koord.kube.lifecycle import Component
     from koord.simulator.nodes.fleet import Fleet
 
-    recorder = cluster.recorder("kubelet")
-    fleet = Fleet(
-        cluster.client("kubelet"), cluster.pools, cluster.clock, cluster.seed, recorder.event
-    )
+    recorder, agents = cluster.recorder("kubelet"), cluster.recorder("koordlet")
+    cluster.fleet = fleet = Fleet(
+        cluster.client("kubelet"), cluster.pools, cluster.clock, cluster.seed, recorder.event,
+        record_agent=agents.event,
+    )  # fmt: skip
+    cluster.plane.server.pages[AGENT_SERIES] = _page(fleet.series)
     return Component("nodes", fleet.run, fleet.ready)
+
+
+def _page(text: Callable[[], bytes]) -> Callable[[Request], Awaitable[Response]]:
+    """Serves a text that is made anew for each request."""
+    from koord.kube.messages import Response
+
+    async def serve(request: Request) -> Response:
+        del request
+        return Response(200, text(), "text/plain; version=0.0.4; charset=utf-8")
+
+    return serve
 
 
 COMPONENTS: dict[str, Entry] = {
@@ -111,6 +155,7 @@ COMPONENTS: dict[str, Entry] = {
         "workloads, garbage collection, node life cycle, namespaces", _controllers
     ),
     "scheduler": Entry("koord-scheduler, for pods of default-scheduler too", _scheduler),
+    "manager": Entry("koord-manager: batch and mid resources, NodeSLOs, quota roots", _manager),
     "binder": Entry(
         "without the scheduler: binds pods of default-scheduler to the first node with room",
         _binder,

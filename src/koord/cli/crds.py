@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from koord.api import crds
-from koord.cli.output import Format, OutputOption, print_json, print_table, progress, whole_number
+from koord.cli.output import Format, OutputOption, print_json, print_table, progress
+from koord.cli.values import whole_number
 
 if TYPE_CHECKING:
     from koord.kube.client import Client

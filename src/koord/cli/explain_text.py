@@ -19,14 +19,19 @@ def pod(answer: Answer) -> None:
     where = f" on {answer['node']}" if answer.get("node") else ""
     print(f"{answer['pod']}: {answer['state']}{where}")
     print(_last(answer))
+    fitting = f"{answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it"
     if answer.get("refused"):
+        first = f", {answer['chosen']} first" if answer.get("chosen") else ""
         print(f"Now: refused before any node is looked at: {answer['refused']}")
+        print(f"Without that {fitting}{first}.")
     else:
-        print(f"Now: {answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it.")
+        print(f"Now{', by itself' if answer.get('gang') else ''}: {fitting}.")
+    if answer.get("gang"):
+        _gang(answer["gang"], answer.get("refused", ""))
     _filters(answer.get("filters", []))
     _nearest(answer.get("nearest", []))
     _best(answer.get("best", []))
-    if answer.get("chosen"):
+    if answer.get("chosen") and not answer.get("refused"):
         print(f"\nIt would go to {answer['chosen']}.")
     for plugin, choice in answer.get("allocations", {}).items():
         print(f"  {plugin}: {in_words(choice)}")
@@ -90,6 +95,40 @@ def _last(answer: Answer) -> str:
     return f"Last attempt at {moment}: {came}"
 
 
+def _gang(gang: Answer, said: str) -> None:
+    """How many pods there are, and what would become of all of them together.
+
+    Args:
+        gang: the answer's part.
+        said: why the pod by itself is refused; it is not said twice.
+    """
+    print()
+    for line in gang["members"]:
+        head = f"Gang {line['gang']}: {_count(line['pods'], 'pod')}"
+        if line.get("problem"):
+            print(f"{head}; {line['problem']}.")
+            continue
+        lacks = f" and lacks {line['lacks']}" if line.get("lacks") else ""
+        there = f"{line['bound']} bound, {line['held']} holding a node"
+        print(f"{head}; it needs {line['minimum']}{lacks}; {there}.")
+    if gang.get("refused") and gang["refused"] != said:
+        print(f"The gang cannot be tried: {gang['refused']}")
+    if gang.get("tried") or gang.get("missing"):
+        _planned(gang)
+
+
+def _planned(gang: Answer) -> None:
+    tried, placed, missing = (gang.get(name, 0) for name in ("tried", "placed", "missing"))
+    head = f"Together now: {placed} of {_count(tried, 'pod')} would get a node"
+    print(f"{head}, {missing} more must." if missing else f"{head}; it goes.")
+    if gang.get("first"):
+        print(f"  {gang['first']} is the first that would get none: {gang['message']}")
+    elif gang.get("message"):
+        print(f"  {gang['message']}")
+    if gang.get("chosen"):
+        print(f"  This pod would go to {gang['chosen']}.")
+
+
 def _filters(filters: list[Answer]) -> None:
     rows = []
     for line in filters:
@@ -104,7 +143,8 @@ def _nearest(nodes: list[Answer]) -> None:
     rows = []
     for line in nodes:
         missing = line.get("missing", {}).items()
-        lacks = ", ".join(f"{name} {amount(name, lack)}" for name, lack in missing)
+        short = [f"{name} {amount(name, lack)}" for name, lack in missing]
+        lacks = ", ".join([*short, *line.get("lacks", ())])
         rows.append([line["node"], ", ".join(line["reasons"]), lacks or "-"])
     _table(["NEAREST NODE", "WHY NOT", "LACKS"], rows)
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +24,20 @@ from koord.base.errors import KoordError
 
 # Longer than any table, so that rich neither folds nor cuts.
 LONGEST_LINE = 100_000
+
+
+def make_folder(directory: Path, option: str) -> None:
+    """Makes a folder that an option names.
+
+    Before the work: what keeps its result from being written is said then, not after it.
+
+    Raises:
+        KoordError: it cannot be made.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KoordError.wrap(option, "", error) from error
 
 
 class Format(StrEnum):
@@ -49,38 +64,6 @@ OutputOption = Annotated[
         help="text for people, json for scripts",
     ),
 ]
-
-
-def whole_number(option: str, least: int, most: int) -> Callable[[str | int], int]:
-    """A reader of an option's value, and of its default: a number between the bounds."""
-
-    def read(value: str | int) -> int:
-        text = str(value)
-        # The length first: Python refuses to convert thousands of digits.
-        if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
-            return int(text)
-        raise KoordError(option, "", text, f"a whole number from {least} to {most}")
-
-    return read
-
-
-def seconds(option: str) -> Callable[[str | float], float]:
-    """A reader of an option's value, and of its default: a duration such as 30s, not negative."""
-
-    def read(value: str | float) -> float:
-        if isinstance(value, float):
-            return value
-        from koord.api.duration import Duration
-
-        try:
-            found = Duration.parse(value).nanoseconds / 1e9
-        except ValueError:
-            found = -1.0
-        if found < 0:
-            raise KoordError(option, "", value, "a duration such as 30s, or 0")
-        return found
-
-    return read
 
 
 def stdout() -> Console:

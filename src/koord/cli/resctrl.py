@@ -10,8 +10,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from koord.base.errors import KoordError
-from koord.cli.output import Format, OutputOption, print_json, whole_number
+from koord.cli.output import Format, OutputOption, print_json
 from koord.cli.resctrl_config import enabled_classes
+from koord.cli.values import whole_number
 from koord.kernels import resctrl
 
 app = typer.Typer()

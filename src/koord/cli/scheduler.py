@@ -13,19 +13,24 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.output import seconds, whole_number
+from koord.cli.values import seconds, whole_number
 
 if TYPE_CHECKING:
+    from koord.base.clock import Clock
     from koord.base.gates import FeatureGates
     from koord.cli.components import Cluster
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.registry import Registry
     from koord.kube.client import Client
-    from koord.kube.election import LeaderElector
+    from koord.kube.election import LeaderElector, Timing
     from koord.kube.lifecycle import Component
 
 NAME = "koord-scheduler"
+# Bindings on their way to the API server at once.
+_CONNECTIONS = 128
+# Events that may wait while bindings are written.
+_EVENTS = 8192
 # The annotation of the Lease that says where the leader answers questions.
 ENDPOINT = "koord.sh/endpoint"
 
@@ -38,6 +43,7 @@ class Wishes(NamedTuple):
     feature_gates: str
     leader_elect: bool | None
     timeout_seconds: float
+    api_check_seconds: float
 
 
 def scheduler(
@@ -75,6 +81,15 @@ def scheduler(
             help="tell of attempts that take longer; 0 tells of none",
         ),
     ] = 30.0,
+    api_check: Annotated[
+        float,
+        typer.Option(
+            "--api-check-period",
+            metavar="5m",
+            parser=seconds("--api-check-period"),
+            help="compare the cache of one kind in turn with the API so often; 0 never does",
+        ),
+    ] = 300.0,
     verbosity: Annotated[
         int,
         typer.Option(
@@ -91,7 +106,7 @@ def scheduler(
     """
     log.setup(verbosity)
     try:
-        wishes = Wishes(address, port, feature_gates, leader_elect, timeout)
+        wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check)
         status = asyncio.run(_run(config, kubeconfig, wishes))
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
@@ -119,7 +134,7 @@ async def _run(
         log.get("scheduler").warning(warning)
     path = kubeconfig or (Path(wish.client.kubeconfig) if wish.client.kubeconfig else None)
     gates = parse_gates(wishes.feature_gates)
-    transport = HttpTransport(ClusterConfig.load(path))
+    transport = HttpTransport(ClusterConfig.load(path), connections=_CONNECTIONS)
     limit = wish.qps if wish.qps > 0 else None
     client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst)
     if wishes.leader_elect is None:
@@ -148,26 +163,36 @@ async def _parts(
 
     metrics = SchedulerMetrics(new_registry())
     clock = SystemClock()
-    recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.registry)
+    recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
     endpoints = SchedulerEndpoints(metrics, wishes.address, wishes.port)
     try:
         await endpoints.start()
     except OSError as error:
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
     elector = _elector(client, wish, endpoints.url, metrics) if wishes.leader_elect else None
-    app = App(client, wish, clock, recorder, gates, elector, metrics, registry)
+    seed = uuid4().int
+    app = App(client, wish, clock, recorder, gates, elector, metrics, registry, seed)
     app.scheduler.loop.monitor.timeout_seconds = wishes.timeout_seconds
+    app.spot_check.period_seconds = wishes.api_check_seconds
     endpoints.attach(app)
     return [
         Component("endpoints", endpoints.run),
         Component("events", recorder.run),
         Component("scheduler", app.run, app.ready),
+        Component("collector", _look_seldom),
     ]
+
+
+async def _look_seldom() -> None:
+    from koord.base import collector
+
+    collector.look_seldom()
 
 
 def in_process(cluster: Cluster) -> Component:
     """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
     from koord.base.metrics import registry as new_registry
+    from koord.cli.components import lead_timing
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.config.load import shipped
     from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -184,7 +209,7 @@ def in_process(cluster: Cluster) -> Component:
 
     async def run() -> None:
         await endpoints.start()
-        elector = _elector(client, wish, endpoints.url, metrics)
+        elector = _elector(client, wish, endpoints.url, metrics, lead_timing(), cluster.lead_clock)
         app = App(client, wish, cluster.clock, recorder, None, elector, metrics, registry)
         endpoints.attach(app)
         try:
@@ -199,7 +224,12 @@ def in_process(cluster: Cluster) -> Component:
 
 
 def _elector(
-    client: Client, wish: SchedulerConfiguration, url: str, metrics: SchedulerMetrics
+    client: Client,
+    wish: SchedulerConfiguration,
+    url: str,
+    metrics: SchedulerMetrics,
+    timing: Timing | None = None,
+    clock: Clock | None = None,
 ) -> LeaderElector:
     from koord.kube.election import LeaderElector, Timing
 
@@ -209,12 +239,14 @@ def _elector(
         election.resource_name,
         election.resource_namespace,
         f"{socket.gethostname()}_{uuid4()}",
-        timing=Timing(
+        timing=timing
+        or Timing(
             int(election.lease_duration.nanoseconds // 10**9),
             election.renew_deadline.nanoseconds / 1e9,
             election.retry_period.nanoseconds / 1e9,
         ),
         annotations={ENDPOINT: url},
+        clock=clock,
         metrics=metrics.registry,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest
-from koord.cli.output import Format, OutputOption, print_json, print_table, progress, stdout
+from koord.cli.output import (
+    Format,
+    OutputOption,
+    make_folder,
+    print_json,
+    print_table,
+    progress,
+    stdout,
+)
+from koord.cli.simulate_colocation import colocation
+from koord.cli.values import parse_seeds
 
 if TYPE_CHECKING:
     from koord.simulator.openb.published import Published
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MOST_SEEDS = 10_000
 MOST_LOAD = 100
 SHOWN_BINS = (100, 130)
 
@@ -102,7 +110,10 @@ def openb(
         raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
     numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
     if report is not None:
-        _prepare_report(report)
+        from koord.simulator.pictures import require_matplotlib
+
+        require_matplotlib()
+        make_folder(report, "--report")
     scheduling = read_scheduling(through_scheduler) if through_scheduler else None
     experiment = Experiment.of(read_nodes(nodes), read_pods(pods))
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
@@ -120,6 +131,9 @@ def openb(
         path = _write_report(runs, report, published)
         if output is Format.TEXT:
             stdout().print(f"report: {path}", soft_wrap=True)
+
+
+app.command()(colocation)
 
 
 def parse_policies(text: str) -> list[str]:
@@ -146,19 +160,6 @@ def parse_load(text: str) -> float:
     if not 0 < load <= MOST_LOAD:
         raise KoordError("--load", "", text, f"a number above 0, at most {MOST_LOAD}")
     return load
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Seeds of a list such as ``42-51`` or ``42,44``, each once. KoordError for anything else."""
-    seeds: dict[int, None] = {}
-    for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not first <= last < first + MOST_SEEDS:
-            expected = f"seeds such as 42-51 or 42,44, at most {MOST_SEEDS} of them"
-            raise KoordError("--seeds", "", text, expected)
-        seeds.update(dict.fromkeys(range(first, last + 1)))
-    return list(seeds)
 
 
 def run_all(
@@ -233,17 +234,6 @@ def _summary(policy: str, runs: Sequence[RunResult], published: Published | None
 def _mean(values: Sequence[float | None], digits: int = 2) -> str:
     found = [value for value in values if value is not None and not math.isnan(value)]
     return f"{sum(found) / len(found):.{digits}f}" if found else "-"
-
-
-def _prepare_report(directory: Path) -> None:
-    """What would keep the report from being written is said before the runs, not after them."""
-    from koord.simulator.openb.plots import require_matplotlib
-
-    require_matplotlib()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KoordError.wrap("--report", "", error) from error
 
 
 def _write_report(runs: Sequence[RunResult], directory: Path, published: Published | None) -> Path:

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -25,75 +25,20 @@ from rich.console import Console
 from koord.base import log
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
-from koord.cli.output import Format, OutputOption, whole_number
+from koord.cli.output import Format, OutputOption
 
 if TYPE_CHECKING:
+    from koord.cli.up_colocation import Colocation
     from koord.controlplane.embedded import EmbeddedControlPlane
     from koord.kube.lifecycle import Component
     from koord.simulator.nodes.pools import NodePools
 
-_DEFAULT_NODES = 3
 # Where koord's own configuration is looked for.
 _NAMESPACE = "koordinator-system"
 _ESTABLISHED_SECONDS = 30.0
 _INTERRUPTED = 130
-
-
-_NodesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--nodes",
-        metavar="N",
-        parser=whole_number("--nodes", 0, 10_000),
-        help=f"simulated machines; default {_DEFAULT_NODES}",
-    ),
-]
-_PoolsOption = Annotated[
-    Path | None, typer.Option("--pools", metavar="FILE", help="which machines, as YAML")
-]
-_DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="keep the state there and go on from it"),
-]
-_KubeconfigOption = Annotated[
-    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there")
-]
-_PortOption = Annotated[
-    int,
-    typer.Option(
-        "--port",
-        metavar="P",
-        parser=whole_number("--port", 0, 65_535),
-        help="listen on this port of 127.0.0.1; 0 for any free one",
-    ),
-]
-_InsecureOption = Annotated[
-    bool, typer.Option("--insecure", help="plain HTTP, and no token asked for")
-]
-_WithoutOption = Annotated[
-    list[str] | None,
-    typer.Option("--without", metavar="NAME,...", help="leave out " + ", ".join(COMPONENTS)),
-]
-_SeedOption = Annotated[
-    int,
-    typer.Option(
-        "--seed",
-        metavar="S",
-        parser=whole_number("--seed", 0, 2**63),
-        help="of identities, delays and usage",
-    ),
-]
-_VerbosityOption = Annotated[
-    int,
-    typer.Option(
-        "--verbosity",
-        "-v",
-        metavar="LEVEL",
-        parser=whole_number("--verbosity", 0, 9),
-        help="of the log on standard error: 0 warnings, 2 normal, 4 and above everything",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -108,18 +53,24 @@ class _Wish:
     names: list[str]
     seed: int
     output: Format
+    colocation: Colocation | None
 
 
 def up(
-    nodes: _NodesOption = None,
-    pools: _PoolsOption = None,
-    data: _DataOption = None,
-    kubeconfig: _KubeconfigOption = None,
-    port: _PortOption = 0,
-    insecure: _InsecureOption = False,
-    without: _WithoutOption = None,
-    seed: _SeedOption = 0,
-    verbosity: _VerbosityOption = 0,
+    nodes: options.NodesOption = None,
+    pools: options.PoolsOption = None,
+    data: options.DataOption = None,
+    kubeconfig: options.KubeconfigOption = None,
+    port: options.PortOption = 0,
+    insecure: options.InsecureOption = False,
+    without: options.WithoutOption = None,
+    seed: options.SeedOption = 0,
+    colocation: options.ColocationOption = False,
+    speed: options.SpeedOption = 60,
+    hours: options.HoursOption = None,
+    report: options.ReportOption = Path("reports/colocation"),
+    picture: options.PictureOption = None,
+    verbosity: options.VerbosityOption = 0,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Start a cluster in this process: API server, controllers, simulated machines.
@@ -131,15 +82,26 @@ def up(
     Example: koord up --nodes 100
 
     Example: koord up --pools pools.yaml --data ~/.koord --port 6443
+
+    Example: koord up --colocation
     """
     log.setup(verbosity)
     if not verbosity:
         # What failed is said once, as the command's last line.
         log.get("lifecycle").setLevel(logging.CRITICAL)
-    machines, names = _machines(nodes, pools), chosen(without or [])
-    wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output)
     try:
-        status = asyncio.run(_Session(wish).run())
+        day = None
+        if colocation:
+            from koord.cli.up_colocation import Colocation, Wish
+
+            _refuse_beside_colocation(data, without)
+            day = Colocation(Wish(speed, hours, report, picture, seed, output))
+        machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
+        wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output, day)
+        with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
+            status = runner.run(_Session(wish).run())
+        if day is not None:
+            day.finish()
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise
@@ -147,11 +109,22 @@ def up(
     raise typer.Exit(status)
 
 
-def _machines(nodes: int | None, path: Path | None) -> NodePools:
+def _refuse_beside_colocation(data: Path | None, without: list[str] | None) -> None:
+    """A day begins on an empty cluster, and every component has its part in it."""
+    if data is not None:
+        raise KoordError("--data", "", str(data), "no folder beside --colocation")
+    if without:
+        raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
+
+
+def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
+    from koord.simulator.live import settings
     from koord.simulator.nodes.pools import default_pools, load_pools
 
+    if path is None and colocation:
+        return settings.pools(options.COLOCATION_NODES if nodes is None else nodes)
     if path is None:
-        return default_pools(_DEFAULT_NODES if nodes is None else nodes)
+        return default_pools(options.DEFAULT_NODES if nodes is None else nodes)
     if nodes is not None:
         raise KoordError("--nodes", "", nodes, "no number beside --pools")
     return load_pools(path)
@@ -165,6 +138,7 @@ class _Session:
         self._failure: Exception | None = None
         self._own_folder: Path | None = None
         self._is_up = False
+        self._done = asyncio.Event()
 
     async def run(self) -> int:
         """Runs until a signal or a failure ends it; gives the exit status."""
@@ -175,8 +149,10 @@ class _Session:
         if wish.kubeconfig is not None:
             _check_kubeconfig(wish.kubeconfig)
         port = wish.port or self._former_port()
-        options = Options(data=wish.data, port=port, insecure=wish.insecure)
-        plane = EmbeddedControlPlane(options)
+        serving = Options(data=wish.data, port=port, insecure=wish.insecure)
+        if wish.colocation is not None:
+            serving = replace(serving, clock=wish.colocation.clock, seed=wish.seed)
+        plane = EmbeddedControlPlane(serving)
         started = asyncio.Event()
 
         async def serve() -> None:
@@ -191,7 +167,7 @@ class _Session:
                     Component("API server", self._kept(serve), started.wait),
                     Component("cluster", self._kept(lambda: self._cluster(plane, step))),
                 ]
-                status = await run_until_stopped(parts)
+                status = await run_until_stopped(parts, stop=self._done)
         finally:
             if self._own_folder is not None:
                 shutil.rmtree(self._own_folder, ignore_errors=True)
@@ -202,11 +178,14 @@ class _Session:
 
     async def _cluster(self, plane: EmbeddedControlPlane, step: Callable[[str], None]) -> None:
         """Fills the cluster, runs what belongs to it, says how to reach it, and stays."""
+        from koord.base import collector
         from koord.base.clock import SystemClock
         from koord.controlplane import kubeconfig
 
         wish = self._wish
-        cluster = Cluster(plane, wish.pools, SystemClock(), wish.seed, [])
+        day = wish.colocation
+        clock = SystemClock() if day is None else day.clock
+        cluster = Cluster(plane, wish.pools, clock, wish.seed)
         step("definitions and priority classes")
         await _install(cluster)
         _serve_metrics(cluster)
@@ -222,8 +201,13 @@ class _Session:
             path = self._kubeconfig_path()
             kubeconfig.write(path, plane.kubeconfig)
             step("")
+            collector.look_seldom()
             self._is_up = True
-            self._tell(plane.url, path)
+            if day is None:
+                self._tell(plane.url, path)
+            else:
+                await day.run(cluster, f"export KUBECONFIG={path}")
+                self._done.set()
 
     def _kept(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """The same work, its first failure kept for the last line of the command."""

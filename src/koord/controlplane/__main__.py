@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import signal
 import sys
 from pathlib import Path
 
+from koord.base import collector
 from koord.base.errors import KoordError
 from koord.controlplane import kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
@@ -49,8 +49,7 @@ async def _serve(options: Options, path: Path | None) -> None:
             kubeconfig.write(path, plane.kubeconfig)
         print("ready", plane.url, flush=True)
         # Requests make many containers and keep none: looking at them seldom saves a fifth.
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        collector.look_seldom()
         await stopped.wait()
 
 

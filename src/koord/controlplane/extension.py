@@ -28,8 +28,8 @@ class Reader(Protocol):
         """Fresh copies of all objects, of one namespace or of all, in order of their keys."""
         ...
 
-    def version(self, storage: str) -> int:
-        """A number that is another one whenever any object of the resource is; for caches."""
+    def versions(self, *storages: str) -> tuple[int, ...]:
+        """Numbers; one is another whenever any object of its resource is. For caches."""
         ...
 
 

@@ -33,35 +33,28 @@ class InProcessTransport:
 
     async def send(self, request: Request) -> Response:
         """See :meth:`koord.kube.messages.Transport.send`."""
-        self._check()
+        if self._closed:
+            raise _closed()
         self._calls += 1
         if self._calls % _CALLS_A_TURN == 0:
             await asyncio.sleep(0)
-        answer = await self._answer(request)
-        if isinstance(answer, Watch):
-            await answer.close()
-            raise TransportError("a watch was sent as a plain request", sent=False)
-        return answer
-
-    async def _answer(self, request: Request) -> Response | Watch:
         work = self._server.handle(request)
-        if request.timeout_seconds is None:
-            return await work
         try:
             first = work.send(None)
         except StopIteration as done:
             # Nothing had to be waited for, as mostly; a timer would have cost more than the call.
             answer: Response | Watch = done.value
-            return answer
-        try:
-            async with asyncio.timeout(request.timeout_seconds):
-                return await _Rest(work, first)
-        except TimeoutError:
-            raise TransportError(f"no answer in {request.timeout_seconds} s") from None
+        else:
+            answer = await _in_time(_Rest(work, first), request.timeout_seconds)
+        if isinstance(answer, Watch):
+            await answer.close()
+            raise TransportError("a watch was sent as a plain request", sent=False)
+        return answer
 
     async def open(self, request: Request) -> Stream:
         """See :meth:`koord.kube.messages.Transport.open`."""
-        self._check()
+        if self._closed:
+            raise _closed()
         answer = await self._server.handle(request)
         if isinstance(answer, Watch):
             self._streams.add(answer)
@@ -75,9 +68,17 @@ class InProcessTransport:
         for watch in list(self._streams):
             await watch.close()
 
-    def _check(self) -> None:
-        if self._closed:
-            raise TransportError("the transport is closed", sent=False)
+
+def _closed() -> TransportError:
+    return TransportError("the transport is closed", sent=False)
+
+
+async def _in_time(rest: _Rest, seconds: float | None) -> Response | Watch:
+    try:
+        async with asyncio.timeout(seconds):
+            return await rest
+    except TimeoutError:
+        raise TransportError(f"no answer in {seconds} s") from None
 
 
 class _Rest:

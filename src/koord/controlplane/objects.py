@@ -101,9 +101,9 @@ class StoreReader:
         for key in collection.keys(f"{namespace}/" if namespace else "", ""):
             yield _decode(collection.entries[key].body)
 
-    def version(self, storage: str) -> int:
-        """A number that is another one whenever any object of the resource is; for caches."""
-        return self._store.collection(storage).steps
+    def versions(self, *storages: str) -> tuple[int, ...]:
+        """Numbers; one is another whenever any object of its resource is. For caches."""
+        return self._store.steps(storages)
 
     def entry(self, storage: str, namespace: str, name: str) -> Entry | None:
         """One object as stored."""

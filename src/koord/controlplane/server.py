@@ -30,10 +30,13 @@ from koord.controlplane.failures import (
     unsupported_media_type,
 )
 from koord.controlplane.figures import Figures
+from koord.controlplane.kinds.binding import bind
+from koord.controlplane.kinds.pods import PodStrategy
 from koord.controlplane.objects import StoreReader
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.pages import pages
 from koord.controlplane.patches import Patches, patched_scale
+from koord.controlplane.plainbind import PlainBindings
 from koord.controlplane.reads import Reads, truth
 from koord.controlplane.resource import Context
 from koord.controlplane.templates import Templates
@@ -91,14 +94,17 @@ class Server:
         self._deletion = Deletion(self.verbs)
         self._templates = Templates(self.verbs.admission)
         self._patches = Patches(self.verbs)
+        self._bindings = PlainBindings(store, self.verbs.admission, PodStrategy.selectable, clock)
         self._clock = clock
 
     async def handle(self, request: Request) -> Response | Watch:
         """The answer to any request; every refusal is one too."""
         failures = self.store.failures
         try:
-            answer = await self._route(request)
-            await self._committed(answer)
+            plain = self._bindings.bind(request) if request.method == "POST" else None
+            answer = plain or await self._route(request)
+            if not self.store.is_settled:
+                await self._committed(answer)
             if self.store.failures != failures and request.method not in ("GET", "HEAD"):
                 # It may have written more than once, and lost what it wrote before it waited.
                 raise internal("the journal took no writes meanwhile")
@@ -293,6 +299,8 @@ class Server:
             if request.method == "POST":
                 await self._admit(call, query)
             status, answer = await handler(call)
+            if handler is bind:
+                self._bindings.admitted(target.namespace)
             return Response(status, objects.encode(answer))
         if name == "scale":
             return await self._scale(request, target, query)

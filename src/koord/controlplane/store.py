@@ -274,6 +274,14 @@ class Store:
         """All that were asked for."""
         return list(self._collections.values())
 
+    def steps(self, storages: Iterable[str]) -> tuple[int, ...]:
+        """How many steps there were in each of some collections."""
+        known = self._collections
+        try:
+            return tuple([known[name].steps for name in storages])
+        except KeyError:
+            return tuple([self.collection(name).steps for name in storages])
+
     def drop(self, storage: str) -> None:
         """Forgets an empty collection: watches on it end after its last change."""
         gone = self._collections.pop(storage, None)
@@ -313,6 +321,16 @@ class Store:
         self.version = entry.version
         self._record(collection, Change(entry, previous, False))
         return entry
+
+    def replace(self, storage: str, previous: Entry, entry: Entry) -> None:
+        """Stores an object whose text is made already.
+
+        Args:
+            previous: what is there.
+            entry: what takes its place, at the version after :attr:`version`.
+        """
+        self.version = entry.version
+        self._record(self.collection(storage), Change(entry, previous, False))
 
     def remove(self, storage: str, document: Document, fields: tuple[str, ...]) -> Entry:
         """Takes an object away.
@@ -354,6 +372,11 @@ class Store:
         """The JSON of a document, in memory of just its size: encoders leave room at the end."""
         _encode_into(document, self._buffer)
         return bytes(self._buffer)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be committed."""
+        return self._committed is None
 
     async def settled(self) -> None:
         """Waits until everything written so far is committed.
@@ -405,6 +428,9 @@ class Store:
             committed.set_result(None)
 
     def _publish(self, changes: list[tuple[Collection, Change]]) -> None:
+        if not self._listeners:
+            self._wake(changes)
+            return
         try:
             for collection, change in changes:
                 for listener in self._listeners:
@@ -413,6 +439,9 @@ class Store:
             self._wake(changes)
 
     def _wake(self, changes: list[tuple[Collection, Change]]) -> None:
+        if len(changes) == 1:
+            changes[0][0].publish()
+            return
         for collection in {id(collection): collection for collection, _ in changes}.values():
             collection.publish()
 

@@ -112,11 +112,12 @@ class Hierarchy:
     ) -> None:
         self.path = os.fspath(path)
         self._native = _native.Hierarchy(self.path, version or 0, kubepods)
+        self._version = Version(self._native.version)
 
     @property
     def version(self) -> Version:
         """The layout."""
-        return Version(self._native.version)
+        return self._version
 
     @property
     def kubepods(self) -> str:
@@ -175,6 +176,21 @@ class Table:
         return f"Table({self.resource!r}, rows={len(self)}, failed={failed})"
 
 
+class Directories:
+    """Directories that are read again and again: a :class:`Reader` that is given the same object
+    again knows where their descriptors lie, and looks none of them up by path.
+
+    Args:
+        paths: relative to the hierarchy; what changes in the list afterwards does not count.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._native = _native.Directories(paths)
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+
 class Reader:
     """Reads many files in one call and may keep their descriptors.
 
@@ -187,9 +203,15 @@ class Reader:
     def __init__(self, hierarchy: Hierarchy, kept_max: int = 512) -> None:
         self._native = _native.Reader(hierarchy._native, kept_max)
 
-    def read(self, directories: Sequence[str], resources: Sequence[str]) -> dict[str, Table]:
-        """A table a resource, a row a directory; raises KeyError for an unknown resource only."""
-        tables = self._native.read(directories, resources)
+    def read(
+        self, directories: Sequence[str] | Directories, resources: Sequence[str]
+    ) -> dict[str, Table]:
+        """A table a resource, a row a directory; raises KeyError for an unknown resource only.
+
+        A file that holds several resources is read once where they follow each other.
+        """
+        given = directories._native if isinstance(directories, Directories) else directories
+        tables = self._native.read(given, resources)
         return {native[0]: Table(native) for native in tables}
 
     @property

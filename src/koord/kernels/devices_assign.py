@@ -79,9 +79,16 @@ class PartitionTable:
     """
 
     def __init__(self, partitions: Sequence[Partition]) -> None:
+        self._listed = tuple(partitions)
         self.native = _native.PartitionTable(
             [(part.minors, part.score, part.bandwidth_bps) for part in partitions]
         )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionTable) and self._listed == other._listed
+
+    def __hash__(self) -> int:
+        return hash(self._listed)
 
 
 class Demand:

@@ -18,7 +18,16 @@ Rows are given as a slice or as an array of numbers; KeyError names one that doe
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from koord._native.core import placement as _native
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = [
     "BALANCED",
@@ -34,7 +43,9 @@ __all__ = [
     "Board",
     "RoomCheck",
     "RoomScore",
+    "Rooms",
     "count_pod",
+    "count_pods",
     "spread_scores",
 ]
 
@@ -65,9 +76,40 @@ RoomScore = _native.RoomScore
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
 request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
 
+Rooms = _native.Rooms
+"""``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
+numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
+them say of rows."""
+
 count_pod = _native.count_pod
 """``count_pod(requested, nonzero, row, index, amounts, cpu, memory, times)``: adds ``times`` the
 amounts to the resources ``index`` of a row, and CPU and memory to its ``nonzero``."""
+
+
+def count_pods(
+    columns: NDArray[np.int64],
+    rows: NDArray[np.intp],
+    indexes: Sequence[NDArray[np.intp]],
+    amounts: Sequence[NDArray[np.int64]],
+) -> None:
+    """Adds many pods to columns.
+
+    Args:
+        columns: ``[resource, row]``, one resource after the other in memory.
+        rows: by pod; the same one may come often.
+        indexes: by pod, its resources.
+        amounts: by pod, of these.
+
+    Raises:
+        ValueError: the columns lie apart in memory.
+    """
+    if not columns.flags.c_contiguous:
+        raise ValueError("columns: apart in memory, expected one after the other")
+    # As one long column: NumPy adds to places of one dimension many times faster than of two.
+    lengths = np.fromiter(map(len, indexes), np.intp, len(indexes))
+    places = np.concatenate(indexes) * columns.shape[1] + np.repeat(rows, lengths)
+    np.add.at(columns.reshape(-1), places, np.concatenate(amounts))
+
 
 spread_scores = _native.spread_scores
 """``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of

@@ -50,6 +50,7 @@ SYSTEM = "koordinator-system-quota"
 DEFAULT = "koordinator-default-quota"
 
 Amounts = Mapping[str, int]
+_ADMITTED = int(Verdict.ADMITTED)
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class QuotaTree:
 
     def fits(self, name: str, request: Amounts, *, non_preemptible: bool = False) -> bool:
         """Whether :meth:`admit` says yes, without its reasons: what a hot loop asks."""
-        return self._tree.admit(name, dict(request), non_preemptible)[0] == Verdict.ADMITTED
+        return self._tree.admit(name, dict(request), non_preemptible)[0] == _ADMITTED
 
     def explain(self, name: str, resource: str) -> Explanation:
         """How the group's level was shared out in one resource, round by round.

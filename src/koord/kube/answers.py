@@ -17,6 +17,7 @@ import msgspec
 from koord.api import codec, guide
 from koord.api.kinds.meta import Object
 from koord.base.errors import KoordError, one_line
+from koord.kube.cutting import projection
 from koord.kube.errors import ApiError, Status, StatusDetails
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.registry import Kind
     from koord.kube.messages import Response
+    from koord.kube.page_reader import PageReader
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -63,6 +65,7 @@ class ObjectList(msgspec.Struct, Generic[T]):
         continue_token: asks for the next page; empty at the end.
         remaining: how many objects come after this page; None where the server does not say.
         unreadable: objects that do not decode, where the caller allows for them.
+        shared: whether equal parts of the objects are one already, see :class:`PageReader`.
     """
 
     items: list[T]
@@ -70,6 +73,7 @@ class ObjectList(msgspec.Struct, Generic[T]):
     continue_token: str = ""
     remaining: int | None = None
     unreadable: list[Unreadable] = []
+    shared: bool = False
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -81,6 +85,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
         resource_version: where a watch of what comes next begins.
         initial_events_end: whether a bookmark marks the end of a streamed list.
         unreadable: why there is no object, where it does not decode and the caller allows for it.
+        shared: whether the object's parts are shared already, see :class:`PageReader`.
     """
 
     type: str
@@ -88,6 +93,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     resource_version: str
     initial_events_end: bool = False
     unreadable: Unreadable | None = None
+    shared: bool = False
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -133,6 +139,10 @@ class Decoder(Generic[T]):
         self._list = codec.decoder(_List[into])  # type: ignore[valid-type]
         self._event = codec.decoder(_Event[into])  # type: ignore[valid-type]
         self._stamped = issubclass(into, Object)
+        self._names = kind.api_version, kind.name
+        self._cut_one = projection(into)
+        self._cut_list = projection(into, "items[]")
+        self._cut_event = projection(into, "object")
 
     def one(self, body: bytes) -> T:
         """One object.
@@ -147,10 +157,14 @@ class Decoder(Generic[T]):
             document = codec.without_nulls(codec.parse_json(body, name), name)
             document = guide.normalise(document, self._kind, name)
             return self._stamp(codec.convert(document, self._into, name))
-        return self._stamp(codec.decode_json(body, self._into, name))
+        return self._stamp(codec.decode_json(self._cut_one.cut(body) or body, self._into, name))
 
-    def page(self, body: bytes) -> ObjectList[T]:
+    def page(self, body: bytes, reader: PageReader[T] | None = None) -> ObjectList[T]:
         """A list or a page of one; objects that do not decode stand in ``unreadable``.
+
+        Args:
+            body: of the answer.
+            reader: makes the objects; what it cannot read is decoded without it.
 
         Raises:
             KoordError: no JSON list, or an object without metadata.
@@ -158,8 +172,12 @@ class Decoder(Generic[T]):
         name = f"{self._kind.name} list"
         if self._into is not dict and guide.may_have_shapes(self._kind, body):
             return self._one_by_one(body, name)
+        page = self._read(body, reader) if reader is not None else None
+        if page is not None:
+            return page
+        body = self._cut_list.cut(body) or body
         try:
-            with _no_collection():
+            with no_collection():
                 found = self._list.decode(body)
         except msgspec.ValidationError:
             # A null where the type has none, or a wrong field: find out object by object.
@@ -168,8 +186,28 @@ class Decoder(Generic[T]):
             raise codec.malformed(body, name, "", error) from None
         return self._whole(found.metadata, found.items or [])
 
-    def events(self, lines: list[bytes]) -> tuple[list[WatchEvent[T]], ApiError | None]:
+    def _read(self, body: bytes, reader: PageReader[T]) -> ObjectList[T] | None:
+        """The page as a reader makes it; None where anything is unusual."""
+        try:
+            with no_collection():
+                found = reader.page(body)
+            if found is None:
+                return None
+            metadata = codec.decoder(_ListMeta).decode(found[0] or b"{}")
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        page = self._whole(metadata, found[1])
+        page.shared = True
+        return page
+
+    def events(
+        self, lines: list[bytes], reader: PageReader[T] | None = None
+    ) -> tuple[list[WatchEvent[T]], ApiError | None]:
         """The events of one reading of a watch, and the error that ended it, if one did.
+
+        Args:
+            lines: an event each.
+            reader: makes the objects; what it cannot read is decoded without it.
 
         Raises:
             KoordError: no JSON, or an object without metadata.
@@ -177,23 +215,30 @@ class Decoder(Generic[T]):
         events: list[WatchEvent[T]] = []
         try:
             for line in lines:
-                events.append(self._event_of(line))  # noqa: PERF401 - those before an error count
+                event = self._event_of(line, reader)
+                events.append(event)
         except ApiError as error:
             return events, error
         return events, None
 
-    def _event_of(self, line: bytes) -> WatchEvent[T]:
+    def _event_of(self, line: bytes, reader: PageReader[T] | None) -> WatchEvent[T]:
         odd = line.startswith(_ODD_EVENTS) or guide.may_have_shapes(self._kind, line)
         if odd or self._into is dict:
             return self._odd_event(line)
         try:
-            event = self._event.decode(line)
-        except msgspec.MsgspecError:
+            if reader is None:
+                event = self._event.decode(self._cut_event.cut(line) or line)
+                change, value = event.type, event.object
+            elif (found := reader.event(line)) is not None:
+                change, value = codec.decoder(str).decode(found[0]), found[1]
+            else:
+                return self._odd_event(line)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self._odd_event(line)
-        if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+        if change not in ("ADDED", "MODIFIED", "DELETED"):
             return self._odd_event(line)
-        value = self._stamp(event.object)
-        return WatchEvent(event.type, value, _version(value))
+        self._stamp(value)
+        return WatchEvent(change, value, _version(value), shared=reader is not None)
 
     def _odd_event(self, line: bytes) -> WatchEvent[T]:
         event = codec.decode_json(line, _Event[msgspec.Raw], f"{self._kind.name} event")
@@ -248,7 +293,7 @@ class Decoder(Generic[T]):
 
     def _stamp_all(self, items: list[T]) -> None:
         """Items of a list do not repeat what the list says."""
-        version, kind = self._kind.api_version, self._kind.name
+        version, kind = self._names
         item: Any
         if self._stamped:
             for item in items:
@@ -260,8 +305,9 @@ class Decoder(Generic[T]):
 
     def _stamp(self, value: T) -> T:
         # The strings of the kind are shared by all objects; those just decoded are not.
+        item: Any = value
         if self._stamped:
-            self._stamp_all([value])
+            item.api_version, item.kind = self._names
         return value
 
 
@@ -272,8 +318,8 @@ def decoder_of(kind: Kind, into: Any) -> Decoder[Any]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keeps the garbage collector out while a page is decoded.
+def no_collection() -> Iterator[None]:
+    """Keeps the garbage collector out while a page is decoded, or told of.
 
     A page is tens of thousands of new objects and no garbage. The collector would look at them
     forty times meanwhile, which takes longer than the decoding.

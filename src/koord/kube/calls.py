@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -12,6 +12,8 @@ from koord.kube.errors import ApiError
 from koord.kube.retry import Caller, CallMetrics, RateLimiter, RetryPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from koord.api.kinds.registry import Kind
     from koord.base.metrics import Registry
     from koord.kube.messages import Request, Response, Stream, Transport
@@ -41,14 +43,14 @@ class Calls:
             self._limiter = RateLimiter(requests_per_second, burst)
             self._apart = {name: RateLimiter(requests_per_second, burst) for name in _APART}
 
-    async def send(
+    def send(
         self,
         request: Request,
         kind: Kind | None,
         repeatable: bool,
         timeout_seconds: float | None = None,
         verb: str = "",
-    ) -> Response:
+    ) -> Coroutine[Any, Any, Response]:
         """Sends a request until an answer counts.
 
         Args:
@@ -63,16 +65,17 @@ class Calls:
             TransportError: no answer came.
         """
 
+        send = self._transport.send
+
         async def attempt(left: float | None) -> Response:
-            response = await self._transport.send(replace(request, timeout_seconds=left))
+            response = await send(replace(request, timeout_seconds=left))
             if not 200 <= response.status < 300:
                 raise ApiError(refusal(response))
             return response
 
-        return await self._caller.call(
-            attempt, verb or request.method, repeatable, self._seconds(timeout_seconds),
-            self._bucket(kind),
-        )  # fmt: skip
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        bucket = self._bucket(kind)
+        return self._caller.call(attempt, verb or request.method, repeatable, seconds, bucket)
 
     async def open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
         """Begins a watch; raises as :meth:`send`."""
@@ -80,12 +83,8 @@ class Calls:
         async def attempt(left: float | None) -> Stream:
             return await self._transport.open(replace(request, timeout_seconds=left))
 
-        return await self._caller.call(
-            attempt, "WATCH", True, self._seconds(timeout_seconds), self._bucket(kind)
-        )
-
-    def _seconds(self, timeout_seconds: float | None) -> float:
-        return self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        return await self._caller.call(attempt, "WATCH", True, seconds, self._bucket(kind))
 
     def _bucket(self, kind: Kind | None) -> RateLimiter | None:
         return self._limiter if kind is None else self._apart.get(kind.plural, self._limiter)

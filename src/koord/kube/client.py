@@ -8,6 +8,7 @@ KoordError for names that cannot be and answers that do not decode.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from koord.api import codec
@@ -17,7 +18,7 @@ from koord.kube.answers import ObjectList, decoder_of
 from koord.kube.calls import Calls
 from koord.kube.discovery import Served, discover
 from koord.kube.errors import ApiError
-from koord.kube.messages import Request, Response
+from koord.kube.messages import JSON, METADATA_LIST, Request, Response
 from koord.kube.patches import Patch
 from koord.kube.paths import collection_path, object_path
 from koord.kube.subresources import Scale, binding, delete_options, eviction
@@ -156,11 +157,12 @@ class Client:
             resourceVersion=options.get("resource_version", ""),
             resourceVersionMatch=options.get("resource_version_match", ""),
         )
+        accept = METADATA_LIST if options.get("metadata_only") else JSON
         while True:
-            request = Request("GET", path, fixed + where)
+            request = Request("GET", path, fixed + where, accept=accept)
             seconds = options.get("timeout_seconds")
             answer = await self._calls.send(request, kind, True, seconds, verb="LIST")
-            page = decoder.page(answer.body)
+            page = decoder.page(answer.body, options.get("reader"))
             del answer
             if page.unreadable and not options.get("lenient"):
                 raise page.unreadable[0].error
@@ -194,7 +196,8 @@ class Client:
         request = Request("GET", path, _selectors(options) + asked)
         seconds = options.get("timeout_seconds")
         decoder, lenient = decoder_of(kind, into), options.get("lenient", False)
-        return Watch(lambda: self._calls.open(request, kind, seconds), decoder, lenient)
+        opening = partial(self._calls.open, request, kind, seconds)
+        return Watch(opening, decoder, lenient, options.get("reader"))
 
     async def create(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
         """Creates an object, and gives it as the server stored it.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster configuration by the ``kubernetes`` package, which knows the formats and plugins.
+"""Cluster configuration: a pod's service account, or kubeconfig files by ``kubernetes``.
 
-From it come the merge of kubeconfig files, the choice of a context, auth providers and their
-refresh, exec plugins, and the service account of a pod. What it leaves out is here: plugins that
-fail say why in one line, and every credential has a time at which it is read again.
+That package knows the formats and plugins: the merge of files, the choice of a context, auth
+providers and their refresh, exec plugins. What it leaves out is here: plugins that fail say why in
+one line, and every credential has a time at which it is read again.
 """
 
 from __future__ import annotations
@@ -46,19 +46,30 @@ def _package(name: str) -> Any:
 
 
 def _from_pod() -> ClusterConfig:
-    settings = _package("client").Configuration()
+    """The service account's two files and the environment.
+
+    Not by the package: it takes 35 MiB, and this is what runs on every node.
+    """
+    folder = Path(_SERVICE_ACCOUNT)
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    host = f"[{host}]" if ":" in host else host
     try:
-        _package("config").load_incluster_config(settings)
-    except (_package("config").ConfigException, OSError) as error:
+        token = (folder / "token").read_text(encoding="ascii").strip()
+        authority = (folder / "ca.crt").read_text(encoding="ascii")
+        namespace = folder / "namespace"
+        where = namespace.read_text().strip() if namespace.exists() else "default"
+    except (OSError, ValueError) as error:
         expected = f"a usable service account ({_first_line(error)})"
-        raise KoordError("pod", "service account", _SERVICE_ACCOUNT, expected) from None
-    token = settings.get_api_key_with_prefix("BearerToken") or ""
-    namespace = Path(_SERVICE_ACCOUNT, "namespace")
+        raise KoordError("pod", "service account", folder, expected) from None
+    if not token or not authority.strip():
+        expected = "a usable service account (its token or its ca.crt is empty)"
+        raise KoordError("pod", "service account", folder, expected)
     return ClusterConfig(
-        server=settings.host,
-        ca=settings.ssl_ca_cert or "",
-        token=token.partition(" ")[2].strip(),
-        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        server=f"https://{host}:{port}",
+        ca=str(folder / "ca.crt"),
+        token=token,
+        namespace=where,
         source="service account",
         expires_at_seconds=_now_seconds() + _LOOK_AGAIN_SECONDS,
         reload=_from_pod,

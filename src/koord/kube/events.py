@@ -23,10 +23,14 @@ from koord.kube.errors import ApiError, TransportError, causes_of
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from koord.kube.client import Client
 
 _LOG = log.get("events")
 _NOT_FOUND, _CONFLICT = 404, 409
+# While its component is busy an event waits for so long, unless many do already.
+_HELD_SECONDS, _LOOK_SECONDS = 1.0, 0.02
 # client-go's: an event that cannot be written is tried 12 times, 10 s apart.
 _ATTEMPTS = 12
 _RETRY_SECONDS = 10.0
@@ -72,9 +76,24 @@ class EventRecorder:
         self._last_stamp = 0
         into = metrics or registry()
         self._told = into.counter("koord_events_total", "Events said.", ("result",))
+        self._busy: Callable[[], bool] = lambda: False
+
+    def yield_to(self, busy: Callable[[], bool]) -> None:
+        """Lets other writes of the component go first: events are for people, who can wait.
+
+        Args:
+            busy: whether there are any. While there are, events are written one a second, or, when
+                half of the capacity is used up, one after the other as ever.
+        """
+        self._busy = busy
 
     def event(
-        self, about: Object | ObjectReference, event_type: EventType, reason: str, message: str
+        self,
+        about: Object | ObjectReference,
+        event_type: EventType,
+        reason: str,
+        message: str,
+        component: str = "",
     ) -> None:
         """Says something of an object.
 
@@ -83,11 +102,15 @@ class EventRecorder:
             event_type: ``Normal`` or ``Warning``.
             reason: one word in CamelCase, for machines.
             message: for people; cut to 1,024 characters.
+            component: who says so, where it is another than the recorder's.
         """
         if len(self._waiting) >= self._capacity:
             self._told.labels("dropped").inc()
             return
-        self._waiting.append(self._make(_reference(about), event_type, reason, message))
+        event = self._make(_reference(about), event_type, reason, message)
+        if component:
+            event.source = EventSource(component, self._source.host)
+        self._waiting.append(event)
         self._arrived.set()
 
     async def run(self) -> None:
@@ -97,9 +120,10 @@ class EventRecorder:
                 await self._arrived.wait()
                 await self._write_waiting()
         finally:
+            self._busy = lambda: False
+            # Not asyncio.timeout: before Python 3.11.4 it does not end in a cancelled task.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._flush_seconds):
-                    await self._write_waiting()
+                await asyncio.wait_for(self._write_waiting(), self._flush_seconds)
             lost = len(self._waiting) + (self._unwritten is not None)
             self._told.labels("dropped").inc(lost)
             self._waiting.clear()
@@ -113,10 +137,17 @@ class EventRecorder:
             if self._unwritten is None:
                 self._told.labels("filtered").inc()
                 continue
+            await self._hold_back()
             result = await self._write(self._unwritten)
             self._told.labels(result).inc()
             self._unwritten = None
         self._arrived.clear()
+
+    async def _hold_back(self) -> None:
+        held = 0.0
+        while held < _HELD_SECONDS and len(self._waiting) < self._capacity // 2 and self._busy():
+            await asyncio.sleep(_LOOK_SECONDS)
+            held += _LOOK_SECONDS
 
     async def _write(self, correlated: Correlated) -> str:
         """Writes one event, several times if need be, and says how that ended."""

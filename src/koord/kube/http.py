@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests over HTTP: a pool of kept connections, TLS, credentials, watches read in batches."""
+"""Requests over HTTP: kept connections, TLS, credentials, watches read in batches.
+
+Writes go over connections of our own (:mod:`koord.kube.connection`), all else through aiohttp.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ import re
 import ssl
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError, one_line
 from koord.kube.answers import refusal
+from koord.kube.connection import Connections, request_bytes
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.lines import LineSplitter
 from koord.kube.messages import Response
@@ -25,6 +29,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("aiohttp", "kube") from error
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from koord.kube.config import ClusterConfig
     from koord.kube.messages import Request
 
@@ -32,6 +38,7 @@ _LOG = log.get("kube")
 _CONNECT_SECONDS = 10.0
 _READ_BYTES = 1 << 20
 _UNAUTHORIZED = 401
+_READS = ("GET", "HEAD")
 # 299 agent "text": the only form that Kubernetes sends.
 _WARNING = re.compile(r'\s*299 \S+ "((?:[^"\\]|\\.)*)"')
 _MOST_WARNINGS = 1000
@@ -47,10 +54,15 @@ class HttpTransport:
         connections: how many requests may be under way at once, watches not counted.
         idle_seconds: how long a watch may be silent, bookmarks included, before it is taken for
             dead. API servers send a bookmark once a minute, changes or not.
+        user_agent: who asks, where a request does not say so itself.
     """
 
     def __init__(
-        self, config: ClusterConfig, connections: int = 64, idle_seconds: float = 150.0
+        self,
+        config: ClusterConfig,
+        connections: int = 64,
+        idle_seconds: float = 150.0,
+        user_agent: str = "",
     ) -> None:
         self._config = config
         self._under_way = asyncio.Semaphore(connections)
@@ -59,25 +71,80 @@ class HttpTransport:
         self._closed = False
         self._streams: set[HttpStream] = set()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
+        self._writes: tuple[object, Connections] | None = None
         self._stale = False
         self._renewing = asyncio.Lock()
         self._warned: set[str] = set()
-        self._user_agent = f"koord/{_version()}"
+        self._user_agent = user_agent or f"koord/{_version()}"
 
     async def send(self, request: Request) -> Response:
         """See :class:`koord.kube.messages.Transport`."""
         try:
-            async with (
-                asyncio.timeout(request.timeout_seconds),
-                self._under_way,
-                await self._start(request) as answer,
-            ):
-                body = await answer.read()
+            async with asyncio.timeout(request.timeout_seconds), self._under_way:
+                if request.method not in _READS and not self._config.proxy_url:
+                    return await self._write(request)
+                async with await self._start(request) as answer:
+                    body = await answer.read()
         except TransportError:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failed(error, request) from None
         return self._response(answer, body)
+
+    async def _write(self, request: Request) -> Response:
+        """A request over a connection of our own."""
+        config = await self._current()
+        target = urlsplit(config.server).path + _target(request)
+        connections = self._connections(config)
+        try:
+            headers = self._headers(request, config)
+            data = request_bytes(request.method, target, headers, request.body)
+            connection = await connections.take()
+        except (OSError, ValueError) as error:
+            # TimeoutError is one of them; that of the whole request is raised as a cancellation.
+            why = _no_connection(error) if isinstance(error, OSError) else str(error)
+            raise TransportError(one_line(f"{self._where(request)}: {why}"), sent=False) from None
+        answer = await connection.ask(data)
+        connections.give_back(connection)
+        return self._answered(
+            answer.status,
+            answer.body,
+            answer.headers.get("warning", ()),
+            (answer.headers.get("retry-after") or ("",))[0],
+            (answer.headers.get("content-type") or ("",))[0],
+        )
+
+    def _connections(self, config: ClusterConfig) -> Connections:
+        """Those to the configured server; others where an address or a certificate has changed."""
+        if self._closed:
+            raise TransportError("the transport is closed", sent=False)
+        tls = self._tls_of(config)
+        key = (config.server, config.tls_server_name, tls)
+        if self._writes is None or self._writes[0] != key:
+            if self._writes is not None:
+                self._writes[1].close()
+            at = urlsplit(config.server)
+            secure = tls if isinstance(tls, ssl.SSLContext) else None
+            port = at.port or (443 if secure else 80)
+            made = Connections(
+                at.hostname or "", port, secure, config.tls_server_name, _CONNECT_SECONDS
+            )
+            self._writes = key, made
+        return self._writes[1]
+
+    def _headers(self, request: Request, config: ClusterConfig) -> dict[str, str]:
+        headers = {
+            "Host": urlsplit(config.server).netloc,
+            "Accept": request.accept,
+            "User-Agent": request.user_agent or self._user_agent,
+            # Compressing costs a server more than sending; whole collections are worth it.
+            "Accept-Encoding": "gzip" if request.method == "GET" else "identity",
+        }
+        if config.authorization:
+            headers["Authorization"] = config.authorization
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return headers
 
     async def open(self, request: Request) -> HttpStream:
         """See :class:`koord.kube.messages.Transport`."""
@@ -101,28 +168,19 @@ class HttpTransport:
         # Who waits for an event is told; closing the session would leave them waiting.
         for stream in list(self._streams):
             await stream.close()
+        if self._writes is not None:
+            self._writes[1].close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
     async def _start(self, request: Request) -> aiohttp.ClientResponse:
         config = await self._current()
-        path = f"{request.path}?{urlencode(request.query)}" if request.query else request.path
-        headers = {
-            "Accept": request.accept,
-            "User-Agent": request.user_agent or self._user_agent,
-            # Compressing costs a server more than sending; whole collections are worth it.
-            "Accept-Encoding": "gzip" if request.method == "GET" else "identity",
-        }
-        if config.authorization:
-            headers["Authorization"] = config.authorization
-        if request.body:
-            headers["Content-Type"] = request.content_type
         return await self._opened().request(
             request.method,
-            URL(config.server + path, encoded=True),
+            URL(config.server + _target(request), encoded=True),
             data=request.body or None,
-            headers=headers,
+            headers=self._headers(request, config),
             ssl=self._tls_of(config),
             server_hostname=config.tls_server_name or None,
             proxy=config.proxy_url or None,
@@ -173,18 +231,29 @@ class HttpTransport:
         return self._tls[key]
 
     def _response(self, answer: aiohttp.ClientResponse, body: bytes) -> Response:
-        if answer.status == _UNAUTHORIZED:
+        headers = answer.headers
+        return self._answered(
+            answer.status,
+            body,
+            headers.getall("Warning", []),
+            headers.get("Retry-After", ""),
+            headers.get("Content-Type", ""),
+        )
+
+    def _answered(
+        self, status: int, body: bytes, warned: Sequence[str], after: str, content_type: str
+    ) -> Response:
+        if status == _UNAUTHORIZED:
             self._stale = True
-        warnings = _warnings(answer.headers.getall("Warning", []))
+        warnings = _warnings(warned)
         for text in warnings:
             if text not in self._warned and len(self._warned) < _MOST_WARNINGS:
                 self._warned.add(text)
                 _LOG.warning("the API server warns", extra=log.fields(warning=one_line(text)))
-        after = answer.headers.get("Retry-After", "")
         return Response(
-            status=answer.status,
+            status=status,
             body=body,
-            content_type=answer.headers.get("Content-Type", ""),
+            content_type=content_type,
             headers={"retry-after": after} if after else {},
             warnings=warnings,
         )
@@ -195,8 +264,10 @@ class HttpTransport:
             error,
             aiohttp.ClientConnectorError | aiohttp.ServerTimeoutError | aiohttp.InvalidURL,
         )
-        where = f"{self._config.server}: {request.method} {request.path}"
-        return TransportError(one_line(f"{where}: {_reason(error)}"), sent=sent)
+        return TransportError(one_line(f"{self._where(request)}: {_reason(error)}"), sent=sent)
+
+    def _where(self, request: Request) -> str:
+        return f"{self._config.server}: {request.method} {request.path}"
 
 
 class HttpStream:
@@ -233,7 +304,11 @@ class HttpStream:
         self._answer.close()
 
 
-def _warnings(headers: list[str]) -> tuple[str, ...]:
+def _target(request: Request) -> str:
+    return f"{request.path}?{urlencode(request.query)}" if request.query else request.path
+
+
+def _warnings(headers: Sequence[str]) -> tuple[str, ...]:
     found = (_WARNING.match(header) for header in headers)
     return tuple(re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)
 
@@ -252,6 +327,10 @@ def _reason(error: Exception) -> str:
 
 
 def _no_connection(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    if isinstance(error, ssl.CertificateError):
+        return f"the server's certificate: {getattr(error, 'verify_message', '') or error}"
     # asyncio puts the address, and no reason, where the system's text would be.
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"

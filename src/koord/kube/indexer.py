@@ -62,7 +62,11 @@ class Indexer(Generic[O]):
 
     def put(self, key: str, value: O) -> None:
         """Adds or replaces an object."""
-        old = self._objects.get(key)
+        if self._functions:
+            self._index(key, self._objects.get(key), value)
+        self._objects[key] = value
+
+    def _index(self, key: str, old: O | None, value: O) -> None:
         for name, function in self._functions.items():
             index = self._indexes[name]
             now = set(filter(None, function(value)))
@@ -70,7 +74,6 @@ class Indexer(Generic[O]):
             self._leave(index, key, before - now)
             for found in sorted(now - before):
                 index.setdefault(found, {})[key] = None
-        self._objects[key] = value
 
     def remove(self, key: str) -> None:
         """Removes an object.

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from koord.api.kinds.registry import Kind
 from koord.base import log
 from koord.base.errors import one_line
+from koord.kube.answers import no_collection
 from koord.kube.indexer import Indexer, IndexFunction
+from koord.kube.page_reader import PageReader
 from koord.kube.reflector import InformerMetrics, Reflector, Sink
 from koord.kube.sharing import Sharer
 from koord.kube.targets import resolve
@@ -35,14 +37,7 @@ _RESYNC_CHUNK = 500
 Added = Callable[[O], None]
 Updated = Callable[[O, O], None]
 Deleted = Callable[[O, bool], None]
-
-
-class Identity(NamedTuple):
-    """Which object, which life of it, and which state."""
-
-    key: str
-    uid: str
-    version: str
+Listed = Callable[[list[O]], list[O]]
 
 
 class Handlers(NamedTuple, Generic[O]):
@@ -51,6 +46,7 @@ class Handlers(NamedTuple, Generic[O]):
     added: Added[O] | None
     updated: Updated[O] | None
     deleted: Deleted[O] | None
+    listed: Listed[O] | None = None
 
 
 class Informer(Generic[O]):
@@ -94,13 +90,18 @@ class Informer(Generic[O]):
         served, decoded = resolve(kind)
         self.name = served.name
         documents = decoded is dict and project is None
-        self._identify = _identify_document if documents else _identify
+        self._key = _key_of_document if documents else _key
+        self._state = _state_of_document if documents else _state
         self._cache: Indexer[O] = Indexer(indexers)
         self._handlers: tuple[Handlers[O], ...] = ()
         self._resync_seconds = resync_seconds
         self._sharer = Sharer() if share else None
         self._metrics = metrics or InformerMetrics()
         self._objects = self._metrics.objects.labels(self.name)
+        self._told = {
+            change: self._metrics.events.labels(self.name, change)
+            for change in ("added", "updated", "deleted")
+        }
         self._synced = asyncio.Event()
         self._reflector: Reflector[O] = Reflector(
             client,
@@ -118,6 +119,7 @@ class Informer(Generic[O]):
             policy=policy,
             seed=seed,
             metrics=self._metrics,
+            reader=PageReader.of(project or decoded, self._sharer, self._known),
         )
 
     def __len__(self) -> int:
@@ -129,9 +131,19 @@ class Informer(Generic[O]):
         return self._synced.is_set()
 
     @property
+    def connected(self) -> bool:
+        """Whether a watch is open, so that silence means that nothing has changed."""
+        return self._reflector.watching
+
+    @property
     def resource_version(self) -> str:
         """The version up to which the cache is complete; empty before the first list."""
         return self._reflector.version
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Objects that are there and did not decode: key to the version that did not."""
+        return self._reflector.unreadable
 
     async def synced(self) -> None:
         """Waits until the first list is in the cache and its handlers have been called."""
@@ -158,6 +170,7 @@ class Informer(Generic[O]):
         added: Added[O] | None = None,
         updated: Updated[O] | None = None,
         deleted: Deleted[O] | None = None,
+        listed: Listed[O] | None = None,
     ) -> Handlers[O]:
         """Registers handlers. They are told at once of what is in the cache already, as added.
 
@@ -166,11 +179,13 @@ class Informer(Generic[O]):
             updated: gets the object before and after; the same one twice at a resync.
             deleted: gets the last known state, and whether a later one was missed
                 (``final_state_unknown``).
+            listed: gets the new objects of a page of a list, all in the cache already, in the
+                place of ``added``, and gives back those that ``added`` is to be told of.
 
         Returns:
             What :meth:`remove_handlers` takes.
         """
-        handlers: Handlers[O] = Handlers(added, updated, deleted)
+        handlers: Handlers[O] = Handlers(added, updated, deleted, listed)
         for key, value in list(self._cache.items()):
             if added is not None:
                 self._call(key, added, value)
@@ -190,19 +205,57 @@ class Informer(Generic[O]):
             resync.cancel()
             await asyncio.wait({resync})
 
-    def _listed(self, value: O) -> str:
+    def _listed(self, values: list[O], shared: bool) -> list[str]:
+        with no_collection():
+            return self._take(values, shared)
+
+    def _take(self, values: list[O], shared: bool) -> list[str]:
+        keys: list[str] = []
+        fresh: dict[str, O] = {}
+        for value in values:
+            key = self._key(value)
+            keys.append(key)
+            if key not in fresh and self._cache.get(key) is None:
+                fresh[key] = value
+                continue
+            self._add(fresh, shared)
+            fresh = {}
+            self._relisted(key, value, shared)
+        self._add(fresh, shared)
+        return keys
+
+    def _relisted(self, key: str, value: O, shared: bool) -> None:
         # The version says whether an object of a list differs, not which is newer: a server that
         # went back to a backup is believed.
-        found = self._identify(value)
-        old = self._cache.get(found.key)
-        if old is not None:
-            had = self._identify(old)
-            if had == found:
-                return found.key
-            if had.uid != found.uid:
-                self._gone(found.key)
-        self._put(found.key, value)
-        return found.key
+        old = self._cache.get(key)
+        assert old is not None
+        had, found = self._state(old), self._state(value)
+        if had == found:
+            return
+        if had[0] != found[0]:
+            self._gone(key)
+            old = None
+        self._put(key, old, value, shared)
+
+    def _add(self, fresh: dict[str, O], shared: bool) -> None:
+        """Takes objects in that were not known."""
+        if not fresh:
+            return
+        for key, value in fresh.items():
+            if self._sharer is not None and not shared:
+                fresh[key] = self._sharer.share(value)
+            self._cache.put(key, fresh[key])
+        self._objects.set(len(self._cache))
+        self._told["added"].inc(len(fresh))
+        values = list(fresh.values())
+        for handlers in self._handlers:
+            left = values
+            if handlers.listed is not None:
+                first = next(iter(fresh))
+                left = self._call(first, handlers.listed, values) or []
+            if handlers.added is not None:
+                for value in left:
+                    self._call(self._key(value), handlers.added, value)
 
     def _completed(self, seen: set[str]) -> None:
         for key in [key for key, _ in self._cache.items() if key not in seen]:
@@ -215,46 +268,46 @@ class Informer(Generic[O]):
         if event.type == "DELETED":
             self._deleted(event.object)
         else:
-            self._upserted(event.object)
-        self._objects.set(len(self._cache))
+            self._upserted(event.object, event.shared)
 
     def _vanished(self, key: str) -> None:
         if self._cache.get(key) is not None:
             self._gone(key)
 
-    def _upserted(self, value: O) -> None:
-        key, uid, version = self._identify(value)
+    def _known(self, value: Any) -> O | None:
+        """The state in the cache of an object that a list or an event brought."""
+        return self._cache.get(_key(value))
+
+    def _upserted(self, value: O, shared: bool) -> None:
+        key, (uid, version) = self._key(value), self._state(value)
         old = self._cache.get(key)
         if old is not None:
-            had = self._identify(old)
-            if not is_newer(version, had.version):
+            had_uid, had_version = self._state(old)
+            if not is_newer(version, had_version):
                 return
-            if had.uid != uid:
+            if had_uid != uid:
                 self._gone(key)
-        self._put(key, value)
+                old = None
+        self._put(key, old, value, shared)
 
-    def _put(self, key: str, value: O) -> None:
-        if self._sharer is not None:
-            value = self._sharer.share(value)
-        old = self._cache.get(key)
-        self._cache.put(key, value)
+    def _put(self, key: str, old: O | None, value: O, shared: bool) -> None:
         if old is None:
-            self._metrics.events.labels(self.name, "added").inc()
-            for handlers in self._handlers:
-                if handlers.added is not None:
-                    self._call(key, handlers.added, value)
-        else:
-            self._metrics.events.labels(self.name, "updated").inc()
-            self._tell_updated(key, old, value)
+            self._add({key: value}, shared)
+            return
+        if self._sharer is not None and not shared:
+            value = self._sharer.share(value)
+        self._cache.put(key, value)
+        self._told["updated"].inc()
+        self._tell_updated(key, old, value)
 
     def _deleted(self, last: O) -> None:
-        key, uid, version = self._identify(last)
+        key, (uid, version) = self._key(last), self._state(last)
         old = self._cache.get(key)
         if old is None:
             return
-        had = self._identify(old)
+        had_uid, had_version = self._state(old)
         # A deletion may have the version of the last change, where nothing else changed.
-        if had.uid == uid and (had.version == version or is_newer(version, had.version)):
+        if had_uid == uid and (had_version == version or is_newer(version, had_version)):
             self._remove(key, last, False)
 
     def _gone(self, key: str) -> None:
@@ -265,25 +318,34 @@ class Informer(Generic[O]):
 
     def _remove(self, key: str, last: O, final_state_unknown: bool) -> None:
         self._cache.remove(key)
-        self._metrics.events.labels(self.name, "deleted").inc()
+        self._objects.set(len(self._cache))
+        self._told["deleted"].inc()
         for handlers in self._handlers:
             if handlers.deleted is not None:
                 self._call(key, handlers.deleted, last, final_state_unknown)
 
     def _tell_updated(self, key: str, old: O, value: O) -> None:
+        # As by _call, which would cost as much as most handlers do.
         for handlers in self._handlers:
             if handlers.updated is not None:
-                self._call(key, handlers.updated, old, value)
+                try:
+                    handlers.updated(old, value)
+                except Exception as error:
+                    self._handler_failed(key, error)
 
-    def _call(self, key: str, handler: Callable[..., None], *arguments: object) -> None:
+    def _call(self, key: str, handler: Callable[..., Any], *arguments: object) -> Any:
         try:
-            handler(*arguments)
+            return handler(*arguments)
         except Exception as error:
-            # One handler's mistake must not keep the others from the event.
-            self._metrics.errors.labels(self.name).inc()
-            told = log.fields(kind=self.name, key=key, error=one_line(repr(error)))
-            _LOG.error("a handler failed", extra=told)
-            _LOG.debug("where it failed", exc_info=error, extra=log.fields(key=key))
+            self._handler_failed(key, error)
+            return None
+
+    def _handler_failed(self, key: str, error: Exception) -> None:
+        """Says so; one handler's mistake must not keep the others from the event."""
+        self._metrics.errors.labels(self.name).inc()
+        told = log.fields(kind=self.name, key=key, error=one_line(repr(error)))
+        _LOG.error("a handler failed", extra=told)
+        _LOG.debug("where it failed", exc_info=error, extra=log.fields(key=key))
 
     async def _resync(self) -> None:
         while self._resync_seconds > 0:
@@ -304,14 +366,23 @@ def is_newer(version: str, than: str) -> bool:
     return version != than
 
 
-def _identify(value: Any) -> Identity:
+def _key(value: Any) -> str:
     meta = value.metadata
-    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    return Identity(key, meta.uid, meta.resource_version)
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-def _identify_document(value: Any) -> Identity:
+def _state(value: Any) -> tuple[str, str]:
+    """Which life of an object, and which state."""
+    meta = value.metadata
+    return meta.uid, meta.resource_version
+
+
+def _key_of_document(value: Any) -> str:
     meta = value["metadata"]
     namespace, name = meta.get("namespace"), meta["name"]
-    key = f"{namespace}/{name}" if namespace else name
-    return Identity(key, meta.get("uid", ""), meta.get("resourceVersion", ""))
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _state_of_document(value: Any) -> tuple[str, str]:
+    meta = value["metadata"]
+    return meta.get("uid", ""), meta.get("resourceVersion", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from koord.base import log
@@ -118,10 +118,19 @@ class _Program:
             self._fail(component, error)
 
     def _fail(self, component: Component, error: Exception) -> None:
-        text = one_line(str(error)) or type(error).__name__
+        text = "; ".join(dict.fromkeys(_told(error)))
         _LOG.error("failed", extra=log.fields(part=component.name, error=text))
         _LOG.debug("where it failed", exc_info=error, extra=log.fields(part=component.name))
         self.failed.set()
+
+
+def _told(error: BaseException) -> Iterator[str]:
+    """A line of each failure: a group of tasks says only how many it had."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _told(each)
+    else:
+        yield one_line(str(error)) or type(error).__name__
 
 
 async def _first_of(*waits: Awaitable[object]) -> None:

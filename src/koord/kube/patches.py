@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from koord.kube.messages import (
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
 )
+
+if TYPE_CHECKING:
+    from koord.api.kinds.meta import ObjectMeta
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -51,6 +54,11 @@ class Patch(msgspec.Struct, frozen=True):
         """The fields that the field manager wants and owns, as a document or a typed object."""
         # Server-side apply gives the same object however often it is sent.
         return cls(APPLY_PATCH, to_json(document), True)
+
+
+def as_seen(metadata: ObjectMeta) -> dict[str, str]:
+    """What goes into a patch's ``metadata`` so that it is refused if anybody wrote since."""
+    return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
 
 
 def _names_version(change: dict[str, Any]) -> bool:

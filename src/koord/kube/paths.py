@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,7 +13,11 @@ from koord.base.errors import KoordError
 if TYPE_CHECKING:
     from koord.api.kinds.registry import Kind
 
+# Most names: nothing in them need be quoted, and none is a step in a path.
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*").fullmatch
 
+
+@lru_cache(maxsize=1024)
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """The path of all objects of a kind, in one namespace or (empty) in all.
 
@@ -41,6 +47,8 @@ def object_path(kind: Kind, name: str, namespace: str = "", subresource: str = "
 
 def _segment(kind: Kind, field: str, text: str) -> str:
     """One part of a path. The rule is apimachinery's for path segment names."""
+    if _PLAIN(text):
+        return text
     if text in ("", ".", "..") or "/" in text or "%" in text:
         expected = f"a {field} without / and %, and neither . nor .."
         raise KoordError(kind.name, field, text, expected)

@@ -16,6 +16,7 @@ from koord.base.errors import KoordError, one_line
 from koord.base.metrics import Registry, registry
 from koord.kube.answers import Unreadable, WatchEvent
 from koord.kube.errors import ApiError, TransportError, causes_of
+from koord.kube.page_reader import FEW, MANY, PageReader
 from koord.kube.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -63,13 +64,14 @@ class Sink(NamedTuple, Generic[O]):
     """Who is told what the server has.
 
     Attributes:
-        listed: gets an object as a list has it, gives its key.
+        listed: gets objects as a list has them, and whether their parts are shared already; gives
+            their keys.
         completed: a whole list was told: what is not among these keys is gone.
         changed: gets an event of the watch; its object is not None.
         vanished: gets the key of an object whose last state does not decode.
     """
 
-    listed: Callable[[O], str]
+    listed: Callable[[list[O], bool], list[str]]
     completed: Callable[[set[str]], None]
     changed: Callable[[WatchEvent[O]], None]
     vanished: Callable[[str], None]
@@ -89,6 +91,7 @@ class Reflector(Generic[O]):
         policy: the back-off between failed lists and watches.
         seed: of how long each watch lasts, so that those of many programs do not end together.
         metrics: shared by the informers of a component.
+        reader: makes the objects; plain decoding if not given.
     """
 
     def __init__(
@@ -104,8 +107,10 @@ class Reflector(Generic[O]):
         policy: RetryPolicy | None,
         seed: int,
         metrics: InformerMetrics,
+        reader: PageReader[O] | None = None,
     ) -> None:
         self._client = client
+        self._reader = reader
         self._target = target
         self._name = name
         self._selection: Selection = {**selection, "lenient": True}
@@ -117,9 +122,11 @@ class Reflector(Generic[O]):
         self._metrics = metrics
         # Where the next watch begins; empty: a list must come first.
         self.version = ""
+        # Whether a watch is open: what is cached is then as new as the server can tell.
+        self.watching = False
         self._progress = False
         # Key to version of what does not decode and has been warned of.
-        self._unreadable: dict[str, str] = {}
+        self.unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
         """Follows until cancelled, whatever the server does."""
@@ -158,12 +165,16 @@ class Reflector(Generic[O]):
 
     async def _list(self) -> None:
         self._metrics.lists.labels(self._name).inc()
+        if self._reader is not None:
+            self._reader.remember(MANY)
         seen: set[str] = set()
         version = ""
         try:
-            pages = self._client.pages(self._target, limit=self._limit, **self._selection)
+            pages = self._client.pages(
+                self._target, limit=self._limit, reader=self._reader, **self._selection
+            )
             async for page in pages:
-                seen.update(self._sink.listed(value) for value in page.items)
+                seen.update(self._sink.listed(page.items, page.shared))
                 seen.update(self._not_read(unreadable) for unreadable in page.unreadable)
                 version = page.resource_version
                 # Others get a turn between pages.
@@ -172,6 +183,9 @@ class Reflector(Generic[O]):
             # The version of the first page was forgotten before the last: no pages next time.
             self._limit = 0 if error.http_status == _GONE else self._limit
             raise
+        finally:
+            if self._reader is not None:
+                self._reader.remember(FEW)
         self._limit = self._page_size
         self._complete(seen, version)
 
@@ -188,15 +202,20 @@ class Reflector(Generic[O]):
             resource_version=self.version,
             initial_events=seen is not None,
             last_seconds=self._draw.randint(*_WATCH_SECONDS),
+            reader=self._reader,
             **self._selection,
         ) as watch:
-            async for batch in watch:
-                arrived = time()
-                seen = self._batch(batch, seen)
-                self._progress = True
-                self._metrics.lag.labels(self._name).observe(time() - arrived)
-                # A stream that always has more must not keep others from running.
-                await asyncio.sleep(0)
+            self.watching = True
+            try:
+                async for batch in watch:
+                    arrived = time()
+                    seen = self._batch(batch, seen)
+                    self._progress = True
+                    self._metrics.lag.labels(self._name).observe(time() - arrived)
+                    # A stream that always has more must not keep others from running.
+                    await asyncio.sleep(0)
+            finally:
+                self.watching = False
 
     def _batch(self, batch: list[WatchEvent[O]], seen: set[str] | None) -> set[str] | None:
         """Takes events; ``seen`` holds the keys of a list that is still streamed."""
@@ -212,7 +231,7 @@ class Reflector(Generic[O]):
                     self._sink.changed(event)
                 self.version = event.resource_version or self.version
             elif event.object is not None:
-                seen.add(self._sink.listed(event.object))
+                seen.update(self._sink.listed([event.object], event.shared))
             elif event.initial_events_end:
                 self._complete(seen, event.resource_version)
                 seen = None
@@ -225,8 +244,8 @@ class Reflector(Generic[O]):
         object must not stop the others.
         """
         key, version = unreadable.key, unreadable.resource_version
-        if self._unreadable.get(key) != version:
-            self._unreadable[key] = version
+        if self.unreadable.get(key) != version:
+            self.unreadable[key] = version
             self._metrics.unreadable.labels(self._name).inc()
             told = log.fields(kind=self._name, key=key, error=one_line(str(unreadable.error)))
             _LOG.warning("object not read", extra=told)

@@ -170,7 +170,7 @@ class Caller:
         self._policy = policy or RetryPolicy()
         self._metrics = metrics or CallMetrics()
         # Looking up a child by its labels costs more than counting.
-        self._children: dict[tuple[str, str], tuple[Metric, Metric]] = {}
+        self._children: dict[tuple[int | str, str], tuple[Metric, Metric]] = {}
 
     async def call(
         self,
@@ -194,11 +194,14 @@ class Caller:
             TransportError: no answer came.
         """
         time = asyncio.get_running_loop().time
-        deadline = None if timeout_seconds is None else time() + timeout_seconds
-        failures = 0
+        started = time()
+        deadline = None if timeout_seconds is None else started + timeout_seconds
+        failures, let_through = 0, True
         while True:
-            let_through = await self._throttle(limiter, verb, deadline)
-            started = time()
+            # Most calls have no limiter, and go without the wait for one.
+            if limiter is not None:
+                let_through = await self._throttle(limiter, verb, deadline)
+                started = time()
             left = None if deadline is None else deadline - started
             if not let_through or (left is not None and left <= 0.0):
                 text = f"{verb}: the rate limit let no request through in {timeout_seconds:g} s"
@@ -215,27 +218,24 @@ class Caller:
                     raise
                 self._metrics.retries.labels(code, verb).inc()
                 await asyncio.sleep(wait)
+                started = time()
             else:
-                self._count(str(getattr(answer, "status", 200)), verb, time() - started)
+                self._count(getattr(answer, "status", 200), verb, time() - started)
                 return answer
 
-    async def _throttle(
-        self, limiter: RateLimiter | None, verb: str, deadline: float | None
-    ) -> bool:
+    async def _throttle(self, limiter: RateLimiter, verb: str, deadline: float | None) -> bool:
         """Waits for a token; False where there is none before the deadline."""
-        if limiter is None:
-            return True
         now = asyncio.get_running_loop().time()
         waited = await limiter.acquire(None if deadline is None else deadline - now)
         if waited is not None:
             self._metrics.throttled.labels(verb).observe(waited)
         return waited is not None
 
-    def _count(self, code: str, verb: str, seconds: float) -> None:
+    def _count(self, code: int | str, verb: str, seconds: float) -> None:
         found = self._children.get((code, verb))
         if found is None:
             metrics = self._metrics
-            found = metrics.requests.labels(code, verb), metrics.duration.labels(verb)
+            found = metrics.requests.labels(str(code), verb), metrics.duration.labels(verb)
             self._children[code, verb] = found
         found[0].inc()
         found[1].observe(seconds)

@@ -32,7 +32,7 @@ Check = Callable[[], "bool | str | Awaitable[bool | str | None] | None"]
 _LOG = log.get("serving")
 _CHECK_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 2.0
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Endpoints:
@@ -136,7 +136,7 @@ class Endpoints:
         for refresh in self._before_metrics:
             refresh()
         body = b"".join(registry.expose() for registry in self._registries)
-        return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _all(self, request: web.Request) -> web.Response:
         path = request.path.strip("/")

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import Kind, kind_of, kind_of_type
 from koord.base.errors import Code, KoordError
+
+if TYPE_CHECKING:
+    from koord.kube.page_reader import PageReader
 
 Document = dict[str, Any]
 Query = list[tuple[str, str]]
@@ -54,11 +57,15 @@ class Listing(Selection, total=False):
         limit: objects a page; 0 for all at once.
         resource_version: ``0`` allows an old answer from the server's cache.
         resource_version_match: ``Exact`` or ``NotOlderThan``.
+        reader: makes the objects, sharing their parts with those of earlier pages.
+        metadata_only: ask for nothing else of each object; for types that have no more.
     """
 
     limit: int
+    metadata_only: bool
     resource_version: str
     resource_version_match: str
+    reader: PageReader[Any] | None
 
 
 class Watching(Selection, total=False):
@@ -69,12 +76,14 @@ class Watching(Selection, total=False):
         bookmarks: whether the server tells of its version now and then.
         initial_events: begin with the present state, then a bookmark that says so.
         last_seconds: the server ends the watch after so long; None for its own choice.
+        reader: makes the objects, sharing their parts with those of earlier events.
     """
 
     resource_version: str
     bookmarks: bool
     initial_events: bool
     last_seconds: int | None
+    reader: PageReader[Any] | None
 
 
 class Writing(TypedDict, total=False):

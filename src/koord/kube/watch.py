@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from koord.kube.answers import Decoder, WatchEvent
     from koord.kube.errors import ApiError
     from koord.kube.messages import Stream
+    from koord.kube.page_reader import PageReader
 
 T = TypeVar("T")
 
@@ -28,14 +29,20 @@ class Watch(Generic[T]):
         opening: begins the watch.
         decoder: of its events.
         lenient: an event whose object does not decode is given without it, and is no error.
+        reader: makes the objects, see :meth:`koord.kube.answers.Decoder.events`.
     """
 
     def __init__(
-        self, opening: Callable[[], Awaitable[Stream]], decoder: Decoder[T], lenient: bool = False
+        self,
+        opening: Callable[[], Awaitable[Stream]],
+        decoder: Decoder[T],
+        lenient: bool = False,
+        reader: PageReader[T] | None = None,
     ) -> None:
         self._opening = opening
         self._decoder = decoder
         self._lenient = lenient
+        self._reader = reader
         self._stream: Stream | None = None
         self._failure: ApiError | None = None
 
@@ -66,7 +73,7 @@ class Watch(Generic[T]):
         if not lines:
             raise StopAsyncIteration
         # Events before an error count; the error comes with the next reading.
-        events, failure = self._decoder.events(lines)
+        events, failure = self._decoder.events(lines, self._reader)
         self._failure = failure
         if failure is not None and not events:
             raise failure

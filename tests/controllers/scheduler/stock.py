@@ -10,6 +10,7 @@ from koord.api.kinds.pod import Pod
 from koord.base.clock import SystemClock
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.decider import Decider, Decision, Plugins
+from koord.controllers.scheduler.plugins.dynamic_resources import DynamicResources
 from koord.controllers.scheduler.plugins.image_locality import ImageLocality
 from koord.controllers.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
 from koord.controllers.scheduler.plugins.node_affinity import NodeAffinity
@@ -27,7 +28,8 @@ from koord.controllers.scheduler.world import World
 
 ORDER = (
     NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
-    PodTopologySpread, InterPodAffinity, NodeResourcesBalancedAllocation, ImageLocality,
+    PodTopologySpread, InterPodAffinity, DynamicResources, NodeResourcesBalancedAllocation,
+    ImageLocality,
 )  # fmt: skip
 WEIGHTS = {
     "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "PodTopologySpread": 2,

@@ -25,6 +25,9 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import LocalViews
 from koord.controllers.scheduler.world import World
+from koord.kube.events import EventRecorder
+from tests.controllers.scheduler.histories import documents
+from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.world import Told
 
@@ -243,6 +246,45 @@ def test_what_cannot_be_read_is_refused_by_name(caplog, key: str) -> None:
         await rig.still_works()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_on_a_server_condition_and_event_name_what_cannot_be_read(key: str) -> None:
+    async def run(history: History) -> None:
+        history.recorder = EventRecorder(history.client, "koord-scheduler", clock=history.clock)
+        await history.restart()
+        writing = asyncio.create_task(history.recorder.run())
+        await history.add_node(gpus=True)
+        made = documents.pod("bad", "gpus", 1, {})
+        made["metadata"]["annotations"][key] = "{"
+        await history.client.create(made)
+        await asyncio.sleep(5.0)
+        loop, field = history.app.scheduler.loop, f"annotations[{key}]: got '{{', expected JSON"
+        (bad,) = await history.list("Pod")
+        assert not bad["spec"].get("nodeName")
+        (said,) = bad["status"]["conditions"]
+        assert (said["type"], said["status"]) == ("PodScheduled", "False")
+        assert field in said["message"]
+        (told,) = [each for each in await history.list("Event")
+                   if each["reason"] == "FailedScheduling"]  # fmt: skip
+        assert told["involvedObject"]["name"] == "bad"
+        assert field in told["message"]
+        # Others are placed, and nothing that happens to them has it tried over and over.
+        before = loop.decided
+        for number in range(20):
+            await history.add_pod("plain" if number % 2 else "share", 1)
+            await asyncio.sleep(3.0)
+            await history.delete("Pod", 1)
+        await history.lose_cards(0)
+        await asyncio.sleep(60.0)
+        assert loop.decided - before <= 20 + 15
+        others = [each for each in await history.list("Pod") if each["metadata"]["name"] != "bad"]
+        assert all(each["spec"].get("nodeName") for each in others)
+        assert len(await history.list("Event")) <= 20 + 2
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+    live(run)
 
 
 def objects(quantity: str) -> list[Any]:

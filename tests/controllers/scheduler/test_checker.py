@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler import checker
+from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.recount import by_row
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.views import LocalViews
 from tests.controllers.scheduler.pods import node, pod
@@ -70,6 +72,27 @@ def test_a_planted_difference_is_found(plant: Plant, kind: str, name: str) -> No
         found = checker.drift(made)
         assert found.pop(kind) == [name]
         assert not any(found.values())
+
+    asyncio.run(run())
+
+
+class Tally(Plugin):
+    """An outside plugin that keeps an account of nodes, and has one wrong."""
+
+    name = "Tally"
+    account = "tallies"
+
+    def recount(self) -> Iterator[str | None]:
+        """Node by node."""
+        return by_row(self.handle.table, lambda row: row == 1)
+
+
+def test_outside_plugins_take_part() -> None:
+    async def run() -> None:
+        made, _, _, _ = scheduler(points(), [node("a"), node("b"), node("c")])
+        made.plugins.append(Tally(None, made.world))
+        assert checker.drift(made)["tallies"] == ["b"]
+        assert await checker.look(made) == checker.drift(made)
 
     asyncio.run(run())
 

@@ -11,7 +11,8 @@ from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
-from tests.controllers.scheduler.histories import History, live, pod
+from tests.controllers.scheduler.histories.cluster import History, live
+from tests.controllers.scheduler.histories.documents import pod
 
 
 def contender(history: History, name: str) -> App:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
@@ -51,6 +52,35 @@ def test_pods_are_assumed_bound_and_confirmed() -> None:
         assert not made.feed.assumed
         assert made.world.table.requested[0, 0] == 4000
         assert not made.queue.in_flight()
+
+    asyncio.run(run())
+
+
+def test_who_was_promised_a_node_is_tried_at_once_when_the_last_preempted_pod_is_gone() -> None:
+    """Not after its backoff; and nobody else is tried early."""
+
+    def doomed(name: str) -> Pod:
+        reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        ends = structs.replace(
+            pod(name, cpu="2", status={"conditions": [reason]}).metadata,
+            deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        made = pod(name, cpu="2", status={"conditions": [reason]})
+        return bound(structs.replace(made, metadata=ends), "a")
+
+    async def run() -> None:
+        waits = [pod(f"p{i}", cpu="4", priority=10) for i in range(2)]
+        there = [doomed("x"), doomed("y")]
+        made, views, _, _ = scheduler(points(), [node("a", cpu="4")], [*there, *waits])
+        assert made.loop.schedule(1.0) == 2
+        promised = made.queue.get("uid-p1")
+        assert promised is not None
+        made.queue.nominator.nominate(promised.info, "a")
+        views.view(Pod).remove("default/x")
+        assert made.queue.pending() == {"active": 0, "backoff": 2, "unschedulable": 0, "gated": 0}
+        views.view(Pod).remove("default/y")
+        assert made.queue.pending() == {"active": 1, "backoff": 1, "unschedulable": 0, "gated": 0}
+        assert made.queue.pop() is promised
 
     asyncio.run(run())
 

@@ -17,7 +17,7 @@ from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.queue.events import HintedEvent
 from koord.controllers.scheduler.registry import Registry
-from koord.controllers.scheduler.sampling import EVERY, status_of
+from koord.controllers.scheduler.sampling import EVERY, LEAST_SECONDS, status_of
 from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.serving import SchedulerEndpoints
 from koord.controllers.scheduler.switches import Switches
@@ -39,8 +39,11 @@ def exposed(made: Scheduler) -> dict[str, float]:
 def test_every_tenth_attempt_is_timed_and_decided_alike() -> None:
     async def run() -> None:
         pods = [pod(f"p{i:02}", cpu="1") for i in range(25)]
-        made, _, _, _ = scheduler(points(), [node("a", cpu="16"), node("b", cpu="16")], pods)
-        assert made.loop.schedule(5.0) == 25
+        nodes = [node("a", cpu="16"), node("b", cpu="16")]
+        made, _, clock, _ = scheduler(points(), nodes, pods)
+        for _ in pods:
+            assert made.loop.schedule(5.0, 1) == 1
+            clock.advance(LEAST_SECONDS)
         await settle()
         table = made.world.table
         assert [len(table.pods[row]) for row in (0, 1)] == [13, 12], "as without samples"
@@ -53,6 +56,28 @@ def test_every_tenth_attempt_is_timed_and_decided_alike() -> None:
             name = "scheduler_framework_extension_point_duration_seconds_count"
             labels = f'extension_point="{point}",profile="koord-scheduler",status="Success"'
             assert found[f"{name}{{{labels}}}"] == 25 // EVERY
+
+    asyncio.run(run())
+
+
+def test_attempts_that_follow_closely_are_not_all_timed() -> None:
+    async def run() -> None:
+        pods = [pod(f"p{i:02}", cpu="1") for i in range(45)]
+        made, _, clock, _ = scheduler(points(), [node("a", cpu="64")], pods)
+        name = "scheduler_framework_extension_point_duration_seconds_count"
+        labels = 'extension_point="Filter",profile="koord-scheduler",status="Success"'
+
+        def timed(attempts: int) -> float:
+            assert made.loop.schedule(5.0, attempts) == attempts
+            return exposed(made).get(f"{name}{{{labels}}}", 0)
+
+        assert timed(9) == 0
+        assert timed(1) == 1
+        assert timed(25) == 1, "no time has passed"
+        clock.advance(LEAST_SECONDS)
+        assert timed(1) == 2, "due since long"
+        clock.advance(LEAST_SECONDS)
+        assert timed(9) == 2, "every tenth at most"
 
     asyncio.run(run())
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import aiohttp
 
+from koord.api.kinds.pod import Pod
+from koord.controllers.scheduler import checker
 from koord.controllers.scheduler.serving import SchedulerEndpoints
 from koord.controllers.scheduler.switches import Switches
+from tests.controllers.scheduler.explain.test_gang import member
 from tests.controllers.scheduler.explain.test_whatif import shipped_scheduler
 from tests.controllers.scheduler.pods import node, pod
 
@@ -23,8 +26,9 @@ def served(story: Callable[[SimpleNamespace, Get], Awaitable[None]]) -> None:
         made, _, explainer = shipped_scheduler([node("a"), node("b")], [pod("p", cpu="99")])
         made.loop.schedule(1.0)
         app: Any = SimpleNamespace(
-            leading=True, scheduler=made, explainer=explainer, switches=Switches(), views=None
-        )
+            leading=True, scheduler=made, explainer=explainer, switches=Switches(), views=None,
+            drift=lambda: checker.look(made),
+        )  # fmt: skip
         endpoints = SchedulerEndpoints(made.metrics, "127.0.0.1", 0)
         await endpoints.start()
         endpoints.attach(app)
@@ -114,14 +118,29 @@ def test_state_and_explanations() -> None:
         assert queue["waiting"][0]["pod"] == "default/p"
         _, cache = await get("/debug/cache")
         assert sorted(cache["nodes"]) == ["a", "b"]
-        assert await get("/debug/drift") == (
-            200,
-            {"node": [], "pod": [], "requested": [], "queue": []},
-        )
+        status, drift = await get("/debug/drift")
+        assert status == 200
+        assert {"pod", "requested", "cpus", "devices", "quotas", "reservations"} < drift.keys()
+        assert not any(drift.values())
         status, answer = await get("/apis/v1/explain/pods/default/p")
         assert (status, answer["state"], answer["nodes"]) == (200, "unschedulable", 2)
         assert answer["nearest"][0]["missing"] == {"cpu": 67000}
         _, found = await get("/apis/v1/nodes/a")
         assert found["remaining"]["cpu"] == 32000
+
+    served(story)
+
+
+def test_a_gang_is_explained_as_a_whole() -> None:
+    async def story(app: SimpleNamespace, get: Get) -> None:
+        for name, cpu in (("g0", "4"), ("g1", "40")):
+            app.scheduler.world.view(Pod).put(member(name, 2, cpu=cpu))
+        _, answer = await get("/apis/v1/explain/pods/default/g0")
+        assert answer["fitting"] == 2
+        assert answer["gang"] == {
+            "members": [{"gang": "default/g", "pods": 2, "minimum": 2, "bound": 0, "held": 0}],
+            "tried": 2, "placed": 1, "missing": 1, "first": "default/g1", "chosen": "a",
+            "message": "0/2 nodes are available: 2 Insufficient cpu.",
+        }  # fmt: skip
 
     served(story)

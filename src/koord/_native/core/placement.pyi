@@ -155,6 +155,22 @@ class RoomScore:
         /,
     ) -> NDArray[np.int64]: ...
 
+class Rooms:
+    def __init__(
+        self,
+        checks: Sequence[tuple[int, RoomCheck]],
+        scores: Sequence[tuple[int, RoomScore]],
+    ) -> None: ...
+    def put(
+        self,
+        board: Board,
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        nonzero: NDArray[np.int64],
+        rows: Rows,
+        /,
+    ) -> None: ...
+
 def count_pod(
     requested: NDArray[np.int64],
     nonzero: NDArray[np.int64],

@@ -54,6 +54,18 @@ class ContainerImage(WireStruct):
     size_bytes: int = 0
 
 
+class DaemonEndpoint(WireStruct):
+    """A port that a daemon of the node listens on; Kubernetes spells it with a capital."""
+
+    port: int = field(default=0, name="Port")
+
+
+class NodeDaemonEndpoints(WireStruct):
+    """The daemons of a node."""
+
+    kubelet_endpoint: DaemonEndpoint = field(default_factory=DaemonEndpoint)
+
+
 class NodeStatus(WireStruct):
     """What a node has and how it is."""
 
@@ -63,6 +75,7 @@ class NodeStatus(WireStruct):
     addresses: list[NodeAddress] = []
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
     images: list[ContainerImage] = []
+    daemon_endpoints: NodeDaemonEndpoints = field(default_factory=NodeDaemonEndpoints)
 
 
 class Node(Object):

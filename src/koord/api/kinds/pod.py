@@ -69,6 +69,7 @@ class PodSpec(WireStruct):
     tolerations: list[Toleration] = []
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     scheduling_gates: list[SchedulingGate] = []
+    resource_claims: list[FreeForm] = []
     host_network: bool = False
     restart_policy: str = ""
     runtime_class_name: str | None = None

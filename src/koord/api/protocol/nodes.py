@@ -157,8 +157,11 @@ def cpu_normalization_enabled(node: Node) -> bool | None:
 
 def ratio_label_percent(node: Node, key: str) -> int | None:
     """A ratio label such as ``cpu-reclaim-ratio`` in whole percent, cut; None if absent or bad."""
+    text = node.metadata.labels.get(key)
+    if text is None:  # on nearly every node
+        return None
     try:
-        ratio = parse_float(node.metadata.labels.get(key, ""), node.title, key)
+        ratio = parse_float(text, node.title, key)
     except KoordError:
         return None
     return int(ratio * 100) if ratio >= 0 else None

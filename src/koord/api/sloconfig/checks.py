@@ -10,8 +10,8 @@ from koord.api import selectors
 from koord.api.casefold import unknown_keys
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.bandwidth import bandwidth_problems
-from koord.api.sloconfig.merge import MergedSection, merge_section
-from koord.api.sloconfig.rules import problems
+from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
+from koord.api.sloconfig.rules import BOUNDS, Bounds, problems
 from koord.base.errors import KoordError, nearest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def validate(
         found += _selector_problems(key, config, object_name)
         if need_names:
             found += _name_problems(key, config, object_name)
-        found += _value_problems(key, merged[key], object_name)
+        found += value_problems(key, merged[key], object_name)
     if sections.QOS in merged:
         found += _network_problems(merged, object_name)
     return found
@@ -87,10 +87,8 @@ def _selector_problems(
         if node.selector is None or selectors.is_empty(node.selector):
             yield KoordError(object_name, where, node.selector, "at least one condition")
             continue
-        try:
-            selectors.check(node.selector, object_name, where)
-        except KoordError as error:
-            yield error
+        if (wrong := selector_problem(node, object_name, where)) is not None:
+            yield wrong
             continue
         usable.append((node, node.selector))
     for (first, one), (second, other) in combinations(usable, 2):
@@ -110,13 +108,26 @@ def _name_problems(key: str, config: SectionConfig[Any], object_name: str) -> It
         seen.add(node.name)
 
 
-def _value_problems(key: str, merged: MergedSection[Any], object_name: str) -> Iterator[KoordError]:
-    cluster = list(problems(merged.cluster, object_name, _path(key, merged.cluster_path)))
+def value_problems(
+    key: str,
+    merged: MergedSection[Any],
+    object_name: str,
+    table: Mapping[type, Mapping[str, Bounds]] = BOUNDS,
+) -> Iterator[KoordError]:
+    """What is wrong with the values of a section, its cluster level first.
+
+    Args:
+        key: the section's.
+        merged: both levels.
+        object_name: of the ConfigMap, for errors.
+        table: the bounds to apply.
+    """
+    cluster = list(problems(merged.cluster, object_name, _path(key, merged.cluster_path), table))
     yield from cluster
     # What a node strategy inherits has been reported once already.
     inherited = {(e.field.rpartition(".")[2], repr(e.value)) for e in cluster}
     for node in merged.nodes:
-        for error in problems(node.strategy, object_name, _path(key, node.path)):
+        for error in problems(node.strategy, object_name, _path(key, node.path), table):
             if (error.field.rpartition(".")[2], repr(error.value)) not in inherited:
                 yield error
 

@@ -10,7 +10,8 @@ import msgspec
 from koord.api.kinds.nodeslo import NodeSLOSpec
 from koord.api.protocol import annotation, keys, nodes
 from koord.api.sloconfig import sections
-from koord.api.sloconfig.merge import MergedSection, merge_section
+from koord.api.sloconfig.checks import value_problems
+from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
 from koord.api.sloconfig.overlay import overlay
 from koord.api.sloconfig.rules import IN_FORCE, problems
 from koord.api.sloconfig.sections import SECTIONS, parse_section
@@ -37,10 +38,12 @@ class SLOConfig(msgspec.Struct):
     Args:
         sections: by data key; every known section is present.
         errors: by data key, why a section is not the one in the ConfigMap but an earlier one.
+        ignored: by data key, why a node strategy does not count in a section that is in force.
     """
 
     sections: dict[str, MergedSection[Any]]
     errors: dict[str, KoordError]
+    ignored: dict[str, KoordError] = {}
 
     def strategy(self, key: str, labels: Mapping[str, str]) -> Any:
         """The strategy of a section in force on a node with these labels."""
@@ -95,8 +98,10 @@ def load(
 ) -> SLOConfig:
     """The configuration that a ConfigMap's data makes; no ConfigMap makes all defaults.
 
-    A section that does not parse, or a co-location strategy that is invalid, stays what it was in
-    ``previous`` (its default without one) and is listed among the errors.
+    A section that does not parse, or has a value that no strategy in force may have, stays what
+    it was in ``previous`` (its default without one) and is listed among the errors. Two mistakes
+    leave the rest of a section in force and are listed as ignored: a node strategy whose selector
+    cannot be evaluated matches no node, and an invalid one for co-location becomes the cluster's.
 
     Args:
         data: the ConfigMap's data, None if there is none.
@@ -106,6 +111,7 @@ def load(
     """
     merged: dict[str, MergedSection[Any]] = {}
     errors: dict[str, KoordError] = {}
+    ignored: dict[str, KoordError] = {}
     for key, section in SECTIONS.items():
         text = (data or {}).get(key)
         # Only the co-location section takes empty text for a missing one; elsewhere it is bad JSON.
@@ -113,26 +119,54 @@ def load(
         try:
             config = None if missing else parse_section(section, text or "", object_name)
             merged[key] = merge_section(section, config, zero_bandwidth=zero_bandwidth)
-            if key == sections.COLOCATION:
-                _settle_colocation(merged[key], object_name)
+            for error in _settle(key, merged[key], object_name):
+                ignored.setdefault(key, error)
         except KoordError as error:
             errors[key] = error
             kept = previous.sections[key] if previous else merge_section(section, None)
             merged[key] = kept
-    return SLOConfig(merged, errors)
+    return SLOConfig(merged, errors, ignored)
 
 
-def _settle_colocation(merged: MergedSection[Any], object_name: str) -> None:
-    """Refuses an invalid cluster strategy; an invalid node strategy becomes the cluster's."""
-    for error in _colocation_problems(merged.cluster, object_name):
-        raise error
+def _settle(key: str, merged: MergedSection[Any], object_name: str) -> list[KoordError]:
+    """Refuses a section that may not be in force; what does not count in one that may."""
+    if key == sections.COLOCATION:
+        found = _settle_colocation(merged, object_name)
+    else:
+        found = []
+        for error in value_problems(key, merged, object_name, IN_FORCE):
+            raise error
     for node in merged.nodes:
-        if any(_colocation_problems(node.strategy, object_name)):
+        field = f"data.{key}.{node.path}.nodeSelector"
+        if (wrong := selector_problem(node, object_name, field)) is not None:
+            found.append(wrong)
+    return found
+
+
+def _settle_colocation(merged: MergedSection[Any], object_name: str) -> list[KoordError]:
+    """Refuses an invalid cluster strategy; an invalid node strategy becomes the cluster's."""
+    for error in colocation_problems(merged.cluster, object_name):
+        raise error
+    found = []
+    for node in merged.nodes:
+        wrong = next(colocation_problems(node.strategy, object_name, node.path), None)
+        if wrong is not None:
             node.strategy = merged.cluster
+            found.append(wrong)
+    return found
 
 
-def _colocation_problems(strategy: ColocationStrategy, object_name: str) -> Iterator[KoordError]:
-    where = f"data.{sections.COLOCATION}"
+def colocation_problems(
+    strategy: ColocationStrategy, object_name: str, path: str = ""
+) -> Iterator[KoordError]:
+    """What keeps a merged co-location strategy from being in force; nothing if it may be.
+
+    Args:
+        strategy: of the cluster or of a node.
+        object_name: where it was found, for errors.
+        path: where in the section it stands.
+    """
+    where = f"data.{sections.COLOCATION}.{path}".rstrip(".")
     yield from problems(strategy, object_name, where, IN_FORCE)
     if strategy.metric_memory_collect_policy == "":
         field = f"{where}.metricMemoryCollectPolicy"

@@ -32,7 +32,7 @@ class MergedSection(SectionConfig[T], Generic[T]):
         for node in self.nodes:
             if (
                 node.selector is not None
-                and _usable(node)
+                and selector_problem(node) is None
                 and selectors.matches(node.selector, labels)
             ):
                 return node
@@ -80,9 +80,19 @@ def _merged(cluster: Any, strategy: Any, zero_bandwidth: bool) -> Any:
     return merged
 
 
-def _usable(node: NodeStrategy[Any]) -> bool:
-    try:
-        selectors.check(node.selector, "", "")  # type: ignore[arg-type]
-    except KoordError:
-        return False
-    return True
+def selector_problem(
+    node: NodeStrategy[Any], object_name: str = "", field: str = ""
+) -> KoordError | None:
+    """Why a node strategy's selector cannot be evaluated; None if it can, or if there is none.
+
+    Args:
+        node: one of a section's.
+        object_name: of the ConfigMap, for the error.
+        field: where the selector stands, for the error.
+    """
+    if node.selector is not None:
+        try:
+            selectors.check(node.selector, object_name, field)
+        except KoordError as error:
+            return error
+    return None

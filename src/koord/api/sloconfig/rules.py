@@ -59,6 +59,7 @@ class Bounds(NamedTuple):
 PERCENT, NOT_NEGATIVE, AT_LEAST_1, SWITCH = Bounds(0, 100), Bounds(0), Bounds(1), Bounds(0, 1)
 # Ratios beyond this are refused when they are applied, so they are refused here already.
 _RATIO = Bounds(1.0, 5.0)
+_INT64 = Bounds(-(2**63), 2**63 - 1)
 
 BOUNDS: dict[type, dict[str, Bounds]] = {
     ColocationStrategy: {
@@ -77,6 +78,7 @@ BOUNDS: dict[type, dict[str, Bounds]] = {
         "midStaticMemoryReservedPercent": PERCENT,
         "batchCPUThresholdPercent": NOT_NEGATIVE,
         "batchMemoryThresholdPercent": NOT_NEGATIVE,
+        "batchRisePercent": PERCENT,
     },
     ResourceThresholdStrategy: {
         "cpuSuppressThresholdPercent": PERCENT,
@@ -153,19 +155,34 @@ BOUNDS: dict[type, dict[str, Bounds]] = {
 }
 
 # What the manager itself insists on: laxer than admission, so that a ConfigMap which was admitted
-# before, or elsewhere, stays in force.
+# before, or elsewhere, stays in force; never laxer than the definitions of what it writes.
 IN_FORCE: dict[type, dict[str, Bounds]] = {
+    **BOUNDS,
     ColocationStrategy: {
         **BOUNDS[ColocationStrategy],
         "resourceDiffThreshold": Bounds(0, above=True),
         "midStaticCPUReservedPercent": NOT_NEGATIVE,
         "midStaticMemoryReservedPercent": NOT_NEGATIVE,
     },
+    CPUBurstStrategy: {**BOUNDS[CPUBurstStrategy], "cpuBurstPercent": Bounds(0, 10000)},
+    MemoryQOS: {
+        **BOUNDS[MemoryQOS],
+        "minLimitPercent": NOT_NEGATIVE,
+        "lowLimitPercent": NOT_NEGATIVE,
+        "throttlingPercent": NOT_NEGATIVE,
+    },
 }
 
 # Texts that are enforced; the empty text stands for "not set" in each.
 CHOICES: dict[type, dict[str, tuple[str, ...]]] = {
-    ColocationStrategy: {"midReclaimMode": ("static",)},
+    ColocationStrategy: {
+        "midReclaimMode": ("static",),
+        "metricMemoryCollectPolicy": (
+            "usageWithoutPageCache",
+            "usageWithHotPageCache",
+            "usageWithPageCache",
+        ),
+    },
     ResourceThresholdStrategy: {
         "cpuSuppressPolicy": ("cpuset", "cfsQuota"),
         "cpuEvictPolicy": ("evictByRealLimit", "evictByAllocatable"),
@@ -209,7 +226,9 @@ def problems(
     values = {f.encode_name: getattr(strategy, f.name) for f in msgspec.structs.fields(kind)}
     for name, value in values.items():
         where = f"{path}.{name}"
-        if name in bounds:
+        if isinstance(value, int) and not _INT64.admits(value):
+            yield KoordError(object_name, where, value, "an integer of 64 bits")
+        elif name in bounds:
             yield from _outside(value, bounds[name], object_name, where)
         elif name in choices and value and value not in choices[name]:
             yield KoordError(object_name, where, value, "one of " + ", ".join(choices[name]))

@@ -40,6 +40,8 @@ class ColocationStrategy(WireStruct):
         midStaticMemoryReservedPercent: with static, share of the memory held back from Mid.
         batchCPUThresholdPercent: upper bound of Batch CPU in percent of the node.
         batchMemoryThresholdPercent: upper bound of Batch memory in percent of the node.
+        batchRisePercent: how much Batch may rise by from one report to the next, in percent of the
+            node, where no pod explains it; no bound if unset.
         extensions: settings of third-party components, kept as they are.
     """
 
@@ -64,6 +66,7 @@ class ColocationStrategy(WireStruct):
     mid_static_memory_reserved_percent: int | None = None
     batch_cpu_threshold_percent: int | None = None
     batch_memory_threshold_percent: int | None = None
+    batch_rise_percent: int | None = None
     extensions: FreeForm = {}
 
 

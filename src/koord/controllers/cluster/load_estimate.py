@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.pods import Asked
 
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 250, 200 * 1024 * 1024
 _LEAST = {
@@ -23,7 +24,9 @@ _LEAST = {
 }
 
 
-def estimate(pod: Pod, factors_percent: Mapping[str, int]) -> dict[str, int]:
+def estimate(
+    pod: Pod, factors_percent: Mapping[str, int], asked: Asked | None = None
+) -> dict[str, int]:
     """Expected usage by native resource: CPU in milli, all else in units.
 
     The limit where it exceeds the request, scaled by the factor and never above the limit; a small
@@ -33,9 +36,11 @@ def estimate(pod: Pod, factors_percent: Mapping[str, int]) -> dict[str, int]:
     Args:
         pod: whose.
         factors_percent: by native resource; others are not estimated.
+        asked: what its containers ask for, where that is known.
     """
     priority_class = class_with_default(pod)
-    requests, limits = effective(pod), effective(pod, limits=True)
+    requests = effective(pod) if asked is None else asked.requests
+    limits = effective(pod, limits=True) if asked is None else asked.limits
     return {
         name: _one(names.translated(priority_class, name), requests, limits, factor)
         for name, factor in factors_percent.items()

@@ -24,13 +24,15 @@ import numpy as np
 
 from koord.api import requests
 from koord.controllers.cluster.labels import Labels, Taints
-from koord.kernels.placement_board import count_pod
+from koord.kernels.placement_board import count_pod, count_pods
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from koord.api.kinds.node import Node
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import Arrivals, PodInfo
 
 CPU, MEMORY, STORAGE, PODS = 0, 1, 2, 3
 _FIRST = ("cpu", "memory", "ephemeral-storage", requests.PODS)
@@ -68,6 +70,8 @@ class NodeTable:
             from what the pods ask for.
         labels, taints: of the nodes, as columns.
         nodes_version: counts nodes that came, went or changed.
+        turns: counts those too, and whatever else plugins report by :meth:`turn`: while it stays,
+            the same plugins have something to do for pods of a shape.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
             they have grown, or a resource was added.
         shared: what plugins keep once a table, by plugin, where several profiles configure them.
@@ -80,12 +84,14 @@ class NodeTable:
         self.requested = np.zeros((len(_FIRST), 0), np.int64)
         self.nonzero = np.zeros((2, 0), np.int64)
         self.open = np.zeros(0, np.bool_)
+        self._numbers = np.zeros(0, np.intp)
         self._rank: NDArray[np.int64] | None = None
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.labels = Labels()
         self.taints = Taints()
         self.nodes_version = 0
+        self.turns = 0
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = []
         self.layout = 0
@@ -184,6 +190,23 @@ class NodeTable:
         self.pods[row][pod.uid] = pod
         self.touch(row, Aspect.PODS)
 
+    def add_all(self, arrivals: Sequence[Arrivals]) -> None:
+        """The same as :meth:`add` for each row and pod."""
+        rows: list[int] = []
+        vectors: list[tuple[NDArray[np.intp], NDArray[np.int64]]] = []
+        for shape, _, at, pods in arrivals:
+            rows += at
+            vectors += [shape.vector(self)] * len(at)
+            for row, pod in zip(at, pods, strict=True):
+                self.pods[row][pod.uid] = pod
+        where = np.array(rows, np.intp)
+        indexes, amounts = [index for index, _ in vectors], [amounts for _, amounts in vectors]
+        count_pods(self.requested, where, indexes, amounts)
+        scored = np.array([each.shape.nonzero for each in arrivals], np.int64).T
+        for column, of_shapes in zip(self.nonzero, scored, strict=True):
+            np.add.at(column, where, np.repeat(of_shapes, [len(each.rows) for each in arrivals]))
+        self.touch_all(where, Aspect.PODS)
+
     def drop(self, row: int, pod: PodInfo) -> None:
         """The exact inverse of :meth:`add`."""
         self._count(row, pod, -1)
@@ -205,9 +228,7 @@ class NodeTable:
             amounts: what is added there; may be negative.
             nonzero: the same for :attr:`nonzero`.
         """
-        self.requested[index, row] += amounts
-        self.nonzero[0, row] += nonzero[0]
-        self.nonzero[1, row] += nonzero[1]
+        count_pod(self.requested, self.nonzero, row, index, amounts, *nonzero, 1)
         self.adjusted.add(row)
         self.touch(row, Aspect.PODS)
 
@@ -219,6 +240,23 @@ class NodeTable:
             half = _JOURNAL // 2
             del self._journal[:half]
             self._journal_start += half
+
+    def touch_all(self, rows: NDArray[np.intp], aspect: Aspect) -> None:
+        """The same as :meth:`touch` for each row."""
+        half = _JOURNAL // 2
+        for start in range(0, len(rows), half):
+            self._journal += (rows[start : start + half] << 8 | int(aspect)).tolist()
+            if len(self._journal) > _JOURNAL:
+                del self._journal[:half]
+                self._journal_start += half
+
+    def turn(self) -> None:
+        """Says that other plugins than before may have something to do for pods."""
+        self.turns += 1
+
+    def index(self, row: int) -> NDArray[np.intp]:
+        """One row as an index of columns; not to be changed."""
+        return self._numbers[row : row + 1]
 
     def mark(self) -> int:
         """The version, for :meth:`forget`."""
@@ -241,10 +279,11 @@ class NodeTable:
             None if so much has changed that every row must be looked at anew.
         """
         start = since - self._journal_start
-        if start < 0 or len(self._journal) - start > max(64, self.size // 2):
+        entries = self._journal[start:] if start >= 0 else None
+        if entries is None or len(entries) > max(64, len(self.nodes) // 2):
             return None
         changed: dict[int, int] = {}
-        for entry in self._journal[start:]:
+        for entry in entries:
             row = entry >> 8
             changed[row] = changed.get(row, 0) | (entry & 255)
         return changed
@@ -255,6 +294,7 @@ class NodeTable:
 
     def _describe(self, row: int, node: Node | None) -> None:
         self.nodes_version += 1
+        self.turns += 1
         self.labels.set(row, node, len(self.open))
         self.taints.set(row, node, len(self.open))
 
@@ -279,6 +319,7 @@ class NodeTable:
         self.nonzero = _with_columns(self.nonzero, rows)
         closed = np.zeros(rows - len(self.open), np.bool_)
         self.open = np.concatenate([self.open, closed])
+        self._numbers = np.arange(rows, dtype=np.intp)
         self.layout += 1
 
 

@@ -8,7 +8,9 @@ a plugin's reading of its annotations, the answer for every node) is worked out 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from operator import attrgetter, is_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from koord.api.protocol import keys
 from koord.controllers.cluster.nodes import PODS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from koord.api.kinds.meta import OwnerReference
@@ -46,46 +50,46 @@ OUTPUTS = frozenset(
 )
 
 
-class PodShape:
-    """What equal pods share. Made by :class:`Shapes` alone, so that equal shapes are one object.
+# The parts by which pods are told apart: the first ones are often a pod's own, then come those of
+# its spec, and then volumes, which may be its own again.
+_OF_META = attrgetter("namespace", "labels", "annotations", "owner_references")
+_OF_SPEC = attrgetter(
+    "containers", "init_containers", "overhead", "resources", "node_selector", "affinity",
+    "tolerations", "topology_spread_constraints", "resource_claims",
+)  # fmt: skip
+_OWN, _SPEC = 4, 13
+_SCALARS = attrgetter(
+    "scheduler_name", "priority", "priority_class_name", "preemption_policy", "host_network",
+    "runtime_class_name", "restart_policy",
+)  # fmt: skip
+
+
+class Asked:
+    """What the containers of a pod ask for; not to be changed.
+
+    The pods of a StatefulSet or a training job run the same containers and differ in a label, so
+    each is a shape of its own.
 
     Attributes:
-        id: counts shapes as they were made; never used again.
-        pod: one pod of the shape, for its labels, annotations and spec; its name, uid, node and
-            status mean nothing here.
-        request: resource to amount, without the pod itself.
-        problem: what of the requests cannot be meant; such a pod is placed nowhere.
-        nonzero: CPU milli and memory bytes as scores count them.
-        memo: what plugins have worked out for the shape, by plugin name.
+        request, nonzero, problem: see :class:`PodShape`.
+        requests, limits: of the containers together, by resource.
+        memo: what plugins have worked out from these alone, by whatever they name it.
     """
 
     __slots__ = (
-        "_at", "_vector", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem",
-        "request",
+        "_at", "_vector", "limits", "memo", "nonzero", "problem", "request", "requests",
     )  # fmt: skip
 
-    def __init__(self, number: int, pod: Pod) -> None:
-        self.id = number
-        self.pod = pod
-        self.namespace = pod.metadata.namespace
-        self.owner: OwnerReference | None = controller(pod)
+    def __init__(self, pod: Pod) -> None:
         self.problem = requests.problem(pod)
-        self.request = requests.requested(pod)
+        self.requests = requests.effective(pod)
+        self.limits = requests.effective(pod, limits=True)
+        self.request = {name: value for name, value in self.requests.items() if value}
         self.request.pop(requests.PODS, None)
         self.nonzero = requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES)
-        self.memo: dict[str, Any] = {}
+        self.memo: dict[Any, Any] = {}
         self._vector: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
         self._at: object = None
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The pods' labels."""
-        return self.pod.metadata.labels
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """The pods' annotations."""
-        return self.pod.metadata.annotations
 
     def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """The request as columns of a table and amounts, one pod included."""
@@ -99,6 +103,51 @@ class PodShape:
             )
             self._at = table
         return self._vector
+
+
+class PodShape:
+    """What equal pods share. Made by :class:`Shapes` alone, so that equal shapes are one object.
+
+    Attributes:
+        id: counts shapes as they were made; never used again.
+        pod: one pod of the shape, for its labels, annotations and spec; its name, uid, node and
+            status mean nothing here.
+        request: resource to amount, without the pod itself.
+        problem: what of the requests cannot be meant; such a pod is placed nowhere.
+        nonzero: CPU milli and memory bytes as scores count them.
+        asked: what these three come from; shapes whose pods run the same containers have one.
+        memo: what plugins have worked out for the shape, by plugin name.
+    """
+
+    __slots__ = (
+        "asked", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem", "request",
+    )  # fmt: skip
+
+    def __init__(self, number: int, pod: Pod, asked: Asked | None = None) -> None:
+        asked = asked or Asked(pod)
+        self.id = number
+        self.pod = pod
+        self.namespace = pod.metadata.namespace
+        self.owner: OwnerReference | None = controller(pod)
+        self.asked = asked
+        self.problem = asked.problem
+        self.request = asked.request
+        self.nonzero = asked.nonzero
+        self.memo: dict[str, Any] = {}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The pods' labels."""
+        return self.pod.metadata.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The pods' annotations."""
+        return self.pod.metadata.annotations
+
+    def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """See :meth:`Asked.vector`."""
+        return self.asked.vector(table)
 
 
 class PodInfo:
@@ -136,6 +185,38 @@ class PodInfo:
         return f"PodInfo({self.key!r}, row={self.row})"
 
 
+class Arrivals(NamedTuple):
+    """Pods of one shape that come to nodes together, as a list brings them.
+
+    Attributes:
+        shape: of all of them.
+        allocated: whether plugins have chosen anything for them: for each, or for none.
+        rows: where each of them counts.
+        pods: in the order of the rows.
+    """
+
+    shape: PodShape
+    allocated: bool
+    rows: list[int]
+    pods: list[PodInfo]
+
+
+def by_shape(placed: Iterable[tuple[int, PodInfo]]) -> list[Arrivals]:
+    """Rows and pods, those together that follow each other and are alike; those of a list do."""
+    found: list[Arrivals] = []
+    shape: PodShape | None = None
+    allocated = False
+    for row, pod in placed:
+        if pod.shape is not shape or bool(pod.allocations) is not allocated:
+            shape, allocated = pod.shape, bool(pod.allocations)
+            rows: list[int] = []
+            pods: list[PodInfo] = []
+            found.append(Arrivals(shape, allocated, rows, pods))
+        rows.append(row)
+        pods.append(pod)
+    return found
+
+
 class Shapes:
     """Interns shapes.
 
@@ -150,6 +231,13 @@ class Shapes:
         self._limit = limit
         self._made = 0
         self._by_text: dict[bytes, PodShape] = {}
+        self._last: tuple[Pod, PodShape] | None = None
+        self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
+        self._page: tuple[list[Pod], list[PodInfo]] = [], []
+        self._by_containers: dict[tuple[int, ...], tuple[Asked, tuple[object, ...]]] = {}
+        self._by_spec: dict[tuple[Any, ...], tuple[int, tuple[object, ...]]] = {}
+        self._by_spec_text: dict[bytes, int] = {}
+        self._specs = count()
         # The parts are kept beside the shape, so that an identity is not used again.
         self._by_parts: dict[tuple[int, ...], tuple[PodShape, tuple[object, ...]]] = {}
 
@@ -157,26 +245,41 @@ class Shapes:
         """A pod with its shape."""
         return PodInfo(pod, self.of(pod))
 
+    def infos(self, pods: list[Pod]) -> list[PodInfo]:
+        """Pods with their shapes; who asks for the same list again gets the same."""
+        # Of one page several ask, one after the other.
+        if self._page[0] is not pods:
+            self._page = pods, [PodInfo(pod, self._of(pod)) for pod in pods]
+        return self._page[1]
+
     def of(self, pod: Pod) -> PodShape:
         """The shape of a pod."""
+        # Of one event several ask, one after the other.
+        last = self._last
+        if last is not None and last[0] is pod:
+            return last[1]
+        shape = self._of(pod)
+        self._last = pod, shape
+        return shape
+
+    def _of(self, pod: Pod) -> PodShape:
         meta, spec = pod.metadata, pod.spec
-        parts = (
-            meta.namespace, meta.labels, meta.annotations, meta.owner_references,
-            spec.containers, spec.init_containers, spec.overhead, spec.resources,
-            spec.node_selector, spec.affinity, spec.tolerations,
-            spec.topology_spread_constraints, spec.volumes,
-        )  # fmt: skip
-        scalars = (
-            spec.scheduler_name, spec.priority, spec.priority_class_name, spec.preemption_policy,
-            spec.host_network, spec.runtime_class_name, spec.restart_policy,
-        )  # fmt: skip
+        volumes = _placed(spec.volumes) if spec.volumes else ()
+        parts = (*_OF_META(meta), *_OF_SPEC(spec), *volumes)
+        scalars = _SCALARS(spec)
+        # Those of a workload come together, and share their parts.
+        latest = self._latest
+        if latest is not None and latest[0] == scalars and _same(latest[1], parts):
+            return latest[2]
         identity = (*map(id, parts), hash(scalars))
         known = self._by_parts.get(identity)
         if known is not None:
-            return known[0]
-        shape = self._by_content(pod, parts, scalars)
-        _bound(self._by_parts, self._limit)
-        self._by_parts[identity] = (shape, parts)
+            shape = known[0]
+        else:
+            shape = self._by_content(pod, parts, scalars)
+            _bound(self._by_parts, self._limit)
+            self._by_parts[identity] = (shape, parts)
+        self._latest = scalars, parts, shape
         return shape
 
     def _by_content(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> PodShape:
@@ -186,14 +289,39 @@ class Shapes:
             (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
             for owner in pod.metadata.owner_references
         ]
-        text = to_json((parts[0], parts[1], annotations, who, parts[4:], scalars))
+        spec = self._spec(parts[_OWN:_SPEC], scalars)
+        text = to_json((parts[0], parts[1], annotations, who, spec, parts[_SPEC:]))
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod)
+            shape = PodShape(self._made, pod, self._asked(pod))
             _bound(self._by_text, self._limit)
             self._by_text[text] = shape
         return shape
+
+    def _spec(self, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> int:
+        """A number that stands for parts of a spec, the same for equal ones.
+
+        Pods that differ in a label or a claim, each a shape of its own, run the same containers.
+        """
+        identity = (*map(id, parts), scalars)
+        known = self._by_spec.get(identity)
+        if known is None:
+            _bound(self._by_spec_text, self._limit)
+            number = self._by_spec_text.setdefault(to_json((parts, scalars)), next(self._specs))
+            _bound(self._by_spec, self._limit)
+            known = self._by_spec[identity] = number, parts
+        return known[0]
+
+    def _asked(self, pod: Pod) -> Asked:
+        spec = pod.spec
+        parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
+        identity = tuple(map(id, parts))
+        known = self._by_containers.get(identity)
+        if known is None:
+            _bound(self._by_containers, self._limit)
+            known = self._by_containers[identity] = Asked(pod), parts
+        return known[0]
 
 
 def controller(pod: Pod) -> OwnerReference | None:
@@ -202,6 +330,19 @@ def controller(pod: Pod) -> OwnerReference | None:
         if owner.controller:
             return owner
     return None
+
+
+def _placed(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The volumes that say where a pod may go.
+
+    A service account's token is projected into nearly every pod, under a name that is drawn by lot.
+    """
+    return [volume for volume in volumes if "projected" not in volume]
+
+
+def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether two tuples hold the very same objects."""
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _bound(table: dict[Any, Any], limit: int) -> None:

@@ -7,20 +7,30 @@ from the others.
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from koord.controllers.scheduler.framework.plugin import idle_at
+from koord.controllers.cluster.pods import by_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from koord.controllers.cluster.nodes import NodeTable
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import Arrivals, PodInfo, PodShape
 
 
 # How many shapes it is remembered of whom to tell.
 _SHAPES = 4096
+# So many pods at once are worth arrays.
+_MANY = 8
+
+
+class _Told(NamedTuple):
+    """Who is told of pods of a shape, and who of those among them that no plugin chose for."""
+
+    of_all: tuple[Any, ...]
+    of_bare: tuple[Any, ...]
 
 
 class Accounts:
@@ -33,17 +43,26 @@ class Accounts:
 
     def __init__(self, table: NodeTable, listeners: Sequence[Any] = ()) -> None:
         self.table = table
-        self._listeners = list(listeners)
-        # By shape, whom to tell of its pods.
-        self._told: dict[int, list[Any]] = {}
+        self._listeners: list[Any] = []
+        # Each with whom to ask whether it is to be told of pods of a shape; None for always.
+        self._asked: list[tuple[Any, Callable[[PodShape], Collection[str]] | None]] = []
+        # By shape, whom to tell of its pods; and all the different answers there are.
+        self._told: dict[int, _Told] = {}
+        self._answers: dict[tuple[Any, ...], _Told] = {}
         self._pods: dict[str, PodInfo] = {}
+        # How many pods of each priority count somewhere.
+        self._by_priority: dict[int, int] = {}
         self._log: list[tuple[PodInfo, int, bool]] | None = None
+        for each in listeners:
+            self.listen(each)
 
     def listen(self, listener: Any) -> None:
         """Adds a listener; it is told of the pods that count already."""
         for pod in self._pods.values():
             listener.pod_added(pod.row, pod)
+        by_shape = getattr(listener, "told_by_shape", True) and hasattr(listener, "idle_at")
         self._listeners.append(listener)
+        self._asked.append((listener, listener.idle_at if by_shape else None))
         self._told.clear()
 
     def get(self, uid: str) -> PodInfo | None:
@@ -54,25 +73,64 @@ class Accounts:
         """All pods that count somewhere, by uid; not to be changed."""
         return self._pods
 
+    def least_priority(self) -> float:
+        """The lowest priority of all pods that count somewhere; infinite if none does."""
+        return min(self._by_priority, default=math.inf)
+
     def add(self, row: int, pod: PodInfo) -> None:
         """Counts a pod on a row."""
         pod.row = row
         self.table.add(row, pod)
         self._pods[pod.uid] = pod
-        for listener in self._listening(pod.shape):
+        self._by_priority[pod.priority] = self._by_priority.get(pod.priority, 0) + 1
+        for listener in self._listening(pod):
             listener.pod_added(row, pod)
         if self._log is not None:
             self._log.append((pod, row, True))
 
+    def add_all(self, placed: Sequence[tuple[int, PodInfo]]) -> None:
+        """The same as :meth:`add` for each row and pod; listeners may take them all at once."""
+        if self._log is not None or len(placed) < _MANY:
+            for row, pod in placed:
+                self.add(row, pod)
+            return
+        arrivals = by_shape(placed)
+        self.table.add_all(arrivals)
+        by_listener: dict[Any, list[Arrivals]] = {each: [] for each in self._listeners}
+        for each in arrivals:
+            for row, pod in zip(each.rows, each.pods, strict=True):
+                pod.row = row
+                self._pods[pod.uid] = pod
+            # Of one shape, and so of one priority.
+            first = each.pods[0].priority
+            self._by_priority[first] = self._by_priority.get(first, 0) + len(each.pods)
+            for listener in self._listening(each.pods[0]):
+                by_listener[listener].append(each)
+        for listener, theirs in by_listener.items():
+            if theirs:
+                _tell_all(listener, theirs)
+
     def drop(self, pod: PodInfo) -> None:
         """Takes a pod off its row."""
         row = pod.row
-        for listener in reversed(self._listening(pod.shape)):
+        for listener in reversed(self._listening(pod)):
             listener.pod_removed(row, pod)
         self.table.drop(row, pod)
         del self._pods[pod.uid]
+        if self._by_priority[pod.priority] == 1:
+            del self._by_priority[pod.priority]
+        else:
+            self._by_priority[pod.priority] -= 1
         pod.row = -1
         if self._log is not None:
+            self._note_drop(pod, row)
+
+    def _note_drop(self, pod: PodInfo, row: int) -> None:
+        """What was added last and goes again needs not be taken back: nobody is told twice."""
+        assert self._log is not None
+        if self._log and self._log[-1][0] is pod and self._log[-1][2]:
+            self._log.pop()
+        else:
             self._log.append((pod, row, False))
 
     def relabel(self, pod: PodInfo, shape: PodShape) -> None:
@@ -81,23 +139,31 @@ class Accounts:
         Binding does that: the API server copies topology labels of the node to the pod. Only
         listeners that look at labels are told, as of a pod that goes and another that comes.
         """
-        for listener in reversed(self._listening(pod.shape)):
+        for listener in reversed(self._listening(pod)):
             if getattr(listener, "labels_matter", True):
                 listener.pod_removed(pod.row, pod)
         pod.shape = shape
-        for listener in self._listening(shape):
+        for listener in self._listening(pod):
             if getattr(listener, "labels_matter", True):
                 listener.pod_added(pod.row, pod)
 
-    def _listening(self, shape: PodShape) -> list[Any]:
-        """The listeners that care for pods of a shape."""
-        told = self._told.get(shape.id)
+    def _listening(self, pod: PodInfo) -> tuple[Any, ...]:
+        """The listeners that care for a pod."""
+        told = self._told.get(pod.shape.id) or self._ask(pod.shape)
+        return told.of_all if pod.allocations else told.of_bare
+
+    def _ask(self, shape: PodShape) -> _Told:
+        if len(self._told) >= _SHAPES:
+            self._told.clear()
+        of_all = tuple(
+            each for each, idle_at in self._asked
+            if idle_at is None or "pod_added" not in idle_at(shape)
+        )  # fmt: skip
+        told = self._answers.get(of_all)
         if told is None:
-            if len(self._told) >= _SHAPES:
-                self._told.clear()
-            told = self._told[shape.id] = [
-                each for each in self._listeners if "pod_added" not in idle_at(each, shape)
-            ]
+            of_bare = (each for each in of_all if not getattr(each, "allocations_only", False))
+            told = self._answers[of_all] = _Told(of_all, tuple(of_bare))
+        self._told[shape.id] = told
         return told
 
     @contextmanager
@@ -119,3 +185,12 @@ class Accounts:
                     self.add(row, pod)
             self._log = outer
             self.table.forget(mark)
+
+
+def _tell_all(listener: Any, arrivals: Sequence[Arrivals]) -> None:
+    if hasattr(listener, "pods_added"):
+        listener.pods_added(arrivals)
+        return
+    for each in arrivals:
+        for row, pod in zip(each.rows, each.pods, strict=True):
+            listener.pod_added(row, pod)

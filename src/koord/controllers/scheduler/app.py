@@ -10,20 +10,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from koord.base import log
+from koord.api.kinds.pod import Pod
+from koord.base import collector, log
+from koord.base.errors import one_line
+from koord.controllers.cluster.seen import SeenPod
+from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler import checker
 from koord.controllers.scheduler.explain.history import History
 from koord.controllers.scheduler.explain.pods import Explainer
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
+from koord.controllers.scheduler.spotcheck import ACCOUNT, SpotCheck
 from koord.controllers.scheduler.switches import Switches
-from koord.controllers.scheduler.views import InformerViews
 from koord.controllers.scheduler.world import World
+from koord.kube.errors import ApiError, TransportError
 from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from koord.base.clock import Clock
     from koord.base.gates import FeatureGates
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler")
 # A controller that failed begins anew after so long.
 _AGAIN_SECONDS = 5.0
+_ASIDE_SECONDS = 0.2
 
 
 class App:
@@ -49,6 +55,7 @@ class App:
         elector: where several run; None leads at once.
         metrics: counts and times.
         registry: where plugins are found.
+        seed: of when the caches are compared with the API.
     """
 
     def __init__(
@@ -61,11 +68,15 @@ class App:
         elector: LeaderElector | None = None,
         metrics: SchedulerMetrics | None = None,
         registry: Registry | None = None,
+        seed: int = 0,
     ) -> None:
         self.metrics = metrics or SchedulerMetrics()
-        self.views = InformerViews(client, InformerMetrics(self.metrics.registry))
-        tell: Any = recorder.event if recorder is not None else None
-        name = configuration.profiles[0].scheduler_name
+        self.views = InformerViews(
+            client, InformerMetrics(self.metrics.registry), {Pod: {"project": SeenPod}}
+        )
+        profiles = [each.scheduler_name for each in configuration.profiles]
+        tell: Any = _teller(recorder, profiles) if recorder is not None else None
+        name = profiles[0]
         self.world = World(self.views, clock, client, tell, gates, name)
         self.switches = Switches()
         self.history = History(self.world.table, clock)
@@ -76,6 +87,11 @@ class App:
             configuration.queue,
             self.metrics,
             (self.history.observe, self.switches.observe),
+        )
+        if recorder is not None:
+            recorder.yield_to(lambda: self.scheduler.loop.binder.writing > 0)
+        self.spot_check = SpotCheck(
+            client, self.views, lambda names: checker.tell(self.scheduler, ACCOUNT, names), seed
         )
         self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector
@@ -90,6 +106,10 @@ class App:
         """Waits until all objects are known."""
         await self._ready.wait()
 
+    async def drift(self) -> dict[str, list[str]]:
+        """Where accounts differ from the caches now, and where these differed from the API."""
+        return {**await checker.look(self.scheduler), ACCOUNT: self.spot_check.differing()}
+
     async def run(self) -> None:
         """Schedules until cancelled, or until the lead is lost.
 
@@ -98,7 +118,10 @@ class App:
         """
         async with asyncio.TaskGroup() as tasks:
             informers = tasks.create_task(self.views.run(), name="informers")
-            await self.views.synced()
+            aside = tasks.create_task(_set_aside(), name="memory of lists")
+            with collector.filling():
+                await self.views.synced()
+            aside.cancel()
             self._ready.set()
             if self._elector is None:
                 await self._work()
@@ -112,7 +135,26 @@ class App:
                 for name, run in plugin.controllers():
                     tasks.create_task(_kept_running(name, run), name=name)
             tasks.create_task(checker.run(self.scheduler), name="consistency checker")
+            tasks.create_task(self.spot_check.run(), name="spot check")
             tasks.create_task(self.scheduler.loop.run(), name="scheduling loop")
+
+
+async def _set_aside() -> None:
+    """Keeps garbage from piling up while first lists come, until cancelled."""
+    while True:
+        await asyncio.sleep(_ASIDE_SECONDS)
+        collector.set_aside()
+
+
+def _teller(recorder: EventRecorder, profiles: Collection[str]) -> Callable[..., None]:
+    """Writes events in the name of the profile that a pod belongs to."""
+
+    def tell(about: Any, kind: Any, reason: str, message: str) -> None:
+        name = about.spec.scheduler_name if isinstance(about, Pod) else ""
+        component = name if name in profiles else ""
+        recorder.event(about, kind, reason, message, component=component)
+
+    return tell
 
 
 async def _kept_running(name: str, run: Callable[[], Awaitable[object]]) -> None:
@@ -120,6 +162,9 @@ async def _kept_running(name: str, run: Callable[[], Awaitable[object]]) -> None
     while True:
         try:
             await run()
+        except (ApiError, TransportError) as error:
+            where = log.fields(controller=name, error=one_line(str(error)))
+            _LOG.warning("a controller had no answer from the API; it begins anew", extra=where)
         except Exception:
             _LOG.exception("a controller failed", extra=log.fields(controller=name))
         await asyncio.sleep(_AGAIN_SECONDS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
+from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.controllers.scheduler.framework.cycle import Changes
@@ -23,6 +24,7 @@ from koord.kube.patches import Patch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.decider import Decision, Plugins
     from koord.controllers.scheduler.framework.rejection import Rejection, Wait
     from koord.controllers.scheduler.queue.queued import QueuedPod
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler")
 _NOT_FOUND, _CONFLICT = 404, 409
 LONGEST_WAIT_SECONDS = 900.0
+# Whose events wake a pod whose node went: a node that comes is one of them.
+_FIT = "NodeResourcesFit"
+# What says on a pod which CPUs and devices are its own.
+_HOLDINGS = (keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED)
 
 
 class BindError(Exception):
@@ -54,6 +60,8 @@ class Binding:
             why it may not.
         group: bindings that stand and fall together: once one has failed, those that have not
             begun are given up.
+        node: the name of the node that was chosen; set when the binding begins, since its row may
+            become another's.
     """
 
     decision: Decision
@@ -62,6 +70,7 @@ class Binding:
     started: float
     permit: asyncio.Future[Rejection | None] | None = None
     group: Group | None = None
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -79,7 +88,7 @@ class Binder:
         node_name: of a row.
         succeeded: told of each pod that is bound.
         failed: told of each that is not, with the error.
-        workers: how many bindings write at once.
+        workers: how many bindings may be under way at once; the transport has a limit of its own.
         stand_ins: who writes about pods that stand for other objects.
     """
 
@@ -89,7 +98,7 @@ class Binder:
         node_name: Callable[[int], str],
         succeeded: Callable[[Binding], None],
         failed: Callable[[Binding, Exception], None],
-        workers: int = 64,
+        workers: int = 256,
         stand_ins: StandIns | None = None,
     ) -> None:
         self._stand_ins = stand_ins or StandIns()
@@ -100,19 +109,26 @@ class Binder:
         self._limit = workers
         self._ready: deque[Binding] = deque()
         self._workers: set[asyncio.Task[None]] = set()
-        self._idle = 0
-        self._arrived = asyncio.Event()
+        self._pumping = False
         # Pods that a Permit plugin makes wait, by uid.
         self.waiting: dict[str, Binding] = {}
         self._waits: set[asyncio.Task[None]] = set()
+        # What attempts that have not ended in a bound pod may have noted on it, by uid.
+        self._noted: dict[str, frozenset[str]] = {}
 
     @property
     def pending(self) -> int:
         """How many bindings are not done."""
-        return len(self._ready) + len(self._workers) - self._idle + len(self.waiting)
+        return self.writing + len(self.waiting)
+
+    @property
+    def writing(self) -> int:
+        """How many bindings wait for nothing but the API server."""
+        return len(self._ready) + len(self._workers)
 
     def start(self, binding: Binding, wait: Wait | None = None) -> None:
         """Begins a binding; returns at once."""
+        binding.node = binding.node or self._node_name(binding.decision.row)
         if wait is not None:
             binding.permit = asyncio.get_running_loop().create_future()
             self.waiting[binding.queued.info.uid] = binding
@@ -121,12 +137,7 @@ class Binder:
             task.add_done_callback(self._waits.discard)
             return
         self._ready.append(binding)
-        if not self._idle and len(self._workers) < self._limit:
-            worker = asyncio.create_task(self._work())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
-        else:
-            self._arrived.set()
+        self._pump_soon()
 
     def allow(self, uid: str) -> bool:
         """Lets a waiting pod go on; False if it does not wait."""
@@ -136,8 +147,13 @@ class Binder:
         """Gives up a waiting pod; False if it does not wait."""
         return self._answer(uid, why)
 
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._noted.pop(uid, None)
+
     async def close(self) -> None:
         """Cancels what is not done; nothing is given back, for the process ends."""
+        self._ready.clear()  # What has not begun never does: another may lead by now.
         tasks = [*self._workers, *self._waits]
         for task in tasks:
             task.cancel()
@@ -170,16 +186,27 @@ class Binder:
             self.waiting.pop(uid, None)
             self.start(binding)
 
+    def _pump_soon(self) -> None:
+        if not self._pumping:
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Puts one more worker on what waits, and looks again once that one has had its turn.
+
+        Where a binding never waits, as for an API server in this process, the first worker is
+        through with all by then; otherwise there is soon one for each.
+        """
+        self._pumping = False
+        if self._ready and len(self._workers) < self._limit:
+            worker = asyncio.create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+            self._pump_soon()
+
     async def _work(self) -> None:
-        while True:
-            while self._ready:
-                await self._carry_out(self._ready.popleft())
-            self._arrived.clear()
-            self._idle += 1
-            try:
-                await self._arrived.wait()
-            finally:
-                self._idle -= 1
+        while self._ready:
+            await self._carry_out(self._ready.popleft())
 
     async def _carry_out(self, binding: Binding) -> None:
         try:
@@ -198,15 +225,35 @@ class Binder:
         faults.point("scheduler.bind")
         changes = Changes()
         for plugin in binding.plugins.pre_bind:
+            if self._node_name(row) != binding.node:
+                raise _gone(binding)
             await plugin.pre_bind(cycle, row, changes)
+        self._take_back(cycle.pod, changes)
         if changes and self._client is not None:
             await self._write(cycle.pod.pod, changes)
-        node = self._node_name(row)
+        if self._node_name(row) != binding.node:
+            raise _gone(binding)
         for plugin in binding.plugins.bind:
-            if await plugin.bind(cycle, node):
+            if await plugin.bind(cycle, binding.node):
+                self._noted.pop(cycle.pod.uid, None)
                 return
         if binding.plugins.bind:
             raise BindError("no Bind plugin takes this pod")
+
+    def _take_back(self, pod: PodInfo, changes: Changes) -> None:
+        """Takes notes of CPUs and devices off that an earlier attempt left, or a copied manifest.
+
+        Whoever reads them from a bound pod believes them.
+        """
+        noted, there = self._noted.pop(pod.uid, ()), pod.pod.metadata.annotations
+        if not (noted or there or changes.annotations):
+            return
+        for key in _HOLDINGS:
+            if key in there or key in noted:
+                changes.annotations.setdefault(key, None)
+        written = frozenset(key for key in _HOLDINGS if changes.annotations.get(key) is not None)
+        if written and self._client is not None:
+            self._noted[pod.uid] = written
 
     async def _write(self, pod: Pod, changes: Changes) -> None:
         stand_in = self._stand_ins.of(pod)
@@ -221,6 +268,11 @@ class Binder:
         assert self._client is not None
         patch = Patch.merge({"metadata": meta})
         await self._client.patch(Pod, pod.metadata.name, patch, pod.metadata.namespace)
+
+
+def _gone(binding: Binding) -> BindError:
+    """The node is gone, whoever has its row now."""
+    return BindError(f'node "{binding.node}" is gone', frozenset({_FIT}))
 
 
 def reason_of(error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from koord.controllers.scheduler.framework import select
+from koord.controllers.scheduler.framework.claims import Claims
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.diagnosis import Diagnosis
 from koord.controllers.scheduler.framework.plugin import idle_at
@@ -44,9 +45,9 @@ class Plugins(NamedTuple):
     post_bind: Sequence[Any] = ()
 
     def taking_part(self, shape: PodShape) -> Plugins:
-        """The same without those that have nothing to do for pods of a shape.
+        """The same without those that have nothing to do for pods of a shape for now.
 
-        Filter and Score stay whole: answers for those are kept by shape anyway.
+        Filter and Score stay whole: the evaluator finds out by itself.
         """
         idle = {id(plugin): idle_at(plugin, shape) for plugin in self._of_points(_LEFT_OUT)}
         return self._replace(
@@ -86,6 +87,11 @@ class Nominations:
     The queue's nominator has these methods; this one knows of none.
     """
 
+    @property
+    def empty(self) -> bool:
+        """Whether no pod is nominated anywhere."""
+        return True
+
     def on_rows(self, pod: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
         """By row, pods nominated there whose priority is not below the pod's, without itself."""
         return {}
@@ -107,6 +113,7 @@ class Decider:
         accounts: who counts where.
         plugins: of the profile.
         nominations: see :class:`Nominations`.
+        together: see :class:`Evaluator`.
     """
 
     def __init__(
@@ -115,21 +122,26 @@ class Decider:
         accounts: Accounts,
         plugins: Plugins,
         nominations: Nominations | None = None,
+        together: bool = True,
     ) -> None:
         self.table = table
         self.accounts = accounts
         self.plugins = plugins
         self.nominations = nominations or Nominations()
-        self.evaluator = Evaluator(table, plugins.filter, plugins.score)
-        self._taking_part: dict[int, Plugins] = {}
+        self.evaluator = Evaluator(table, plugins.filter, plugins.score, together=together)
+        # With the table's turns when they were asked.
+        self._taking_part: dict[int, tuple[int, Plugins]] = {}
 
     def taking_part(self, shape: PodShape) -> Plugins:
-        """The plugins that have anything to do for pods of a shape."""
-        found = self._taking_part.get(shape.id)
-        if found is None:
-            if len(self._taking_part) >= _SHAPES:
-                self._taking_part.clear()
-            found = self._taking_part[shape.id] = self.plugins.taking_part(shape)
+        """The plugins that have anything to do for pods of a shape as the cluster is now."""
+        turns = self.table.turns
+        known = self._taking_part.get(shape.id)
+        if known is not None and known[0] == turns:
+            return known[1]
+        if len(self._taking_part) >= _SHAPES:
+            self._taking_part.clear()
+        found = self.plugins.taking_part(shape)
+        self._taking_part[shape.id] = (turns, found)
         return found
 
     def decide(self, pod: PodInfo, members: tuple[PodInfo, ...] = ()) -> Decision:
@@ -151,55 +163,59 @@ class Decider:
         mask = self._mask(cycle, verdict)
         if not (verdict.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, verdict)
-        claimed = self._claimed(cycle)
-        own = self.nominations.row_of(cycle.pod)
-        if own is not None and self._takes(cycle, verdict, mask, own, claimed):
-            return Decision(cycle, own)
+        claims: Claims | None = None
+        if not self.nominations.empty:
+            claims = self._claims(cycle)
+            own = self.nominations.row_of(cycle.pod)
+            if own is not None and self._takes(verdict, mask, own, claims):
+                return Decision(cycle, own)
         if self.plugins.pre_score:
             feasible = np.flatnonzero(verdict.feasible if mask is None else mask)
             for plugin in self.plugins.pre_score:
                 plugin.pre_score(cycle, feasible)
-        return self._best(cycle, verdict, mask, claimed)
+        return self._best(cycle, verdict, mask, claims)
 
     def _preferred(self, cycle: Cycle) -> int:
         """The first preferred row that the pod may go to, -1 for none."""
-        claimed = self._claimed(cycle)
+        claims = self._claims(cycle)
         for row in cycle.preferred:
             if cycle.allowed is not None and not cycle.allowed[row]:
                 continue
-            if self.evaluator.check(cycle, row) is None and self._fits_beside(cycle, row, claimed):
+            if self.evaluator.check(cycle, row) is None and claims.refusal(row) is None:
                 return row
         return -1
 
     def _takes(
-        self,
-        cycle: Cycle,
-        verdict: Verdict,
-        mask: NDArray[np.bool_] | None,
-        row: int,
-        claimed: Mapping[int, Sequence[PodInfo]],
+        self, verdict: Verdict, mask: NDArray[np.bool_] | None, row: int, claims: Claims
     ) -> bool:
         """Whether a row is feasible, the pods that are nominated to it included."""
         fits = bool((verdict.feasible if mask is None else mask)[row])
-        return fits and self._fits_beside(cycle, row, claimed)
+        return fits and claims.refusal(row) is None
 
     def _best(
         self,
         cycle: Cycle,
         verdict: Verdict,
         mask: NDArray[np.bool_] | None,
-        claimed: Mapping[int, Sequence[PodInfo]],
+        claims: Claims | None,
     ) -> Decision:
-        """The best of the rows that stay feasible with the pods nominated to them."""
+        """The best of the rows that stay feasible with the pods nominated to them, if any is."""
         row = select.best(cycle, verdict, self.plugins.score, mask)
+        if claims is None:
+            return Decision(cycle, row) if row >= 0 else self._nowhere(cycle, verdict)
+        if claims.refusal(row) is not None:
+            # Where the best is promised away others often are too.
+            mask = verdict.feasible[: self.table.size] if mask is None else mask
+            mask[claims.ask_all(mask)] = False
+            row = select.best(cycle, verdict, self.plugins.score, mask)
         while row >= 0:
-            if self._fits_beside(cycle, row, claimed):
+            if claims.refusal(row) is None:
                 return Decision(cycle, row)
             if mask is None:
                 mask = verdict.feasible[: self.table.size]
             mask[row] = False
             row = select.best(cycle, verdict, self.plugins.score, mask)
-        return self._nowhere(cycle, verdict, claimed)
+        return self._nowhere(cycle, verdict, claims)
 
     def survey(self, cycle: Cycle) -> tuple[NDArray[np.intp], Diagnosis]:
         """All rows that a pod may go to, ascending, and why not to the others."""
@@ -222,32 +238,45 @@ class Decider:
             refused = EXCLUDED
         else:
             refused = self.evaluator.check(cycle, row)
-        claimed = self._claimed(cycle)
-        if refused is None and row in claimed:
-            refused = self._beside(cycle, row, claimed[row])
+        if refused is None:
+            refused = self._claims(cycle).refusal(row)
         if refused is None:
             return Decision(cycle, row)
         return Decision(cycle, -1, Diagnosis(len(self.table), None, {row: refused}))
 
     def assume(self, decision: Decision) -> Rejection | None:
-        """Reserves on the chosen node and counts the pod there; undone if a plugin refuses."""
+        """Reserves on the chosen node, counts the pod; undone if a plugin refuses or fails."""
         cycle, row = decision.cycle, decision.row
-        for plugin in self.taking_part(cycle.shape).reserve:
-            refused = plugin.reserve(cycle, row)
-            if refused is not None:
-                self._unreserve(cycle, row)
-                rejection: Rejection = refused
-                return rejection
+        # Whoever may have chosen something is to take it back, though it has nothing to do by then.
+        cycle.taking_part = self.taking_part(cycle.shape)
+        try:
+            refused = self._reserve(cycle, row)
+        except Exception:
+            self._unreserve(cycle, row)
+            raise
+        if refused is not None:
+            self._unreserve(cycle, row)
+            return refused
         self.accounts.add(row, cycle.pod)
         return None
 
+    def _reserve(self, cycle: Cycle, row: int) -> Rejection | None:
+        assert cycle.taking_part is not None
+        for plugin in cycle.taking_part.reserve:
+            refused: Rejection | None = plugin.reserve(cycle, row)
+            if refused is not None:
+                return refused
+        return None
+
     def retract(self, decision: Decision) -> None:
-        """Takes back :meth:`assume`."""
-        self.accounts.drop(decision.cycle.pod)
+        """Takes back :meth:`assume`; the node may have gone meanwhile, and its pods with it."""
+        if self.accounts.get(decision.cycle.pod.uid) is decision.cycle.pod:
+            self.accounts.drop(decision.cycle.pod)
         self._unreserve(decision.cycle, decision.row)
 
     def _unreserve(self, cycle: Cycle, row: int) -> None:
-        for plugin in reversed(self.taking_part(cycle.shape).reserve):
+        taking_part = cycle.taking_part or self.taking_part(cycle.shape)
+        for plugin in reversed(taking_part.reserve):
             plugin.unreserve(cycle, row)
 
     def _mask(self, cycle: Cycle, verdict: Verdict) -> NDArray[np.bool_] | None:
@@ -257,56 +286,43 @@ class Decider:
         mask: NDArray[np.bool_] = verdict.feasible[: self.table.size] & cycle.allowed
         return mask
 
-    def _fits_beside(
-        self, cycle: Cycle, row: int, claimed: Mapping[int, Sequence[PodInfo]]
-    ) -> bool:
-        """Whether a feasible row stays so with the pods that are nominated to it there too."""
-        return row not in claimed or self._beside(cycle, row, claimed[row]) is None
-
-    def _beside(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> Rejection | None:
-        with self.accounts.what_if():
-            for pod in pods:
-                if pod.row < 0:
-                    self.accounts.add(row, pod)
-            return self.evaluator.check(cycle, row)
-
     def _pre_filter(self, cycle: Cycle) -> Rejection | None:
         cycle.decider = self
         if cycle.shape.problem is not None:
             return Rejection(_FIT, (cycle.shape.problem,), unresolvable=True)
+        cycle.narrowed = ()
         for plugin in self.taking_part(cycle.shape).pre_filter:
+            before = cycle.allowed
             refused: Rejection | None = plugin.pre_filter(cycle)
             if refused is not None:
                 return refused
+            if cycle.allowed is not before:
+                cycle.narrowed += (plugin.name,)
         if cycle.allowed is not None and not cycle.allowed.any():
             return Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
         return None
 
-    def _claimed(self, cycle: Cycle) -> Mapping[int, Sequence[PodInfo]]:
-        """By row, who is nominated there; pods of one job leave each other no room."""
+    def _claims(self, cycle: Cycle) -> Claims:
+        """Who is nominated where; pods of one job leave each other no room."""
         claimed = self.nominations.on_rows(cycle.pod)
-        if not claimed or not cycle.members:
-            return claimed
-        job = {member.uid for member in cycle.members}
-        others = {row: [p for p in pods if p.uid not in job] for row, pods in claimed.items()}
-        return {row: pods for row, pods in others.items() if pods}
+        if claimed and cycle.members:
+            job = {member.uid for member in cycle.members}
+            others = {row: [p for p in pods if p.uid not in job] for row, pods in claimed.items()}
+            claimed = {row: pods for row, pods in others.items() if pods}
+        return Claims(cycle, claimed, self.evaluator, self.accounts)
 
     def _failed(self, cycle: Cycle, early: Rejection) -> Decision:
-        return Decision(cycle, -1, Diagnosis(len(self.table), early, {}))
+        return Decision(cycle, -1, Diagnosis(len(self.table), early, {}, cycle.narrowed))
 
-    def _nowhere(
-        self,
-        cycle: Cycle,
-        verdict: Verdict,
-        claimed: Mapping[int, Sequence[PodInfo]] | None = None,
-    ) -> Decision:
+    def _nowhere(self, cycle: Cycle, verdict: Verdict, claims: Claims | None = None) -> Decision:
         by_row = self.evaluator.refusals(cycle, verdict)
-        for row, pods in (claimed or {}).items():
-            if row not in by_row:
-                refused = self._beside(cycle, row, pods)
-                if refused is not None:
-                    by_row.put(np.array([row], np.intp), (refused,))
+        if (claims and claims.by_row) or cycle.allowed is not None:
+            by_row = by_row.copy()
+        if claims:
+            kept = [(row, claims.refusal(row)) for row in claims.by_row if row not in by_row]
+            said = {row: refused for row, refused in kept if refused is not None}
+            by_row.put(np.fromiter(said, np.intp, len(said)), said.values())
         if cycle.allowed is not None:
             excluded = self.table.open[: self.table.size] & ~cycle.allowed
             by_row.fill(excluded, EXCLUDED)
-        return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row))
+        return Decision(cycle, -1, Diagnosis(len(self.table), None, by_row, cycle.narrowed))

@@ -11,10 +11,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api.kinds.pod import Pod
-from koord.api.timestamps import seconds_text
 from koord.base import faults, log
+from koord.controllers.scheduler import conditions
 from koord.controllers.scheduler.binding import is_gone, reason_of
 from koord.controllers.scheduler.standins import StandIns
+from koord.kube import retry
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
 
 _LOG = log.get("scheduler")
+# A write that failed is tried again after so long.
+_AGAIN_SECONDS = 5.0
+_SCHEDULED = "PodScheduled"
 UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 
 
@@ -55,7 +59,7 @@ class FailureWriter:
         self,
         client: Client | None,
         clock: Clock,
-        workers: int = 8,
+        workers: int = 32,
         stand_ins: StandIns | None = None,
     ) -> None:
         self._stand_ins = stand_ins or StandIns()
@@ -66,7 +70,10 @@ class FailureWriter:
         # What was last written of a pod, so that a repeated failure is not written again even
         # before the informer has brought it back.
         self._said: dict[str, tuple[str, str, str]] = {}
+        self._writing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        # By pod, when a write that failed is tried again.
+        self._again: dict[str, asyncio.TimerHandle] = {}
 
     def say(self, failure: Failure) -> None:
         """Has a failure written; returns at once."""
@@ -77,79 +84,102 @@ class FailureWriter:
         if nominated is None:
             nominated = failure.pod.status.nominated_node_name
         said = (failure.reason, failure.message, nominated)
-        if self._said.get(uid) == said or (uid not in self._said and _stands(failure)):
+        if self._said.get(uid) == said or (uid not in self._said and self._stands(failure)):
             return
         self._said[uid] = said
+        self._start(failure)
+
+    def forget(self, uid: str) -> None:
+        """The pod is bound or gone."""
+        self._said.pop(uid, None)
+        self._waiting.pop(uid, None)
+        self._leave(uid)
+
+    async def close(self) -> None:
+        """Cancels what is not written."""
+        for uid in list(self._again):
+            self._leave(uid)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, failure: Failure) -> None:
+        uid = failure.pod.metadata.uid
+        self._leave(uid)
         self._waiting[uid] = failure
         if len(self._tasks) < self._limit:
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def forget(self, uid: str) -> None:
-        """The pod is bound or gone."""
-        self._said.pop(uid, None)
-        self._waiting.pop(uid, None)
-
-    async def close(self) -> None:
-        """Cancels what is not written."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def _leave(self, uid: str) -> None:
+        timer = self._again.pop(uid, None)
+        if timer is not None:
+            timer.cancel()
 
     async def _drain(self) -> None:
-        while self._waiting:
-            uid = next(iter(self._waiting))
+        # Of one pod one write at a time, so that what is said last stands.
+        while uid := next((each for each in self._waiting if each not in self._writing), ""):
             failure = self._waiting.pop(uid)
+            self._writing.add(uid)
             try:
                 faults.point("scheduler.failure")
                 await self._write(failure)
             except Exception as error:
-                # The next attempt of the pod says it again.
-                self._said.pop(uid, None)
-                if not is_gone(error):
-                    where = log.fields(pod=failure.pod.title, error=reason_of(error))
-                    _LOG.warning("a pod's condition could not be written", extra=where)
+                if is_gone(error):
+                    self._said.pop(uid, None)
+                    continue
+                where = log.fields(pod=failure.pod.title, error=reason_of(error))
+                _LOG.warning("a pod's condition could not be written", extra=where)
+                if uid in self._said and uid not in self._waiting:
+                    timer = asyncio.get_running_loop().call_later(
+                        _AGAIN_SECONDS, self._start, failure
+                    )
+                    self._again[uid] = timer
+            finally:
+                self._writing.discard(uid)
 
     async def _write(self, failure: Failure) -> None:
-        pod = failure.pod
-        stand_in = self._stand_ins.of(pod)
+        stand_in = self._stand_ins.of(failure.pod)
         if stand_in is not None:
-            await stand_in.write_failure(pod, failure.message)
+            await stand_in.write_failure(failure.pod, failure.message)
             return
+        client, meta = self._client, failure.pod.metadata
+        assert client is not None
+        tries = [failure.pod]
+
+        async def work() -> None:
+            # A pod that has changed may have been bound: then there is nothing to say any more.
+            pod = tries.pop() if tries else await client.get(Pod, meta.name, meta.namespace)
+            if pod.metadata.uid == meta.uid and not pod.spec.node_name:
+                patch = self._patch(failure._replace(pod=pod))
+                await client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+
+        await retry.on_conflict(work)
+
+    def _patch(self, failure: Failure) -> Patch:
+        """The change of a pod's status, for the very state of it that was looked at."""
+        pod = failure.pod
         status: dict[str, Any] = {}
-        if not _stands(failure):
-            condition = {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": failure.reason,
-                "message": failure.message,
-            }
-            known = _condition(pod)
-            if known is None or known.status != "False":
-                condition["lastTransitionTime"] = seconds_text(self._clock.wall_seconds())
+        condition = self._condition(failure)
+        if condition is not None:
             status["conditions"] = [condition]
         if failure.nominated is not None:
             status["nominatedNodeName"] = failure.nominated or None
-        assert self._client is not None
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-        patch = Patch.strategic(body)
-        await self._client.patch(
-            Pod, pod.metadata.name, patch, pod.metadata.namespace, subresource="status"
+        meta = {"uid": pod.metadata.uid}
+        if pod.metadata.resource_version:
+            meta["resourceVersion"] = pod.metadata.resource_version
+        return Patch.strategic({"metadata": meta, "status": status})
+
+    def _condition(self, failure: Failure) -> dict[str, Any] | None:
+        now = self._clock.wall_seconds()
+        return conditions.change(
+            failure.pod, _SCHEDULED, "False", failure.reason, failure.message, now
         )
 
-
-def _condition(pod: Pod) -> Any:
-    return next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-
-
-def _stands(failure: Failure) -> bool:
-    """Whether the pod's status says all that already."""
-    known = _condition(failure.pod)
-    if known is None or (known.status, known.reason, known.message) != (
-        "False",
-        failure.reason,
-        failure.message,
-    ):
-        return False
-    return failure.nominated in (None, failure.pod.status.nominated_node_name)
+    def _stands(self, failure: Failure) -> bool:
+        """Whether the pod's status says all that already."""
+        return self._condition(failure) is None and failure.nominated in (
+            None,
+            failure.pod.status.nominated_node_name,
+        )

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base import log
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.preemption.victims import was_preempted
 from koord.controllers.scheduler.queue import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.controllers.cluster.nodes import NodeTable
-    from koord.controllers.cluster.pods import PodInfo, Shapes
+    from koord.controllers.cluster.pods import Shapes
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.accounts import Accounts
-    from koord.controllers.scheduler.framework.handle import View
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
 
 _LOG = log.get("scheduler")
@@ -57,7 +59,9 @@ class Feed:
         self._accounts = accounts
         self._queue = queue
         self._profiles = frozenset(profiles)
-        self._restorers = list(restorers)
+        # Most bound pods have no annotation that any of the second kind reads.
+        self._restorers, self._readers = _by_annotation(restorers)
+        self._last: tuple[dict[str, str] | None, list[Any]] = None, []
         self._woken = woken
         self._orphans = orphans
         # Assumed pods that the API has not confirmed yet, by uid.
@@ -66,16 +70,16 @@ class Feed:
     def attach(self, nodes: View[Node], pods: View[Pod]) -> None:
         """Begins to follow two views; nodes first, so that their pods find them."""
         nodes.on_change(self.node_added, self.node_updated, self.node_deleted)
-        pods.on_change(self.pod_added, self.pod_updated, self.pod_deleted)
+        pods.on_change(self.pod_added, self.pod_updated, self.pod_deleted, self.pods_listed)
 
     # Nodes.
 
     def node_added(self, node: Node) -> None:
         """A node came, and with it the pods that were on it before it was known."""
         row = self._table.row(node.metadata.name)
-        for info in list(self._orphans.pop(node.metadata.name, {}).values()):
-            if row is not None:
-                self._accounts.add(row, info)
+        left = self._orphans.pop(node.metadata.name, {})
+        if row is not None:
+            self._accounts.add_all([(row, info) for info in left.values()])
         self._happened(ev.NODE_ADD, None, node)
 
     def node_updated(self, old: Node, node: Node) -> None:
@@ -99,6 +103,46 @@ class Feed:
             self._queue.add(self._shapes.info(pod), pod.spec.scheduler_name)
             self._woken()
 
+    def pods_listed(self, pods: list[Pod]) -> list[Pod]:
+        """Pods came with a list: those on nodes, mostly, which are counted together.
+
+        Returns:
+            Those that are to be told of as :meth:`pod_added`.
+        """
+        left: list[Pod] = []
+        found: dict[str, tuple[int, PodInfo]] = {}
+        row_of, counted = self._table.row, self._accounts.pods()
+        for info in self._shapes.infos(pods):
+            pod, uid = info.pod, info.uid
+            if is_over(pod):
+                continue
+            node = pod.spec.node_name
+            row = row_of(node)
+            known = uid in found or uid in counted or uid in self._orphans.get(node, ())
+            readers = self._readers_of(pod.metadata.annotations)
+            if row is None or known or (readers and not self._restored(info, readers)):
+                left.append(pod)
+            else:
+                found[uid] = row, info
+        if found:
+            self._accounts.add_all(list(found.values()))
+        if not self._queue.empty:
+            for uid, (_, info) in found.items():
+                self._queue.delete(uid)
+                self._happened(ev.ASSIGNED_POD_ADD, None, info)
+        return left
+
+    def _restored(self, info: PodInfo, readers: Sequence[Any]) -> bool:
+        """Whether what a pod was given could be read."""
+        try:
+            for plugin in readers:
+                plugin.restore(info)
+        except Exception:
+            # Told of alone, it is logged alone.
+            info.allocations.clear()
+            return False
+        return True
+
     def pod_updated(self, old: Pod, pod: Pod) -> None:
         """A pod changed."""
         if is_over(pod):
@@ -114,9 +158,30 @@ class Feed:
         """A pod went."""
         self._gone(pod)
 
+    def give_up(self, info: PodInfo) -> None:
+        """An assumed pod does not get to its node; the node may be gone by now."""
+        self.assumed.pop(info.uid, None)
+        for left in self._orphans.values():
+            if left.get(info.uid) is info:
+                del left[info.uid]
+
+    def holds(self, uid: str) -> bool:
+        """Whether a pod counts on a node, or will once its node is known again."""
+        there = self._accounts.get(uid) is not None
+        return there or any(uid in left for left in self._orphans.values())
+
     def confirmed(self, uid: str) -> bool:
         """Whether the API knows of the node of a pod that counts."""
         return uid not in self.assumed
+
+    def written(self, info: PodInfo) -> dict[str, Any]:
+        """By plugin, what a pod's annotations say it holds, of those that it has something from."""
+        fresh = PodInfo(info.pod, info.shape)
+        for plugin, read in self._readers:
+            held = plugin.name in info.allocations
+            if held and not read.isdisjoint(info.pod.metadata.annotations):
+                plugin.restore(fresh)
+        return fresh.allocations
 
     def _serves(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
@@ -152,14 +217,15 @@ class Feed:
             self._place(info, node)
             self._happened(ev.ASSIGNED_POD_ADD, None, info)
             return
+        if old is None or not old.spec.node_name:
+            self._renew(known, pod)
+            self._happened(ev.ASSIGNED_POD_ADD, None, known)
+            return
         before = self._shapes.info(known.pod)
         self._renew(known, pod)
-        if old is not None and old.spec.node_name:
-            requests = before.shape.request, known.shape.request
-            for event in ev.pod_events(before.pod, pod, *requests):
-                self._happened(event, before, known)
-        else:
-            self._happened(ev.ASSIGNED_POD_ADD, None, known)
+        requests = before.shape.request, known.shape.request
+        for event in ev.pod_events(before.pod, pod, *requests):
+            self._happened(event, before, known)
 
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
@@ -187,9 +253,20 @@ class Feed:
     def _read(self, pod: Pod) -> PodInfo:
         """A bound pod with what its annotations say it was given."""
         info = self._shapes.info(pod)
-        for plugin in self._restorers:
-            plugin.restore(info)
+        self._restore(info)
         return info
+
+    def _restore(self, info: PodInfo) -> None:
+        for plugin in self._readers_of(info.pod.metadata.annotations):
+            plugin.restore(info)
+
+    def _readers_of(self, annotations: dict[str, str]) -> Sequence[Any]:
+        """Who reads anything of a pod with such annotations."""
+        # The pods of a workload come together, and share these.
+        if annotations is not self._last[0]:
+            readers = [plugin for plugin, read in self._readers if not read.isdisjoint(annotations)]
+            self._last = annotations, [*self._restorers, *readers]
+        return self._last[1]
 
     def _place(self, info: PodInfo, node: str) -> None:
         row = self._table.row(node)
@@ -205,15 +282,41 @@ class Feed:
         self._orphans.get(pod.spec.node_name, {}).pop(uid, None)
         info = self._accounts.get(uid)
         if info is not None:
+            row = info.row
             self._accounts.drop(info)
             self._happened(ev.ASSIGNED_POD_DELETE, info, None)
+            self._made_free(row)
         elif pod.status.nominated_node_name:
             # What was kept free for it on that node is free for others.
             self._happened(ev.ASSIGNED_POD_DELETE, self._shapes.info(pod), None)
 
+    def _made_free(self, row: int) -> None:
+        """Whom a row is promised to need not wait any longer once all preempted pods are gone.
+
+        Backoff is for who is tried in vain, and for these the room has just been made.
+        """
+        promised = self._queue.nominator.on_node(self._table.name(row))
+        if promised and not any(map(was_preempted, self._table.pods[row].values())):
+            self._queue.activate([info.uid for info in promised if info.uid in self._queue])
+            self._woken()
+
     def _happened(self, event: ev.ClusterEvent, old: object, new: object) -> None:
         if self._queue.happened(event, old, new):
             self._woken()
+
+
+def _by_annotation(
+    restorers: Iterable[Any],
+) -> tuple[list[Any], list[tuple[Any, frozenset[str]]]]:
+    """Those that may read anything of a pod, and those that name the annotations they read."""
+    anything, readers = [], []
+    for each in restorers:
+        read = getattr(each, "restores_from", None)
+        if read is None:
+            anything.append(each)
+        elif read:
+            readers.append((each, frozenset(read)))
+    return anything, readers
 
 
 def is_over(pod: Pod) -> bool:

@@ -10,7 +10,8 @@ from koord.controllers.scheduler.decider import Decision
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.diagnosis import Diagnosis
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
-from koord.controllers.scheduler.jobplan import Failed, Placed, Plan
+from koord.controllers.scheduler.jobplan import Failed, Outlook, Placed, Plan
+from koord.controllers.scheduler.queue.events import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,11 +60,10 @@ class Attempt(NamedTuple):
     @property
     def plugins(self) -> frozenset[str]:
         """Whose events may help."""
-        if self.error:
-            return _NOBODY
+        own = (OWN,) if self.error else ()
         if self.diagnosis is not None:
-            return frozenset(self.diagnosis.plugins)
-        return frozenset({self.refused.plugin}) if self.refused is not None else _NOBODY
+            return frozenset((*own, *self.diagnosis.plugins))
+        return frozenset((*own, self.refused.plugin)) if self.refused is not None else _NOBODY
 
 
 class Room(NamedTuple):
@@ -73,11 +73,13 @@ class Room(NamedTuple):
         message: for the pod for which it was tried.
         nodes: by uid, promised nodes.
         clear: promises made before are taken back.
+        victims: how many pods go for it; None where nobody was asked.
     """
 
     message: str = ""
     nodes: Mapping[str, str] = MappingProxyType({})
     clear: bool = False
+    victims: int | None = None
 
 
 class JobPass:
@@ -92,8 +94,16 @@ class JobPass:
     """
 
     def __init__(
-        self, job: Job, name: str, decider: Decider, queued: list[QueuedPod], quota: Any
+        self,
+        job: Job,
+        name: str,
+        decider: Decider,
+        queued: list[QueuedPod],
+        quota: Any,
+        *,
+        tell_others: bool = True,
     ) -> None:
+        self._tell_others = tell_others
         self._job = job
         self._name = name
         self._decider = decider
@@ -108,8 +118,7 @@ class JobPass:
 
     def run(self) -> Plan:
         """Places what can be placed, and settles the rest."""
-        if self._within_quota() and not self._gather():
-            self._place_all()
+        self._try()
         waits = self._permits() if not self._job.missing() else None
         if waits is not None and not self._job.missing():
             self._job.goes()
@@ -123,14 +132,36 @@ class JobPass:
         self.give_up()
         if cause is None:
             return Plan([], self._all_told(self._job.shortage(missing)))
-        return Plan([], self._failures(cause, room, waiting))
+        return Plan([], self._failures(cause, room, waiting), victims=room.victims)
+
+    def look(self) -> Outlook:
+        """What would be placed now, nobody asked to make room; all is taken back."""
+        try:
+            self._try()
+            return self._outlook()
+        finally:
+            self.give_up()
 
     def give_up(self) -> None:
         """Takes back whatever was placed, the last first."""
         for pod in reversed(self._members):
             self._take_back(pod)
 
+    def _outlook(self) -> Outlook:
+        name, missing, cause = self._decider.table.name, self._job.missing(), self._cause()
+        placed = {uid: name(decision.row) for uid, decision in self._placed.items()}
+        if cause is None:
+            why = self._job.shortage(missing) if missing else ""
+            return Outlook("", len(self._queued), placed, missing, why=why)
+        why = self._attempts[cause.info.uid].message(self._nodes)
+        return Outlook("", len(self._queued), placed, missing, cause.info.key, why)
+
     # Placing.
+
+    def _try(self) -> None:
+        """Places what can be placed."""
+        if self._within_quota() and not self._gather():
+            self._place_all()
 
     def _within_quota(self) -> bool:
         """Whether no quota object stands in the way of the pods that need each other.
@@ -252,16 +283,18 @@ class JobPass:
             decision = Decision(self._cycle(cause.info), -1, diagnosis)
         if cause is None or diagnosis is None or decision is None or diagnosis.error:
             return Room()
-        said, clear = list[str](), False
+        said, clear, victims = list[str](), False, 0
         for plugin in self._decider.plugins.post_filter:
             result = plugin.post_filter(decision.cycle, diagnosis)
             clear = clear or result.clear
+            victims += len(result.victims)
             if result.message:
                 said.append(result.message)
             if result.success:
                 nodes = getattr(result, "nodes", None) or {cause.info.uid: result.node}
-                return Room(" ".join(said), nodes)
-        return Room(" ".join(said), clear=clear)
+                return Room(" ".join(said), nodes, victims=victims)
+        asked = victims if self._decider.plugins.post_filter else None
+        return Room(" ".join(said), clear=clear, victims=asked)
 
     def _plan(self, waits: dict[str, Wait], cause: QueuedPod | None, room: Room) -> Plan:
         """Placed pods go or wait; the others are told each its own reason."""
@@ -273,7 +306,7 @@ class JobPass:
             else:
                 own = room if each is cause else room._replace(message="")
                 failed.append(told(each, self._attempts[uid], self._nodes, own))
-        return Plan(placed, failed, self._job.strict and not self._job.free)
+        return Plan(placed, failed, self._job.strict and not self._job.free, room.victims)
 
     def _failures(self, cause: QueuedPod, room: Room, waiting: int) -> list[Failed]:
         """The cause is told why, the others that it was the cause."""
@@ -281,7 +314,10 @@ class JobPass:
         why = attempt.message(self._nodes)
         others = self._all_told(self._job.rejection(cause.info, why, waiting), room)
         own = told(cause, attempt, self._nodes, room)
-        return [own if failed.queued is cause else failed for failed in others]
+        quiet = not self._tell_others
+        return [
+            own if failed.queued is cause else failed._replace(quiet=quiet) for failed in others
+        ]
 
     def _all_told(self, text: str, room: Room | None = None) -> list[Failed]:
         """All pods get one message."""

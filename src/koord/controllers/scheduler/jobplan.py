@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Failed(NamedTuple):
         nominated: the node that was, or is being, made free for it; ``""`` takes a promise back,
             None leaves it.
         decision: what its own attempt found; None if there was none.
+        quiet: it was not tried itself, and nothing is to be written about it.
     """
 
     queued: QueuedPod
@@ -48,6 +51,7 @@ class Failed(NamedTuple):
     error: bool = False
     nominated: str | None = None
     decision: Decision | None = None
+    quiet: bool = False
 
 
 class Plan(NamedTuple):
@@ -57,11 +61,60 @@ class Plan(NamedTuple):
         placed: pods that are assumed on their nodes, in order.
         failed: all others that were tried.
         together: once one of them cannot be bound, those not bound yet are to be released.
+        victims: how many pods are preempted for it; None where nobody was asked to make room.
     """
 
     placed: Sequence[Placed]
     failed: Sequence[Failed]
     together: bool = True
+    victims: int | None = None
+
+
+class Standing(NamedTuple):
+    """How many pods one gang of a job has, and where they are.
+
+    Attributes:
+        gang: its id.
+        minimum: how many pods it needs; 0 while nobody has said so.
+        pods: how many there are.
+        bound: how many of them are bound.
+        held: how many hold a node that they are not bound to yet.
+        lacks: how many more pods there must be before any is tried.
+        problem: why nothing is known of what it needs.
+    """
+
+    gang: str
+    minimum: int = 0
+    pods: int = 0
+    bound: int = 0
+    held: int = 0
+    lacks: int = 0
+    problem: str = ""
+
+
+class Outlook(NamedTuple):
+    """What would become of a job now.
+
+    Attributes:
+        refused: why it cannot be tried at all.
+        tried: how many of its pods can be tried.
+        placed: by uid, the nodes that those get that get one.
+        missing: how many more must get one before any may be bound.
+        first: the first pod that gets none.
+        why: it gets none; or why pods are missing though each that was tried got one.
+    """
+
+    refused: str = ""
+    tried: int = 0
+    placed: Mapping[str, str] = MappingProxyType({})
+    missing: int = 0
+    first: str = ""
+    why: str = ""
+
+    @property
+    def goes(self) -> bool:
+        """Whether pods may be bound."""
+        return not self.refused and not self.missing and bool(self.placed)
 
 
 class Job(Protocol):

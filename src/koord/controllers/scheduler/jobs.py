@@ -9,20 +9,22 @@ rest is found (NonStrict).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.framework.diagnosis import Diagnosis
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.jobpass import Attempt, JobPass, Room, told
-from koord.controllers.scheduler.jobplan import Plan
+from koord.controllers.scheduler.jobplan import Outlook, Plan
+from koord.controllers.scheduler.queue.queued import QueuedPod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.decider import Decider
-    from koord.controllers.scheduler.jobplan import Job
-    from koord.controllers.scheduler.queue.queued import QueuedPod
+    from koord.controllers.scheduler.jobplan import Job, Standing
 
 
 class Queue(Protocol):
@@ -60,6 +62,14 @@ class Jobs(Protocol):
         """The pod's job, or why it cannot be tried."""
         ...
 
+    def standing(self, pod: PodInfo) -> Sequence[Standing]:
+        """How many pods there are of the gangs of a pod's job, and where."""
+        ...
+
+    def supposing(self, gang_id: str, minimum: int) -> AbstractContextManager[None]:
+        """As if a gang asked for another number of pods."""
+        ...
+
 
 class JobPlanner:
     """Plans jobs of one profile.
@@ -68,9 +78,13 @@ class JobPlanner:
         jobs: who knows them.
         queue: where the pods wait.
         quota: has ``admit(pods)``, which says what of quotas stands in the way; None for none.
+        tell_others: whether pods are told that another of their job failed.
     """
 
-    def __init__(self, jobs: Jobs, queue: Queue, quota: Any = None) -> None:
+    def __init__(
+        self, jobs: Jobs, queue: Queue, quota: Any = None, *, tell_others: bool = True
+    ) -> None:
+        self._tell_others = tell_others
         self._jobs = jobs
         self._queue = queue
         self._quota = quota
@@ -87,33 +101,72 @@ class JobPlanner:
             refused = Attempt(diagnosis=Diagnosis(nodes, job, {}))
             return Plan([], [told(queued, refused, nodes, Room())])
         taken = self._gathered(job, queued)
-        attempt = JobPass(job, self._jobs.name, decider, taken, self._quota)
-        self._jobs.planning = True
+        attempt = JobPass(
+            job, self._jobs.name, decider, taken, self._quota, tell_others=self._tell_others
+        )
+        with self.quiet():
+            try:
+                return attempt.run()
+            except Exception:
+                # A plugin has a fault: nothing may stay held, and nobody lost.
+                attempt.give_up()
+                for each in taken:
+                    if each is not queued:
+                        self._queue.put_back(each)
+                raise
+
+    def outlook(self, pod: PodInfo, decider: Decider) -> Outlook:
+        """What would become of a pod's job now; twins of its pods are tried, and nothing stays."""
+        job = self._jobs.job_of(pod)
+        if isinstance(job, Rejection):
+            return Outlook(job.text)
+        profile = pod.pod.spec.scheduler_name
+        uids = [pod.uid] if job.alone else job.others()
+        twins = [_twin(each) for uid in uids if (each := self._ripe(uid, profile)) is not None]
+        if not twins:
+            missing = job.missing()
+            return Outlook(missing=missing, why=job.shortage(missing) if missing else "")
+        ordered = job.ordered(twins)
+        with self.quiet(), decider.accounts.what_if():
+            return JobPass(job, self._jobs.name, decider, ordered, self._quota).look()
+
+    def standing(self, pod: PodInfo) -> Sequence[Standing]:
+        """How many pods there are of the gangs of a pod's job, and where."""
+        return self._jobs.standing(pod)
+
+    def supposing(self, gang_id: str, minimum: int) -> AbstractContextManager[None]:
+        """As if a gang asked for another number of pods."""
+        return self._jobs.supposing(gang_id, minimum)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """What is taken back inside is no news to others of the job."""
+        before, self._jobs.planning = self._jobs.planning, True
         try:
-            return attempt.run()
-        except Exception:
-            # A plugin has a fault: nothing may stay held, and nobody lost.
-            attempt.give_up()
-            for each in taken:
-                if each is not queued:
-                    self._queue.put_back(each)
-            raise
+            yield
         finally:
-            self._jobs.planning = False
+            self._jobs.planning = before
 
     def _gathered(self, job: Job, queued: QueuedPod) -> list[QueuedPod]:
         """The popped pod with the others of its job that may be tried, in the job's order."""
         if job.alone:
             return [queued]
-        fit = [uid for uid in job.others() if uid != queued.info.uid and self._ripe(uid, queued)]
+        others = (uid for uid in job.others() if uid != queued.info.uid)
+        fit = [uid for uid in others if self._ripe(uid, queued.profile) is not None]
         return job.ordered([queued, *self._queue.pop_many(fit)])
 
-    def _ripe(self, uid: str, by: QueuedPod) -> bool:
-        """Whether a pod waits, for this profile, and nobody but the gang itself gates it."""
+    def _ripe(self, uid: str, profile: str) -> QueuedPod | None:
+        """A pod that waits, for this profile, gated by nobody but the gang itself."""
         other = self._queue.get(uid)
-        if other is None or other.profile != by.profile:
-            return False
+        if other is None or other.profile != profile:
+            return None
         pod = other.info.pod
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
-            return False
-        return other.gated_by in ("", self._jobs.name)
+            return None
+        return other if other.gated_by in ("", self._jobs.name) else None
+
+
+def _twin(queued: QueuedPod) -> QueuedPod:
+    """The same pod, so that what is chosen for it never touches what it has."""
+    info = PodInfo(queued.info.pod, queued.info.shape)
+    return QueuedPod(info, queued.profile, queued.arrival, queued.timestamp)

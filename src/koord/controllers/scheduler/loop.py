@@ -23,8 +23,9 @@ from koord.controllers.scheduler.binding import (
     is_gone,
     reason_of,
 )
-from koord.controllers.scheduler.decider import Decider, Decision
+from koord.controllers.scheduler.decider import Decider, Decision, Plugins
 from koord.controllers.scheduler.failures import Failure, FailureWriter
+from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.monitor import Monitor
 from koord.controllers.scheduler.queue import events as ev
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.feed import Feed
+    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.jobplan import Failed
     from koord.controllers.scheduler.jobs import JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler")
 # How long the loop decides before others get a turn, and how many decisions it makes at least.
 SLICE_SECONDS = 0.005
+# And at most: where time is virtual a slice takes none.
+SLICE_DECISIONS = 256
 # Bindings that may be under way before decisions wait for some to end.
 MOST_PENDING = 4096
 _EVENT_BYTES = 1024
@@ -96,7 +100,12 @@ class Loop:
         )
         self.failures = FailureWriter(client, parts.clock, stand_ins=stand_ins)
         self._wake = asyncio.Event()
-        self.decided = 0
+        # Attempts so far, and the CPU seconds that they took.
+        self.decided, self.deciding_seconds = 0, 0.0
+
+    def observe(self, observer: Callable[[Decision, str], None]) -> None:
+        """Tells one more of each decision from now on."""
+        self._observers += (observer,)
 
     def woken(self) -> None:
         """Some pod may be active."""
@@ -109,13 +118,18 @@ class Loop:
             while True:
                 queue.tick()
                 self._wake.clear()
-                if self.binder.pending < MOST_PENDING and self.schedule(SLICE_SECONDS):
+                if self._slice():
                     await asyncio.sleep(0)
                 else:
                     await self._rest(queue.next_due_seconds())
         finally:
             await self.binder.close()
             await self.failures.close()
+
+    def _slice(self) -> int:
+        if self.binder.pending >= MOST_PENDING:
+            return 0
+        return self.schedule(SLICE_SECONDS, SLICE_DECISIONS)
 
     async def _rest(self, due_seconds: float | None) -> None:
         if self.binder.pending >= MOST_PENDING:
@@ -131,7 +145,9 @@ class Loop:
         Returns:
             How many pods were taken from the queue.
         """
-        end = time.perf_counter() + seconds
+        # The clock's time, so that a run in virtual time replays on any machine.
+        clock = self.parts.clock.monotonic_seconds
+        end = clock() + seconds
         began = time.thread_time()
         taken = 0
         while taken < most:
@@ -140,11 +156,13 @@ class Loop:
                 break
             taken += 1
             self.schedule_one(queued)
-            if time.perf_counter() >= end:
+            if clock() >= end:
                 break
         if taken:
             self.decided += taken
-            self.parts.metrics.decided(time.thread_time() - began)
+            seconds = time.thread_time() - began
+            self.deciding_seconds += seconds
+            self.parts.metrics.decided(seconds)
         return taken
 
     def schedule_one(self, queued: QueuedPod) -> None:
@@ -160,7 +178,7 @@ class Loop:
             if planner is not None and planner.concerns(info):
                 self._schedule_job(planner, queued, decider, started)
             else:
-                chosen = self._sampler.choose(queued.profile, decider)
+                chosen = self._sampler.choose(queued.profile, decider, started)
                 self._schedule_pod(queued, chosen, started)
         except Exception as error:
             _LOG.exception("a scheduling cycle failed", extra=log.fields(pod=info.key))
@@ -173,6 +191,8 @@ class Loop:
         if self.parts.accounts.get(info.uid) is not None and not info.pod.spec.node_name:
             self.parts.accounts.drop(info)
             self.parts.feed.assumed.pop(info.uid, None)
+            # Nobody has taken back what it chose, and it may not be asked next time.
+            info.allocations.clear()
         refused = Rejection("", (f"{type(error).__name__}: {reason_of(error)}",), error=True)
         self._give_up(queued, refused.text, frozenset(), error=True)
 
@@ -193,18 +213,19 @@ class Loop:
             self._refused(queued, decision, refused, started)
             return
         self.parts.feed.assumed[queued.info.uid] = queued.info
-        answer = self._permit(decider, decision)
+        plugins = decision.cycle.taking_part
+        assert plugins is not None, "a pod that was not reserved"
+        answer = self._permit(plugins, decision)
         if isinstance(answer, Rejection):
             self._retract(decider, decision)
             self._refused(queued, decision, answer, started)
             return
         self._observe(decision, "")
-        plugins = decider.taking_part(queued.info.shape)
         self.binder.start(Binding(decision, plugins, queued, started), answer)
 
-    def _permit(self, decider: Decider, decision: Decision) -> Rejection | Wait | None:
+    def _permit(self, plugins: Plugins, decision: Decision) -> Rejection | Wait | None:
         wait: Wait | None = None
-        for plugin in decider.taking_part(decision.cycle.shape).permit:
+        for plugin in plugins.permit:
             answer = plugin.permit(decision.cycle, decision.row)
             if isinstance(answer, Rejection):
                 return answer
@@ -213,7 +234,7 @@ class Loop:
         return wait
 
     def _retract(self, decider: Decider, decision: Decision) -> None:
-        self.parts.feed.assumed.pop(decision.cycle.pod.uid, None)
+        self.parts.feed.give_up(decision.cycle.pod)
         decider.retract(decision)
 
     def _nowhere(
@@ -243,8 +264,13 @@ class Loop:
             self.parts.queue.nominator.forget(queued.info.uid)
         result_label = "error" if diagnosis.error else "unschedulable"
         self.parts.metrics.attempt(result_label, queued.profile, self._since(started))
-        plugins = frozenset() if diagnosis.error else frozenset(diagnosis.plugins)
-        self._give_up(queued, message, plugins, error=diagnosis.error, nominated=nominated or None)
+        self._give_up(
+            queued,
+            message,
+            _rejectors(decider, diagnosis),
+            error=diagnosis.error,
+            nominated=nominated or None,
+        )
 
     def _refused(
         self, queued: QueuedPod, decision: Decision, refused: Rejection, started: float
@@ -255,8 +281,8 @@ class Loop:
         self._observe(decision, message)
         label = "error" if refused.error else "unschedulable"
         self.parts.metrics.attempt(label, queued.profile, self._since(started))
-        plugins = frozenset() if refused.error else frozenset({refused.plugin})
-        self._give_up(queued, message, plugins, error=refused.error)
+        plugins = {refused.plugin, ev.OWN} if refused.error else {refused.plugin}
+        self._give_up(queued, message, frozenset(plugins), error=refused.error)
 
     def _give_up(
         self,
@@ -266,10 +292,13 @@ class Loop:
         *,
         error: bool = False,
         nominated: str | None = None,
+        quiet: bool = False,
     ) -> None:
-        """Back into the queue, with a condition and an event that say why."""
+        """Back into the queue, with a condition and an event that say why, unless quiet."""
         pod = queued.info.pod
         self.parts.queue.put_back(queued, plugins)
+        if quiet and not (nominated or pod.status.nominated_node_name):
+            return
         reason = failures.SCHEDULER_ERROR if error else failures.UNSCHEDULABLE
         self.failures.say(Failure(pod, reason, message, nominated))
         about = self.parts.stand_ins.about(pod)
@@ -282,6 +311,8 @@ class Loop:
     ) -> None:
         """All pods of a job in one pass: reserved together, then bound side by side."""
         plan = planner.plan(queued, decider)
+        if plan.victims is not None:
+            self.parts.metrics.preempted(plan.victims)
         for failed in plan.failed:
             self._job_failed(failed, started)
         group = Group() if plan.together else None
@@ -296,43 +327,54 @@ class Loop:
     def _job_failed(self, failed: Failed, started: float) -> None:
         """One pod of a job gets no node now."""
         queued = failed.queued
-        if failed.decision is not None:
-            self._observe(failed.decision, failed.message)
+        # Those that another member's failure took along have been tried as well.
+        tried = failed.decision or Decision(Cycle(queued.info, self.parts.table), -1)
+        self._observe(tried, failed.message)
         if failed.nominated is not None:
             self.parts.queue.nominator.nominate(queued.info, failed.nominated)
         label = "error" if failed.error else "unschedulable"
         self.parts.metrics.attempt(label, queued.profile, self._since(started))
         self._give_up(
-            queued, failed.message, failed.plugins, error=failed.error, nominated=failed.nominated
+            queued,
+            failed.message,
+            failed.plugins,
+            error=failed.error,
+            nominated=failed.nominated,
+            quiet=failed.quiet,
         )
 
     # Bindings.
 
     def _succeeded(self, binding: Binding) -> None:
         info, cycle = binding.queued.info, binding.decision.cycle
-        row, queued = binding.decision.row, binding.queued
+        queued = binding.queued
         for plugin in binding.plugins.post_bind:
-            plugin.post_bind(cycle, row)
+            plugin.post_bind(cycle, binding.decision.row)
         self.parts.queue.done(info.uid)
         self.failures.forget(info.uid)
-        self.parts.metrics.bound(
-            queued.profile, self._since(binding.started), self._since(queued.first_seconds)
-        )
-        node = self.parts.table.name(row)
+        now, first = self.parts.clock.monotonic_seconds(), queued.first_seconds
+        since_ready = now - first if first is not None else 0.0
+        self.parts.metrics.bound(queued.profile, now - binding.started, since_ready)
         about = self.parts.stand_ins.about(info.pod)
-        message = f"Successfully assigned {title(about)} to {node}"
+        message = f"Successfully assigned {title(about)} to {binding.node}"
         self.parts.event(about, "Normal", "Scheduled", message)
 
     def _failed(self, binding: Binding, error: Exception) -> None:
         queued, decision = binding.queued, binding.decision
         info = queued.info
         decider = self.parts.deciders[queued.profile]
+        # The loop may rest without an end in sight: a pod is coming back to the queue.
+        self.woken()
         confirmed = info.uid not in self.parts.feed.assumed
-        if not confirmed and self.parts.accounts.get(info.uid) is info:
+        if is_gone(error):
+            self.binder.forget(info.uid)
+        if not confirmed:
             self._retract(decider, decision)
             # What it held is free again, as if it had been deleted.
-            if self.parts.queue.happened(ev.ASSIGNED_POD_DELETE, info, None):
-                self.woken()
+            self.parts.queue.happened(ev.ASSIGNED_POD_DELETE, info, None)
+        elif not self.parts.feed.holds(info.uid):
+            # Deleted on its way: what it was promised beside its place is free again too.
+            decider.retract(decision)
         if confirmed or is_gone(error) or is_conflict(error):
             # Bound after all (an answer was lost), deleted, or somebody else's by now; the
             # informer tells which, and brings back what is still to be scheduled.
@@ -353,12 +395,26 @@ class Loop:
         else:
             self.parts.queue.put_back(queued)
 
-    def _since(self, moment: float | None) -> float:
-        return self.parts.clock.monotonic_seconds() - moment if moment is not None else 0.0
+    def _since(self, moment: float) -> float:
+        return self.parts.clock.monotonic_seconds() - moment
 
     def _observe(self, decision: Decision, message: str) -> None:
         for observer in self._observers:
             observer(decision, message)
+
+
+def _rejectors(decider: Decider, diagnosis: Diagnosis) -> frozenset[str]:
+    """Whose events may help a pod.
+
+    What cannot be read waits for another state of the pod, or for what its plugin waits for anyway:
+    to try again and again would find the same. Where there is no node at all no filter has refused
+    one: then it is what all of them wait for.
+    """
+    if diagnosis.error:
+        return frozenset({ev.OWN, *diagnosis.plugins})
+    if diagnosis.early is None and not diagnosis.nodes:
+        return frozenset(plugin.name for plugin in decider.plugins.filter)
+    return frozenset(diagnosis.plugins)
 
 
 def _cut(message: str) -> str:

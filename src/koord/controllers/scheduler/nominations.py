@@ -22,6 +22,11 @@ class QueueNominations(Nominations):
         self._table = table
         self.nominator: Nominator | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether no pod is nominated anywhere."""
+        return not self.nominator
+
     def on_rows(self, pod: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
         """By row, pods nominated there whose priority is not below the pod's, without itself."""
         if not self.nominator:

@@ -72,6 +72,10 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "InterPodAffinity": _at(
         "interpodaffinity.plugin:InterPodAffinity", "preFilter filter preScore score"
     ),
+    "DynamicResources": _at(
+        "dynamic_resources:DynamicResources",
+        "preEnqueue preFilter filter postFilter score reserve preBind",
+    ),
     "DefaultPreemption": _at("default_preemption:DefaultPreemption", "preEnqueue postFilter"),
     "NodeResourcesBalancedAllocation": _at(
         "noderesources.balanced:NodeResourcesBalancedAllocation", "preScore score"
@@ -106,6 +110,7 @@ ABSORBED: Final[Mapping[str, frozenset[str]]] = {"DefaultPreBind": frozenset({"p
 
 ARGS: Final[Mapping[str, type[PluginArgs]]] = {
     "DefaultPreemption": args_stock.DefaultPreemptionArgs,
+    "DynamicResources": args_stock.DynamicResourcesArgs,
     "InterPodAffinity": args_stock.InterPodAffinityArgs,
     "NodeAffinity": args_stock.NodeAffinityArgs,
     "NodeResourcesFit": args_stock.NodeResourcesFitArgs,

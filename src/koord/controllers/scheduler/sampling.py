@@ -3,10 +3,15 @@
 
 A sampled attempt is made by a twin of the profile's decider whose plugins are timed; the other nine
 pay nothing. Filter and Score are timed a call, which answers for many nodes.
+
+A sampled attempt costs three times what others do, since it calls every plugin. So there are never
+more than a hundred a second: enough to know how long plugins take, and too few to be felt where
+thousands of pods are decided.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.metrics import SchedulerMetrics
 
 EVERY = 10
+LEAST_SECONDS = 0.01
+"""Between two sampled attempts."""
 _POINTS = {
     "pre_filter": "PreFilter",
     "filter": "Filter",
@@ -70,11 +77,15 @@ class Sampler:
             name: _Twin(decider, name, metrics).decider for name, decider in deciders.items()
         }
         self._count = 0
+        self._next_seconds = -math.inf
 
-    def choose(self, profile: str, decider: Decider) -> Decider:
-        """Who makes the next attempt of a pod of the profile."""
+    def choose(self, profile: str, decider: Decider, now_seconds: float) -> Decider:
+        """Who makes the next attempt of a pod of the profile; monotonic seconds say when."""
         self._count += 1
-        return decider if self._count % EVERY else self._twins[profile]
+        if self._count < EVERY or now_seconds < self._next_seconds:
+            return decider
+        self._count, self._next_seconds = 0, now_seconds + LEAST_SECONDS
+        return self._twins[profile]
 
 
 class _Twin:
@@ -101,7 +112,9 @@ class _Twin:
             at(own.pre_score), [(of(plugin), weight) for plugin, weight in own.score],
             at(own.reserve), at(own.permit), at(own.pre_bind), at(own.bind), at(own.post_bind),
         )  # fmt: skip
-        self.decider = Decider(decider.table, decider.accounts, plugins, decider.nominations)
+        self.decider = Decider(
+            decider.table, decider.accounts, plugins, decider.nominations, together=False
+        )
         self.decider.evaluator.share(decider.evaluator)
 
 

@@ -23,6 +23,7 @@ from koord.controllers.scheduler.loop import Loop, Parts
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.nominations import QueueNominations
 from koord.controllers.scheduler.plugins.priority_sort import PrioritySort
+from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.queue.options import QueueProfile, priority_sort
 from koord.controllers.scheduler.queue.queue import SchedulingQueue
 from koord.controllers.scheduler.standins import StandIns
@@ -96,7 +97,8 @@ class Scheduler:
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
             self.metrics, world.event, StandIns(self.plugins),
         )  # fmt: skip
-        self.loop = Loop(parts, world.client, self._planners(sets), observers)
+        self.planners = self._planners(sets)
+        self.loop = Loop(parts, world.client, self.planners, observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
         for members in sets.values():
             for plugin in members.values():
@@ -139,7 +141,8 @@ class Scheduler:
             jobs = next((p for p in plugins.values() if hasattr(p, "job_of")), None)
             quota = next((p for p in plugins.values() if hasattr(p, "admit")), None)
             if jobs is not None:
-                made[name] = JobPlanner(jobs, self.queue, quota)
+                tell = self.world.gate("GangPendingPodsConditionPatch")
+                made[name] = JobPlanner(jobs, self.queue, quota, tell_others=tell)
         return made
 
     def _deciders(self, nominations: QueueNominations) -> dict[str, Decider]:
@@ -157,7 +160,8 @@ class Scheduler:
 
 def _queue_profile(plugins: Plugins, instances: Mapping[str, Any]) -> QueueProfile:
     gates = [(plugin.name, plugin.pre_enqueue) for plugin in plugins.pre_enqueue]
-    return QueueProfile(gates, {name: plugin.events() for name, plugin in instances.items()})
+    events = {name: plugin.events() for name, plugin in instances.items()}
+    return QueueProfile(gates, {**events, ev.OWN: ev.own_events()})
 
 
 def _sort_key(profile: Profile, instances: Mapping[str, Any]) -> SortKey:

@@ -7,13 +7,14 @@ them with 503, for it does not know what the leader has decided.
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
 
 from koord.base.errors import Code, KoordError
-from koord.controllers.scheduler import checker, state
+from koord.controllers.scheduler import state
 from koord.kube.serving import Endpoints
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class SchedulerEndpoints(Endpoints):
             "/apis/v1/explain/pods/{namespace}/{name}": _explain,
             "/debug/queue": lambda app, request: state.queue(app.scheduler),
             "/debug/cache": lambda app, request: state.cache(app.scheduler),
-            "/debug/drift": lambda app, request: checker.drift(app.scheduler),
+            "/debug/drift": lambda app, request: app.drift(),
             "/debug/flags": lambda app, request: app.switches.values(),
         }
         routes = {path: self._handler(answer) for path, answer in answers.items()}
@@ -88,7 +89,8 @@ class SchedulerEndpoints(Endpoints):
             if self._app is None or not self._app.leading:
                 return _json(503, _NOT_LEADER)
             try:
-                return _json(200, answer(self._app, request))
+                found = answer(self._app, request)
+                return _json(200, await found if isawaitable(found) else found)
             except KoordError as error:
                 return _json(404 if error.code is Code.NOT_FOUND else 400, {"message": str(error)})
             except KeyError as error:

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of objects for plugins: an informer a kind, or tables that are fed by hand.
+"""Views of objects that are fed by hand.
 
-The second kind needs no cluster: simulations, traces and tests put objects in and take them out,
-and the scheduler cannot tell the difference.
+They need no cluster: simulations, traces and tests put objects in and take them out, and the
+scheduler cannot tell the difference to informers (:mod:`koord.controllers.cluster.views`).
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from koord.kube.indexer import Indexer
-from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView
 
-    from koord.controllers.scheduler.framework.handle import View
-    from koord.kube.client import Client
-    from koord.kube.reflector import InformerMetrics
 
 O = TypeVar("O")  # noqa: E741
 
@@ -28,7 +23,7 @@ class LocalView(Generic[O]):
 
     def __init__(self) -> None:
         self._objects: Indexer[O] = Indexer(None)
-        self._handlers: list[tuple[Any, Any, Any]] = []
+        self._handlers: list[tuple[Any, Any, Any, Any]] = []
 
     def get(self, key: str) -> O | None:
         """The object of a key."""
@@ -43,24 +38,34 @@ class LocalView(Generic[O]):
         added: Callable[[O], None] | None = None,
         updated: Callable[[O, O], None] | None = None,
         deleted: Callable[[O, bool], None] | None = None,
+        listed: Callable[[list[O]], list[O]] | None = None,
     ) -> None:
         """Registers handlers; they are told at once of what is there."""
         for _, value in list(self._objects.items()):
             if added is not None:
                 added(value)
-        self._handlers.append((added, updated, deleted))
+        self._handlers.append((added, updated, deleted, listed))
 
     def put(self, value: O) -> None:
         """Adds an object, or replaces the one of its key."""
         key = key_of(value)
         old = self._objects.get(key)
         self._objects.put(key, value)
-        for added, updated, _ in self._handlers:
+        for added, updated, _, _ in self._handlers:
             if old is None:
                 if added is not None:
                     added(value)
             elif updated is not None:
                 updated(old, value)
+
+    def put_page(self, values: list[O]) -> None:
+        """Adds objects that are not there, as a page of a list brings them."""
+        for value in values:
+            self._objects.put(key_of(value), value)
+        for added, _, _, listed in self._handlers:
+            left = values if listed is None else listed(values)
+            for value in left if added is not None else ():
+                added(value)
 
     def remove(self, key: str) -> None:
         """Takes an object out; nothing happens if it is not there."""
@@ -68,7 +73,7 @@ class LocalView(Generic[O]):
         if old is None:
             return
         self._objects.remove(key)
-        for _, _, deleted in self._handlers:
+        for _, _, deleted, _ in self._handlers:
             if deleted is not None:
                 deleted(old, False)
 
@@ -83,50 +88,9 @@ class LocalViews:
         """All objects of a kind."""
         return cast("LocalView[O]", self._views.setdefault(kind, LocalView()))
 
-
-class InformerViews:
-    """An informer a kind that anybody asked for.
-
-    Args:
-        client: the way to the API server.
-        metrics: shared by all informers.
-        options: keyword arguments of :class:`koord.kube.informer.Informer`, by kind.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        metrics: InformerMetrics | None = None,
-        options: dict[type, dict[str, Any]] | None = None,
-    ) -> None:
-        self._client = client
-        self._metrics = metrics
-        self._options = options or {}
-        self._informers: dict[type, Informer[Any]] = {}
-
-    def view(self, kind: type[O]) -> View[O]:
-        """All objects of a kind. The informer runs once :meth:`run` does."""
-        informer = self._informers.get(kind)
-        if informer is None:
-            more = self._options.get(kind, {})
-            informer = Informer(self._client, kind, metrics=self._metrics, **more)
-            self._informers[kind] = informer
-        return informer  # type: ignore[return-value]
-
-    async def run(self) -> None:
-        """Keeps all views true until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
-                tasks.create_task(informer.run(), name=f"informer of {informer.name}")
-
-    async def synced(self) -> None:
-        """Waits until all views are complete."""
-        for informer in self._informers.values():
-            await informer.synced()
-
-    def waiting_for(self) -> list[str]:
-        """The kinds whose first list is not complete yet."""
-        return [i.name for i in self._informers.values() if not i.has_synced]
+    def view_of(self, kind: type[O], namespace: str, name: str) -> LocalView[O]:
+        """The same: who asks for one object passes over the others."""
+        return self.view(kind)
 
 
 def key_of(value: Any) -> str:

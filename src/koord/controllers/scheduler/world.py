@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.base.gates import FeatureGates
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.binding import Binder
-    from koord.controllers.scheduler.framework.handle import View
     from koord.controllers.scheduler.framework.rejection import Rejection
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
     from koord.kube.client import Client
@@ -32,6 +32,10 @@ class Views(Protocol):
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""
+        ...
+
+    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+        """At least the one object of that name; others of its kind may be there too."""
         ...
 
 
@@ -96,6 +100,10 @@ class World:
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""
         return self._views.view(kind)
+
+    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+        """One object by name; a view that is fed by hand may have others too."""
+        return self._views.view_of(kind, namespace, name)
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on."""

@@ -37,7 +37,7 @@ class Chain:
     def __init__(
         self, reader: Reader, rules: Sequence[Rule], webhooks: Webhooks, caller: Caller
     ) -> None:
-        self._version = reader.version
+        self._reader = reader
         self._looks_at = (
             *dict.fromkeys(name for rule in rules for name in rule.looks_at),
             *webhooks.looks_at,
@@ -50,7 +50,7 @@ class Chain:
 
     def state(self) -> State:
         """The versions of all that the rules look at; None while there are webhooks."""
-        versions = tuple(map(self._version, self._looks_at))
+        versions = self._reader.versions(*self._looks_at)
         if versions != self._versions:
             self._versions, self._has_webhooks = versions, self._webhooks.configured
         return None if self._has_webhooks else versions

@@ -44,15 +44,15 @@ class Remembered(Generic[T]):
 
     def __init__(self, reader: Reader, storage: str, look_up: Callable[[str], T]) -> None:
         self._reader, self._storage, self._look_up = reader, storage, look_up
-        self._version = -1
+        self._versions: tuple[int, ...] = ()
         self._known: dict[str, T] = {}
 
     def get(self, key: str = "") -> T:
         """What the look-up gives for a key, now."""
-        version = self._reader.version(self._storage)
-        if version != self._version:
+        versions = self._reader.versions(self._storage)
+        if versions != self._versions:
             self._known.clear()
-            self._version = version
+            self._versions = versions
         if key not in self._known:
             self._known[key] = self._look_up(key)
         return self._known[key]

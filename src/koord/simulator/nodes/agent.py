@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents' part of simulated machines: NodeResourceTopology, Device and NodeMetric.
+"""The agents' part of simulated machines: what they report, and what NodeSLOs make them do.
 
-An agent owns the status of a NodeMetric and never its spec; it creates the object here as long as
-no manager does. An object annotated ``koordinator.sh/managed: "false"`` is left to its author.
+Reported are NodeResourceTopology, Device and NodeMetric. An agent owns the status of a NodeMetric
+and never its spec; it creates the object here as long as no manager does. An object annotated
+``koordinator.sh/managed: "false"`` is left to its author.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from koord.api.kinds.device import Device
 from koord.api.kinds.meta import Object
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric, NodeMetricSpec
+from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.topology import NodeResourceTopology
@@ -33,14 +35,22 @@ from koord.kube.patches import Patch
 from koord.simulator.nodes import objects
 from koord.simulator.nodes.kubelet import BY_NODE
 from koord.simulator.nodes.metrics import SAMPLE_SECONDS, Meter, policy_of
-from koord.simulator.nodes.usage import Load, PodLoad, pod_load
+from koord.simulator.nodes.running import Running
+from koord.simulator.nodes.strategies.enforcement import Enforcement
+from koord.simulator.nodes.strategies.exposition import exposition
+from koord.simulator.nodes.strategies.hosts import Host, host, host_cpus, whole
+from koord.simulator.nodes.strategies.members import pod_view
+from koord.simulator.nodes.strategies.windows import ROUND_SECONDS
+from koord.simulator.nodes.usage import Load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koord.api.kinds.registry import Kind
     from koord.base.clock import Clock
+    from koord.base.gates import FeatureGates
     from koord.kube.client import Client
+    from koord.kube.events import EventType
     from koord.simulator.nodes.demand import DemandModel
     from koord.simulator.nodes.kubelet import Record
     from koord.simulator.nodes.machine import Machine
@@ -69,8 +79,20 @@ class _Duty(NamedTuple):
     row: int
 
 
+class _Told:
+    """A recorder that passes events on, if anybody listens."""
+
+    def __init__(self, record: Record | None) -> None:
+        self._record = record
+
+    def event(self, about: Object, event_type: EventType, reason: str, message: str) -> None:
+        """Says something of an object."""
+        if self._record is not None:
+            self._record(about, event_type, reason, message)
+
+
 class Agents:
-    """Reports for many machines.
+    """Reports for many machines, and enforces what their NodeSLOs say.
 
     Args:
         client: the way to the API server.
@@ -80,7 +102,12 @@ class Agents:
         model: what pods use.
         clock: for usage and for what is written down.
         seed: of the usage.
+        gates: of every agent; which strategies run.
         record: tells of events; None for none.
+
+    Attributes:
+        load: what the machines' pods use.
+        enforcement: what is done about it.
     """
 
     def __init__(
@@ -92,6 +119,7 @@ class Agents:
         model: DemandModel,
         clock: Clock,
         seed: int,
+        gates: FeatureGates,
         record: Record | None = None,
     ) -> None:
         self._client = client
@@ -99,11 +127,16 @@ class Agents:
         self._rows = {machine.name: row for row, machine in enumerate(machines)}
         self._pods = pods
         self._nodes = nodes
-        self._model = model
         self._clock = clock
         self._seed = seed
         self._record = record
         self._metrics: Informer[Any] = Informer(client, NodeMetric, project=MetricView)
+        self._slos = Informer(client, NodeSLO)
+        self._slos.on_change(
+            self._slo_seen,
+            lambda _, slo: self._slo_seen(slo),
+            lambda slo, _: self._slo_gone(slo),
+        )
         self._devices = Informer(client, Device)
         self._devices.on_change(
             updated=lambda _, device: self._device_changed(device),
@@ -117,10 +150,12 @@ class Agents:
             model,
             seed,
         )
+        self.load = load
         self._meter = Meter(machines, load, model.cold_start_seconds)
         self._meter.set_pods([])
         self._controller: Controller[_Duty] = Controller("simulated-agent", self._do, workers=8)
-        self._loads: dict[str, tuple[str, PodLoad]] = {}
+        self.enforcement = Enforcement(machines, load, gates, client, _Told(record), clock)
+        self._running = Running(pods, self._rows, model, seed)
         self._pods_changed = True
         self._annotations: dict[int, dict[str, str]] = {}
         self._next_report: dict[int, float] = {}
@@ -129,19 +164,39 @@ class Agents:
         nodes.on_change(self._node_seen, lambda _, node: self._node_seen(node), self._node_gone)
 
     async def run(self) -> None:
-        """Reports until cancelled."""
+        """Reports and enforces until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._metrics.run())
             tasks.create_task(self._devices.run())
+            tasks.create_task(self._slos.run())
             tasks.create_task(self._controller.run())
             await self._metrics.synced()
+            tasks.create_task(self.enforcement.run())
             tasks.create_task(self._sample())
+            tasks.create_task(self._enforce())
             tasks.create_task(self._report())
+
+    def series(self) -> bytes:
+        """What the agents decided, in Prometheus' text format."""
+        return exposition(self.enforcement, [machine.name for machine in self._machines])
+
+    def _slo_seen(self, slo: NodeSLO) -> None:
+        row = self._rows.get(slo.metadata.name)
+        if row is not None:
+            # Until the first one comes nobody needs to know the pods that well.
+            self._pods_changed |= self.enforcement.idle
+            self.enforcement.set_slo(row, slo.spec)
+
+    def _slo_gone(self, slo: NodeSLO) -> None:
+        row = self._rows.get(slo.metadata.name)
+        if row is not None:
+            self.enforcement.set_slo(row, None)
 
     def _node_seen(self, node: Node) -> None:
         row = self._rows.get(node.metadata.name)
         if row is None:
             return
+        self.enforcement.hosts.put(row, host(node))
         if row not in self._next_report:
             now = asyncio.get_running_loop().time()
             self._next_report[row] = now + self._phase(row) * _FIRST_REPORT_SECONDS
@@ -158,6 +213,7 @@ class Agents:
         del final_state_unknown
         row = self._rows.get(node.metadata.name)
         if row is not None:
+            self.enforcement.hosts.put(row, Host())
             # What the agent published belongs to the node and goes with it.
             self._next_report.pop(row, None)
             self._annotations.pop(row, None)
@@ -178,7 +234,7 @@ class Agents:
 
     def _pod_gone(self, pod: Pod, final_state_unknown: bool) -> None:
         del final_state_unknown
-        self._loads.pop(pod.metadata.uid, None)
+        self._running.forget(pod.metadata.uid)
         self._pod_seen(pod)
 
     async def _do(self, duty: _Duty) -> float | None:
@@ -200,6 +256,7 @@ class Agents:
         if self._annotations.get(row) == annotations:
             return
         document = objects.topology(machine, node.metadata.uid, annotations)
+        self._learn_cpus(row, document)
         await self._publish(kind_of_type(NodeResourceTopology), document, node)
         self._annotations[row] = annotations
 
@@ -249,27 +306,43 @@ class Agents:
                 found.append((qos_with_default(pod), cpus))
         return found
 
+    def _learn_cpus(self, row: int, topology: objects.Document) -> None:
+        """Whose the machine's CPUs are, as its topology and its pods say."""
+        machine = self._machines[row]
+        pods = [
+            pod_view(pod)
+            for pod in self._pods.by_index(BY_NODE, machine.name)
+            if keys.RESOURCE_STATUS in pod.metadata.annotations and not _ended(pod)
+        ]
+        reserved = keys.NODE_RESERVATION in topology["metadata"]["annotations"]
+        cpus = whole(machine)
+        if pods or reserved:
+            cpus = host_cpus(machine, decode_as(topology, NodeResourceTopology), pods)
+        self.enforcement.suppression.cpus.put(row, cpus)
+
     async def _sample(self) -> None:
         while True:
-            if self._pods_changed:
-                self._pods_changed = False
-                self._meter.set_pods(list(self._running()))
+            self._refresh()
             self._meter.sample(self._clock.wall_seconds())
             await asyncio.sleep(SAMPLE_SECONDS)
 
-    def _running(self) -> list[PodLoad]:
-        found = []
-        for _key, pod in self._pods.items():  # noqa: PERF102
-            row = self._rows.get(pod.spec.node_name)
-            if row is None or pod.status.phase != "Running":
-                continue
-            cards = pod.metadata.annotations.get(keys.DEVICE_ALLOCATED, "")
-            known = self._loads.get(pod.metadata.uid)
-            if known is None or known[0] != cards:
-                known = cards, pod_load(pod, row, self._model, self._seed)
-                self._loads[pod.metadata.uid] = known
-            found.append(known[1])
-        return found
+    async def _enforce(self) -> None:
+        """Without a NodeSLO there is nothing to do."""
+        while True:
+            if not self.enforcement.idle:
+                self._refresh()
+                self.enforcement.step()
+            await asyncio.sleep(ROUND_SECONDS)
+
+    def _refresh(self) -> None:
+        """Takes up what became of the pods."""
+        if self._pods_changed:
+            self._pods_changed = False
+            loads = self._running.all()
+            self._meter.set_pods(loads)
+            if not self.enforcement.idle:
+                rows = [load.node for load in loads]
+                self.enforcement.set_members(self._running.members(), rows)
 
     async def _report(self) -> None:
         loop = asyncio.get_running_loop()

@@ -60,6 +60,12 @@ class Fleet:
         seed: of every identity, delay and usage.
         record: tells of events; None for none.
         kubelet_version: what the nodes report.
+        record_agent: tells of what agents do; as ``record`` by default.
+
+    Attributes:
+        machines: in the order of their rows.
+        pods, nodes: caches of all there are.
+        agents: of all machines.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class Fleet:
         seed: int = 0,
         record: Record | None = None,
         kubelet_version: str = KUBELET_VERSION,
+        record_agent: Record | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -77,17 +84,18 @@ class Fleet:
         self._version = kubelet_version
         self.machines = machines(pools, seed)
         self._rows = {machine.name: row for row, machine in enumerate(self.machines)}
-        self._pods = Informer(client, Pod, indexers={BY_NODE: lambda pod: [pod.spec.node_name]})
-        self._nodes = Informer(client, Node)
-        self._nodes.on_change(added=self._node_added)
+        self.pods = Informer(client, Pod, indexers={BY_NODE: lambda pod: [pod.spec.node_name]})
+        self.nodes = Informer(client, Node)
+        self.nodes.on_change(added=self._node_added)
         by_name = {machine.name: machine for machine in self.machines}
         steps = stages.load_stages(chaos=pools.chaos)
         self._kubelets = Kubelets(
-            client, self._pods, self._nodes, by_name, steps, clock, seed, record
+            client, self.pods, self.nodes, by_name, steps, clock, seed, record
         )
-        self._agents = Agents(
-            client, self.machines, self._pods, self._nodes, pools.demand, clock, seed, record
-        )
+        self.agents = Agents(
+            client, self.machines, self.pods, self.nodes, pools.demand, clock, seed,
+            pools.agents.gates(), record_agent or record,
+        )  # fmt: skip
         self._controller: Controller[_Duty] = Controller("simulated-node", self._do, workers=16)
         self._registered: set[int] = set()
         self._all_there = asyncio.Event()
@@ -96,6 +104,10 @@ class Fleet:
     def registered(self) -> int:
         """How many machines have registered so far."""
         return len(self._registered)
+
+    def series(self) -> bytes:
+        """What the agents of all machines decided, in Prometheus' text format."""
+        return self.agents.series()
 
     async def ready(self) -> None:
         """Waits until every machine has registered."""
@@ -107,13 +119,13 @@ class Fleet:
         for row in range(len(self.machines)):
             self._controller.queue.add(_Duty("register", row))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            tasks.create_task(self._nodes.run())
+            tasks.create_task(self.pods.run())
+            tasks.create_task(self.nodes.run())
             tasks.create_task(self._controller.run())
-            await self._pods.synced()
-            await self._nodes.synced()
+            await self.pods.synced()
+            await self.nodes.synced()
             tasks.create_task(self._kubelets.run())
-            tasks.create_task(self._agents.run())
+            tasks.create_task(self.agents.run())
 
     def _node_added(self, node: Node) -> None:
         row = self._rows.get(node.metadata.name)
@@ -153,7 +165,7 @@ class Fleet:
 
     async def _status(self, row: int) -> float | None:
         machine = self.machines[row]
-        node = self._nodes.get(machine.name)
+        node = self.nodes.get(machine.name)
         if node is None:
             return None
         since = {
@@ -170,7 +182,7 @@ class Fleet:
 
     async def _lease(self, row: int) -> float | None:
         machine = self.machines[row]
-        node = self._nodes.get(machine.name)
+        node = self.nodes.get(machine.name)
         if node is None:
             return None
         renewed = micros_text(self._clock.wall_seconds())

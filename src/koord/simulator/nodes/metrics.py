@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from koord.agent.states.nodeslo import effective_metric_spec
+from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
 from koord.api.timestamps import seconds_text
 from koord.kernels.quantity import Format, Quantity, Rounding
@@ -30,7 +32,6 @@ SAMPLE_SECONDS = 10.0
 _KEPT_SECONDS = 3600
 _STATISTICS = ("p50", "p90", "p95", "p99")
 _SHARES = (0.5, 0.9, 0.95, 0.99)
-_LEAST_WINDOW_SECONDS, _LEAST_INTERVAL_SECONDS = 60, 30
 # Whole MiB: how finely memory is measured here.
 _MEMORY_STEP = 1 << 20
 _PEAK_MARGIN = 1.1
@@ -52,20 +53,17 @@ class Policy(NamedTuple):
 
 
 def policy_of(asked: NodeMetricCollectPolicy | None) -> Policy:
-    """What a NodeMetric asks for, within an agent's bounds; defaults for what it leaves out."""
-    policy = Policy()
-    if asked is None:
-        return policy
-    window, interval = asked.aggregate_duration_seconds, asked.report_interval_seconds
-    if window is not None:
-        policy = policy._replace(window_seconds=max(window, _LEAST_WINDOW_SECONDS))
-    if interval is not None:
-        policy = policy._replace(interval_seconds=max(interval, _LEAST_INTERVAL_SECONDS))
-    if asked.node_aggregate_policy is not None:
-        durations = asked.node_aggregate_policy.durations
-        written = tuple((each.nanoseconds / 1e9, str(each)) for each in durations)
-        policy = policy._replace(durations=written)
-    return policy
+    """What a NodeMetric asks for, as an agent takes it: within bounds, over its defaults."""
+    policy = effective_metric_spec(NodeMetricSpec(metric_collect_policy=asked))
+    found = policy.metric_collect_policy
+    assert found is not None, "has defaults"
+    aggregate = found.node_aggregate_policy
+    durations = aggregate.durations if aggregate is not None else []
+    return Policy(
+        found.aggregate_duration_seconds or 0,
+        found.report_interval_seconds or 0,
+        tuple((each.nanoseconds / 1e9, str(each)) for each in durations),
+    )
 
 
 class _Rings:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.agent.report.pools import Bound, kept_cpus, shared_pools
 from koord.api.protocol import annotation, keys
-from koord.api.protocol.node_reservation import reserved_cpus
-from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
 from koord.api.protocol.topology import (
     CPUBasicInfo,
-    CPUSharedPool,
     CPUTopology,
     KubeletCPUManagerPolicy,
 )
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from koord.api.protocol.node_reservation import NodeReservation
+    from koord.api.protocol.qos import QoSClass
     from koord.simulator.nodes.machine import Machine
 
 Document = dict[str, Any]
@@ -172,17 +171,12 @@ def pool_annotations(
         bound: QoS class and CPU list of each pod that is bound to CPUs.
         reservation: what the node keeps for others.
     """
-    every = CPUSet.from_ids(cpu.id for cpu in machine.cpus)
-    shared = best_effort = every
-    for qos, text in bound:
-        cpus = _cpus(text)
-        shared = shared - cpus
-        if qos is QoSClass.LSE:
-            best_effort = best_effort - cpus
-    kept = _cpus(_reserved(machine, reservation))
+    kept = kept_cpus(machine.cpus, reservation)
+    held = (Bound(qos, text) for qos, text in bound)
+    pools = shared_pools(machine.cpus, held, CPUSet(), kept)
     found = {
-        keys.CPU_SHARED_POOLS: annotation.text(_pools(machine, shared, kept)),
-        keys.BE_CPU_SHARED_POOLS: annotation.text(_pools(machine, best_effort, kept)),
+        keys.CPU_SHARED_POOLS: annotation.text(pools.shared),
+        keys.BE_CPU_SHARED_POOLS: annotation.text(pools.best_effort),
     }
     if reservation is not None:
         report = {"reservedCPUs": str(kept)} if kept else {}
@@ -261,35 +255,3 @@ def _machine_annotations(machine: Machine) -> dict[str, str]:
         keys.CPU_MANAGER_POLICY: annotation.text(policy),
         keys.POD_CPU_ALLOCS: "null",
     }
-
-
-def _pools(machine: Machine, cpus: CPUSet, kept: CPUSet) -> list[CPUSharedPool]:
-    sockets: dict[int, int] = {}
-    members: dict[int, list[int]] = {}
-    for cpu in machine.cpus:
-        if cpu.id in cpus:
-            sockets.setdefault(cpu.node, cpu.socket)
-            members.setdefault(cpu.node, []).append(cpu.id)
-    pools = [
-        CPUSharedPool(socket=sockets[node], node=node, cpuset=str(CPUSet.from_ids(ids) - kept))
-        for node, ids in members.items()
-    ]
-    return sorted(pools, key=lambda pool: (pool.socket, pool.node))
-
-
-def _cpus(text: str) -> CPUSet:
-    """The CPUs of a list that somebody else wrote; none where it makes no sense."""
-    try:
-        return CPUSet.parse_wire(text)
-    except ValueError:
-        return CPUSet()
-
-
-def _reserved(machine: Machine, reservation: NodeReservation | None) -> str:
-    """The CPU list of a node reservation: the one it names, or the packed first ones."""
-    named, count = reserved_cpus(reservation)
-    if named or not count:
-        return named
-    # Threads of a core lie together in this order, cores of a socket, sockets.
-    packed = sorted(machine.cpus, key=lambda cpu: (cpu.socket, cpu.node, cpu.core, cpu.id))
-    return str(CPUSet.from_ids(cpu.id for cpu in packed[:count]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koord.agent.gates import feature_gates
 from koord.base import config
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity, Rounding
@@ -15,6 +16,8 @@ from koord.simulator.nodes.demand import DemandModel
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from koord.base.gates import FeatureGates
 
 API_VERSION, KIND = "simulator.koord/v1", "NodePools"
 
@@ -88,16 +91,39 @@ class Pool(_Strict, frozen=True):
     cpu_manager_policy: str = "none"
 
 
+class AgentSpec(_Strict, frozen=True):
+    """The node agents of all machines.
+
+    Attributes:
+        feature_gates: those that are not as koordlet's defaults, by name.
+    """
+
+    feature_gates: dict[str, bool] = {}
+
+    def gates(self, source: str = "agents.featureGates") -> FeatureGates:
+        """All gates.
+
+        Raises:
+            KoordError: there is no gate of a name.
+        """
+        made = feature_gates()
+        said = (f"{name}={str(on).lower()}" for name, on in self.feature_gates.items())
+        made.set_from(",".join(said), source)
+        return made
+
+
 class NodePools(_Strict, frozen=True):
     """All machines, and how what runs on them behaves.
 
     Attributes:
         demand: what pods use, by class.
+        agents: what runs on every machine beside its pods.
         chaos: whether pods fail now and then.
     """
 
     pools: list[Pool]
     demand: DemandModel = msgspec.field(default_factory=DemandModel)
+    agents: AgentSpec = msgspec.field(default_factory=AgentSpec)
     chaos: bool = False
 
 
@@ -137,6 +163,7 @@ def check(config: NodePools, source: str) -> None:
     if total > MOST_NODES:
         raise KoordError(source, "pools", f"{total} nodes", f"at most {MOST_NODES} nodes")
     config.demand.check(source, "demand")
+    config.agents.gates(f"{source} agents.featureGates")
 
 
 def amount(source: str, field: str, text: Amount) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from koord.api.protocol import annotation
 from koord.api.protocol.priority import PriorityClass, class_with_default
-from koord.api.protocol.qos import QoSClass, qos_with_default
+from koord.api.protocol.qos import QoSClass, kubernetes_qos, qos_with_default
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY, CPU, MEMORY, MID_CPU, MID_MEMORY
 from koord.api.protocol.scheduling import device_allocated
 from koord.base import rng
@@ -56,6 +56,7 @@ class PodLoad:
         eligible: its unused request counts as reclaimable.
         limits: 0 for none.
         cards: what it holds of its machine's GPUs.
+        tier: lies in the cgroup of best-effort pods, which agents may hold down.
     """
 
     namespace: str
@@ -73,6 +74,7 @@ class PodLoad:
     created_seconds: float
     containers: tuple[tuple[str, Amounts, Amounts], ...]
     cards: tuple[AllocatedDevice, ...]
+    tier: bool = False
 
 
 def pod_load(pod: Pod, node: int, model: DemandModel, seed: int) -> PodLoad:
@@ -106,19 +108,36 @@ def pod_load(pod: Pod, node: int, model: DemandModel, seed: int) -> PodLoad:
         created_seconds=created.timestamp() if created else 0.0,
         containers=containers,
         cards=_cards(pod),
+        tier=kubernetes_qos(pod) == "BestEffort",
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Usage at one moment: CPU in cores, memory in bytes; rows are pods, or machines."""
+    """Usage at one moment: CPU in cores, memory in bytes; rows are pods, or machines.
+
+    ``pod_throttled`` is the share of what a pod wants that its limit keeps from it.
+    """
 
     pod_cpu: Column
     pod_memory: Column
+    pod_throttled: Column
     node_cpu: Column
     node_memory: Column
     system_cpu: Column
     system_memory: Column
+
+
+class Granted(NamedTuple):
+    """How much of the CPU that is wanted there is, as shares, a row a machine.
+
+    Attributes:
+        tier: of what best-effort pods want together, what agents let them have.
+        services: of what all other pods want.
+    """
+
+    tier: Column
+    services: Column
 
 
 class Load:
@@ -139,12 +158,18 @@ class Load:
         self._memory = np.asarray(memory, np.float64)
         self._phases = rng.numpy_stream(seed, "system").random((len(cpus), 3))
         self._pods: list[PodLoad] = []
+        self._tier_cores: Column = np.full(len(cpus), np.inf)
         self.set_pods([])
 
     @property
     def pods(self) -> Sequence[PodLoad]:
         """The pods, in the order of the rows."""
         return self._pods
+
+    @property
+    def tier_cores(self) -> Column:
+        """What :meth:`hold` has set."""
+        return self._tier_cores
 
     def set_pods(self, pods: Iterable[PodLoad]) -> None:
         """Replaces all pods."""
@@ -166,6 +191,23 @@ class Load:
         self._noise = column(lambda pod: pod.demand.noise)
         self._memory_share = column(lambda pod: pod.demand.memory)
         self._pod_phases = np.array([pod.phases for pod in self._pods]).reshape(-1, 3)
+        self._tier = column(lambda pod: pod.tier).astype(bool)
+        self._raised: Column = np.ones(len(self._pods))
+
+    def release(self) -> None:
+        """No agent holds anything down or up any more."""
+        self.hold(np.full(len(self._cpus), np.inf), np.ones(len(self._pods)))
+
+    def hold(self, tier_cores: Column, raised: Column) -> None:
+        """What agents have set on their machines, from now on.
+
+        Args:
+            tier_cores: the most that best-effort pods of a machine get together, a row a machine;
+                infinity for no limit.
+            raised: how far the CPU limit of each pod is raised, a row a pod; infinity for no limit.
+                Forgotten when the pods are replaced.
+        """
+        self._tier_cores, self._raised = tier_cores, raised
 
     def read(self, now: float) -> Reading:
         """The usage at a moment.
@@ -173,10 +215,11 @@ class Load:
         Args:
             now: wall time in seconds.
         """
-        cpu = self._requested_cpu * wanted(
-            self._mean, self._amplitude, self._peak_hour, self._noise, self._pod_phases, now
-        )
-        cpu = np.minimum(cpu, self._most_cpu)
+        cpu = self._wanted(now)
+        most = self._most_cpu * self._raised
+        throttled = 1.0 - _granted(cpu, most)
+        cpu = np.minimum(cpu, most)
+        cpu = np.where(self._tier, cpu * self._held(cpu)[self._node], cpu)
         memory = np.minimum(self._requested_memory * self._memory_share, self._most_memory)
         system_cpu, system_memory = self._system(now)
         services = self._by_node(np.where(self._best_effort, 0.0, cpu))
@@ -188,11 +231,34 @@ class Load:
         return Reading(
             pod_cpu=cpu,
             pod_memory=memory,
+            pod_throttled=throttled,
             node_cpu=self._by_node(cpu) + system_cpu,
             node_memory=np.minimum(self._by_node(memory) + system_memory, self._memory),
             system_cpu=system_cpu,
             system_memory=system_memory,
         )
+
+    def granted(self, now: float) -> Granted:
+        """Who gets less than it wants at a moment.
+
+        Args:
+            now: wall time in seconds.
+        """
+        cpu = np.minimum(self._wanted(now), self._most_cpu * self._raised)
+        held = self._held(cpu)
+        cpu = np.where(self._tier, cpu * held[self._node], cpu)
+        services = self._by_node(np.where(self._best_effort, 0.0, cpu))
+        room = np.maximum(self._cpus - self._system(now)[0], 0.0)
+        return Granted(held, _granted(services, room))
+
+    def _wanted(self, now: float) -> Column:
+        return self._requested_cpu * wanted(
+            self._mean, self._amplitude, self._peak_hour, self._noise, self._pod_phases, now
+        )
+
+    def _held(self, cpu: Column) -> Column:
+        """What agents let the best-effort pods of each machine have of what they want."""
+        return _granted(self._by_node(np.where(self._tier, cpu, 0.0)), self._tier_cores)
 
     def system_peak(self, node: int) -> Amounts:
         """The most that a machine's own programs ever use."""

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import io
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.base.errors import MissingExtraError
+from koord.simulator.pictures import STYLE, pyplot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,17 +28,6 @@ COLOURS = {
     "koord": "#D55E00",
 }
 _PERCENT: dict[str, Any] = {"aspect": "auto", "vmin": 0, "vmax": 100, "cmap": "cividis"}
-_STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "svg.fonttype": "none",
-    # Fixed ids: the same runs give the same bytes.
-    "svg.hashsalt": "koord",
-}
 
 
 def curves_svg(
@@ -58,9 +45,9 @@ def curves_svg(
         published: figures to draw dotted beside ours.
         first_bin: where the axis begins, to look closely at the loaded end.
     """
-    pyplot = _pyplot()
-    with pyplot.rc_context(_STYLE):
-        figure, axes = pyplot.subplots(figsize=(7.2, 3.6))
+    plots = pyplot()
+    with plots.rc_context(STYLE):
+        figure, axes = plots.subplots(figsize=(7.2, 3.6))
         for policy, values in curves.items():
             _draw(axes, values, first_bin, COLOURS.get(policy, "#333333"), policy)
         for policy, values in (published or {}).items():
@@ -70,7 +57,7 @@ def curves_svg(
         axes.set_ylabel(ylabel)
         axes.margins(x=0)
         axes.legend(frameon=False, ncols=4, fontsize=8, loc="best")
-        return _svg(figure)
+        return svg(figure)
 
 
 def heat_map_svg(ends: Mapping[str, NodeState]) -> str:
@@ -79,9 +66,9 @@ def heat_map_svg(ends: Mapping[str, NodeState]) -> str:
     Nodes stand in groups of one model, the fullest first, so that a strip reads as the distribution
     inside each group.
     """
-    pyplot = _pyplot()
-    with pyplot.rc_context({**_STYLE, "axes.grid": False}):
-        figure, axes = pyplot.subplots(
+    plots = pyplot()
+    with plots.rc_context({**STYLE, "axes.grid": False}):
+        figure, axes = plots.subplots(
             len(ends), 1, figsize=(9.6, 0.62 * len(ends) + 1.0), squeeze=False
         )
         image = None
@@ -101,7 +88,7 @@ def heat_map_svg(ends: Mapping[str, NodeState]) -> str:
         _label_models(axes[-1, 0], borders)
         bar = figure.colorbar(image, ax=list(axes[:, 0]), fraction=0.02, pad=0.01)
         bar.set_label("allocated, %")
-        return _svg(figure)
+        return svg(figure)
 
 
 def _draw(axes: Any, values: Curves, first_bin: int, colour: str, label: str) -> None:
@@ -145,27 +132,3 @@ def _label_models(axes: Any, borders: dict[str, tuple[int, int]]) -> None:
     wide = {model: span for model, span in borders.items() if span[1] - span[0] > 0.04 * total}
     axes.set_xticks([(a + b) / 2 for a, b in wide.values()], list(wide), fontsize=8)
     axes.set_xlabel(f"{total} nodes by GPU model, the fullest first")
-
-
-def require_matplotlib() -> None:
-    """MissingExtraError where matplotlib is not installed; does not load it."""
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("matplotlib", "sim")
-
-
-def _pyplot() -> Any:
-    require_matplotlib()
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def _svg(figure: Any) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    _pyplot().close(figure)
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]

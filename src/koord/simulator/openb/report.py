@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.simulator import pages
 from koord.simulator.openb.plots import curves_svg, heat_map_svg
 from koord.simulator.openb.published import Published
 from koord.simulator.openb.tables import curves
@@ -43,35 +43,25 @@ def write_report(
         OSError: the directory or the file cannot be written.
         MissingExtraError: matplotlib is not installed.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "report.html"
-    path.write_text(_page(_by_policy(runs), published, command), encoding="utf-8")
-    return path
+    parts = _parts(_by_policy(runs), published, command)
+    return pages.write(directory, "GPU allocation and fragmentation", parts)
 
 
-def _page(
+def _parts(
     runs: Mapping[str, Sequence[RunResult]], published: Published | None, command: str
-) -> str:
+) -> list[str]:
     first = next(iter(runs.values()))[0]
     longest = max(len(group) for group in runs.values())
-    style = files("koord.simulator.openb").joinpath("report.css").read_text(encoding="utf-8")
-    body = "\n".join(
-        [
-            "<h1>GPU allocation and fragmentation</h1>",
-            f"<p>{len(first.nodes.names)} nodes with {first.gpus} GPUs; {first.pods_submitted} "
-            f"pods submitted one by one in the first run; {longest} runs a policy.</p>",
-            f"<p><code>{escape(command)}</code></p>",
-            "<h2>Result</h2>",
-            _table(runs, published),
-            *_curves(runs, published),
-            _heat_map(runs),
-        ]
-    )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>koord: GPU allocation and fragmentation</title><style>{style}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return [
+        "<h1>GPU allocation and fragmentation</h1>",
+        f"<p>{len(first.nodes.names)} nodes with {first.gpus} GPUs; {first.pods_submitted} "
+        f"pods submitted one by one in the first run; {longest} runs a policy.</p>",
+        f"<p><code>{escape(command)}</code></p>",
+        "<h2>Result</h2>",
+        _table(runs, published),
+        *_curves(runs, published),
+        _heat_map(runs),
+    ]
 
 
 def _table(runs: Mapping[str, Sequence[RunResult]], published: Published | None) -> str:
@@ -118,18 +108,18 @@ def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None
     theirs = published.allocated if published else None
     dotted = " Dotted: the published means." if published else ""
     return [
-        _figure(
+        pages.figure(
             "Allocation over arrived load",
             "What share of the cluster's GPUs the placed pods hold. The line is the mean over the "
             f"runs, the band spans them.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs),
         ),
-        _figure(
+        pages.figure(
             "Allocation, the loaded end",
             f"The same from {CLOSE_LOOK_FROM} % on, where the policies part.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs, first_bin=CLOSE_LOOK_FROM),
         ),
-        _figure(
+        pages.figure(
             "Fragmentation over arrived load",
             "Idle GPU capacity that the typical pods cannot use, as a share of all GPUs.",
             curves_svg(
@@ -138,7 +128,7 @@ def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None
                 published=published.fragmented if published else None,
             ),
         ),
-        _figure(
+        pages.figure(
             "Fragmentation ratio over arrived load",
             "The same as a share of what is idle.",
             curves_svg(
@@ -152,18 +142,11 @@ def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None
 
 def _heat_map(runs: Mapping[str, Sequence[RunResult]]) -> str:
     ends = {policy: group[0].nodes for policy, group in runs.items()}
-    return _figure(
+    return pages.figure(
         "Nodes at the end of the first run",
         "Each column is a node. A full GPU strip is what a good placement looks like; a dark "
         "column in it is capacity that nothing fits any more.",
         heat_map_svg(ends),
-    )
-
-
-def _figure(title: str, caption: str, svg: str) -> str:
-    return (
-        f"<h2>{escape(title)}</h2>\n<figure><figcaption>{escape(caption)}</figcaption>\n{svg}"
-        "</figure>"
     )
 
 

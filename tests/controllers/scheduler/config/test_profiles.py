@@ -20,12 +20,12 @@ from tests.controllers.scheduler.config.test_load import document, refusal
 STOCK_FILTERS = (
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
     "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
-    "PodTopologySpread", "InterPodAffinity",
+    "PodTopologySpread", "InterPodAffinity", "DynamicResources",
 )  # fmt: skip
 STOCK_SCORES = {
     "TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1,
-    "PodTopologySpread": 2, "InterPodAffinity": 2, "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
+    "PodTopologySpread": 2, "InterPodAffinity": 2, "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1,
 }  # fmt: skip
 
 
@@ -49,9 +49,9 @@ def test_the_default_set() -> None:
     assert {name: profile.weight(name) for name in profile.at("score")} == STOCK_SCORES
     assert tuple(profile.at("score")) == tuple(STOCK_SCORES)
     assert (profile.at("queueSort"), profile.at("bind")) == (("PrioritySort",), ("DefaultBinder",))
-    assert profile.at("postFilter") == ("DefaultPreemption",)
+    assert profile.at("postFilter") == ("DynamicResources", "DefaultPreemption")
     # DefaultPreemption holds back pods whose victims are on their way out.
-    assert profile.at("preEnqueue") == ("SchedulingGates", "DefaultPreemption")
+    assert profile.at("preEnqueue") == ("SchedulingGates", "DynamicResources", "DefaultPreemption")
     assert profile.at("permit") == ()
 
 
@@ -66,10 +66,17 @@ def test_koords_own_profile() -> None:
     )  # fmt: skip
     assert profile.at("postFilter") == (reservation, gang, quota, "DefaultPreemption")
     assert profile.at("preScore")[-2:] == (reservation, gang)
-    own = {load: 1, numa: 1, device: 1, reservation: 5000, gang: 1}
+    own = {load: 1, numa: 1, device: 1, reservation: 5000, gang: 1, "NodeResourcesFitPlus": 1}
     assert dict(profile.weights) == STOCK_SCORES | own
-    assert profile.at("reserve")[1:] == (load, numa, device, reservation, gang, quota)
-    assert profile.at("preBind") == ("VolumeBinding", numa, device, reservation, gang)
+    assert profile.at("reserve")[2:] == (load, numa, device, reservation, gang, quota)
+    assert profile.at("preBind") == (
+        "VolumeBinding",
+        "DynamicResources",
+        numa,
+        device,
+        reservation,
+        gang,
+    )
     assert profile.at("bind") == (reservation, "DefaultBinder")
     assert (profile.at("permit"), profile.at("postBind")) == ((gang,), (gang,))
     assert profile.args[load] == LoadAwareSchedulingArgs(
@@ -77,13 +84,20 @@ def test_koords_own_profile() -> None:
         node_metric_expiration_seconds=300,
         usage_thresholds={"cpu": 0, "memory": 0},
     )
+    packed = profile.args["NodeResourcesFitPlus"].resources
+    assert {name: each.type for name, each in packed.items()} == {
+        "kubernetes.io/batch-cpu": "MostAllocated"
+    }
+    spread = profile.args["NodeResourcesFit"].scoring_strategy
+    assert spread.type == "LeastAllocated"
+    assert [each.name for each in spread.resources] == ["cpu", "memory"]
 
 
 def test_names_come_in_the_order_in_which_a_pod_meets_them() -> None:
     names = resolved({}).plugin_names()
-    assert names[:3] == ["SchedulingGates", "DefaultPreemption", "PrioritySort"]
+    assert names[:3] == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
     assert names[-1] == "DefaultBinder"
-    assert len(names) == len(set(names)) == 18
+    assert len(names) == len(set(names)) == 19
 
 
 def test_one_profile_a_name() -> None:
@@ -181,7 +195,7 @@ def test_an_outside_plugin_gets_its_own_arguments() -> None:
         ({"filter": {"enabled": refs("NodName")}},
          "profiles[0].plugins.filter.enabled[0].name: got 'NodName', expected a known plugin, "
          "such as NodeName"),
-        ({"multiPoint": {"enabled": refs("DynamicResources")}}, "got 'DynamicResources', expected"),
+        ({"multiPoint": {"enabled": refs("GangScheduling")}}, "got 'GangScheduling', expected"),
         ({"filter": {"enabled": refs("EBSLimits")}}, "expected NodeVolumeLimits, which does"),
         ({"filter": {"enabled": [*refs("NodeName"), *refs("NodeName")]}},
          "filter.enabled[1]: got 'NodeName', expected every plugin once"),

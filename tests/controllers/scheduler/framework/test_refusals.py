@@ -41,7 +41,7 @@ def test_like_a_dict(steps: list[tuple[str, set[int], Rejection]]) -> None:
         elif what == "fill":
             refusals.fill(mask, rejection)
         else:
-            refusals.clear(mask)
+            refusals.clear(np.flatnonzero(mask))
         for row in rows:
             if what == "clear":
                 plain.pop(row, None)

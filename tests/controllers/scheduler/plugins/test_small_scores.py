@@ -81,6 +81,10 @@ def test_nothing_is_asked_without_configuration() -> None:
     world = fresh()
     cycle = Cycle(world.shapes.info(pod("p")), world.table)
     assert not fit_plus(world, {}).applies(cycle)
+    packed = {GPU: {"type": "MostAllocated", "weight": 1}}
+    assert not fit_plus(world, packed).applies(cycle), "the pod asks for no card"
+    wants = Cycle(world.shapes.info(pod("q", requests={GPU: "1"})), world.table)
+    assert fit_plus(world, packed).applies(wants)
     assert not scarce(world).applies(cycle)
     assert scarce(world, GPU).applies(cycle)
 

@@ -74,10 +74,8 @@ def test_taints_refuse_or_cost_score() -> None:
         node("a", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]),
         node("b", taints=[{"key": "gpu", "effect": "NoSchedule"}]),
     )
-    assert stock.where(pod("p")) == (
-        "0/2 nodes are available: 1 node(s) had untolerated taint {gpu: }, "
-        "1 node(s) had untolerated taint {k: v}."
-    )
+    message = "0/2 nodes are available: 2 node(s) had untolerated taint(s)."
+    assert stock.where(pod("p")) == message
     assert stock.where(pod("q", tolerations=[{"key": "gpu", "operator": "Exists"}])) == "b"
     soft = [{"key": f"s{i}", "effect": "PreferNoSchedule"} for i in range(2)]
     stock.add(node("a", taints=soft), node("b", taints=soft[:1]), node("c"))
@@ -361,6 +359,19 @@ def test_images_that_are_there_already() -> None:
     assert parts(stock, waiting)["ImageLocality"] == {"a": 59, "b": 59}
     stock.add(node("a"), node("b"))
     assert "ImageLocality" not in parts(stock, waiting)
+
+
+def test_nobody_allocates_resource_claims() -> None:
+    stock = Stock()
+    stock.add(node("a"))
+    assert stock.where(pod("p")) == "a"
+    claims = [{"name": "card", "resourceClaimName": "c"}, {"name": "nic"}]
+    assert stock.where(pod("q", resourceClaims=claims)) == (
+        "0/1 nodes are available: spec.resourceClaims: got [card nic], expected none: "
+        "koord allocates no claims."
+    )
+    # What else it asks for is the same as the first pod's.
+    assert stock.where(pod("r")) == "a"
 
 
 def test_gates_order_and_binding() -> None:

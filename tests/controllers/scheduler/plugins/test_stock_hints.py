@@ -123,6 +123,14 @@ def test_domains_that_change() -> None:
     assert not wakes(plugin, waiting, NODE_LABEL, node("a"), moved)
 
 
+def test_more_taints_tolerated_make_other_domains() -> None:
+    plugin = Stock().plugins["PodTopologySpread"]
+    for policy, expected in (("Honor", True), ("Ignore", False)):
+        waiting = info(pod("p", labels={"app": "a"}, **spread(1, ZONE, nodeTaintsPolicy=policy)))
+        assert wakes(plugin, waiting, TOLERATION, pod("p"), waiting) is expected
+        assert not wakes(plugin, waiting, TOLERATION, pod("q"), info(pod("q")))
+
+
 def test_gates_that_are_gone() -> None:
     gates = SchedulingGates(None, Stock().world)
     gone = ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)

@@ -18,6 +18,7 @@ from koord.controllers.scheduler.preemption.victims import VictimPolicy
 from koord.kube.errors import ApiError, Status
 from tests.controllers.scheduler.pods import info, node, pod
 from tests.controllers.scheduler.preemption.world import Cluster, Room, SlowRoom
+from tests.kube.harness import run_virtual
 
 
 def low(name: str, cpu: str = "2", priority: int = 0, **more: Any) -> PodInfo:
@@ -66,6 +67,12 @@ def test_equal_nodes_go_by_name() -> None:
     cluster.put("b", low("x"))
     cluster.put("a", low("y"))
     assert cluster.preempt(high()).node == "a"
+
+
+def test_no_annotation_saves_a_pod_of_lower_priority() -> None:
+    cluster = Cluster(node("a", cpu="2"))
+    cluster.put("a", low("x", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))
+    assert names(cluster.preempt(high())) == ["x"]
 
 
 def test_a_budget_is_kept_where_it_can_be() -> None:
@@ -226,11 +233,18 @@ def test_a_pod_refused_as_a_whole() -> None:
 
 
 class Client:
-    """Takes writes down; refuses the deletion of pods named in ``failing``."""
+    """Takes writes down; refuses the deletion of pods named in ``failing``; has these pods."""
 
-    def __init__(self, **failing: int) -> None:
+    def __init__(self, *there: PodInfo, **failing: int) -> None:
         self.writes: list[Any] = []
         self.failing = failing
+        self.there = {each.pod.metadata.name: each.pod for each in there}
+
+    async def get(self, kind: Any, name: str, namespace: str) -> Any:
+        await asyncio.sleep(0)
+        if name not in self.there:
+            raise ApiError(Status(code=404, reason="NotFound", message="no"))
+        return self.there[name]
 
     async def patch(
         self, kind: Any, name: str, patch: Any, namespace: str, subresource: str
@@ -279,21 +293,29 @@ def test_what_is_written() -> None:
     asyncio.run(run())
 
 
-def test_a_failed_preemption_wakes_the_pod(
+def test_a_failed_preemption_wakes_the_pod_after_a_while(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run(code: int) -> list[list[str]]:
-        cluster = Cluster(node("a", cpu="2"), client=Client(x=code))
+    async def run(code: int, *there: PodInfo) -> list[list[str]]:
+        cluster = Cluster(node("a", cpu="2"), client=Client(*there, x=code))
         woken: list[list[str]] = []
         monkeypatch.setattr(cluster.world, "activate", lambda uids: woken.append(list(uids)))
         cluster.put("a", low("x"))
         assert cluster.preempt(high()).success
+        loop = asyncio.get_running_loop()
+        begins = loop.time()
         await cluster.plugin.engine.effects.settled()
-        return [uids for uids in woken if uids]
+        found = [uids for uids in woken if uids]
+        assert loop.time() - begins == (1.0 if found else 0.0)
+        return found
 
-    assert asyncio.run(run(403)) == [["uid-p"]]
+    assert run_virtual(run(403)) == [["uid-p"]]
     assert "a preemption failed" in caplog.text
-    assert asyncio.run(run(404)) == []
+    assert run_virtual(run(404)) == []
+    # A conflict says little: the pod may be there still, or be gone, or another one of its name.
+    assert run_virtual(run(409, low("x"))) == [["uid-p"]]
+    assert run_virtual(run(409)) == []
+    assert run_virtual(run(409, low("x", uid="another"))) == []
 
 
 def test_a_victim_that_waits_on_permit_is_given_up() -> None:

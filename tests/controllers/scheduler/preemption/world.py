@@ -63,6 +63,10 @@ class Promised(Nominations):
     def __init__(self) -> None:
         self.by_row: dict[int, list[PodInfo]] = {}
 
+    @property
+    def empty(self) -> bool:
+        return not any(self.by_row.values())
+
     def on_rows(self, pod: PodInfo) -> dict[int, list[PodInfo]]:
         found = {
             row: [p for p in pods if p.priority >= pod.priority and p.uid != pod.uid]

@@ -121,11 +121,16 @@ class AllocationStrategy(ConfigStruct, frozen=True):
 
 
 class NodeNUMAResourceArgs(PluginArgs, frozen=True):
-    """How pods without a CPU bind policy of their own are bound, and how zones are scored."""
+    """How pods without a CPU bind policy of their own are bound, and how zones are scored.
+
+    With ``compatible_topology_policies``, koord's own, only the names of NUMA topology policies
+    count that Koordinator's scheduler recognises in a NodeResourceTopology.
+    """
 
     default_cpu_bind_policy: str = FULL_PCPUS
     scoring_strategy: AllocationStrategy = field(default_factory=AllocationStrategy)
     numa_scoring_strategy: AllocationStrategy = field(default_factory=AllocationStrategy)
+    compatible_topology_policies: bool = False
 
     @classmethod
     def prepared(cls, document: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import field
 
+from koord.api.duration import Duration
 from koord.api.kinds.constraints import (
     NodeAffinity,
     NodeSelectorRequirement,
@@ -220,6 +221,13 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
     def check(self, at: Spot) -> None:
         """0 does not wait."""
         at.inside("bindTimeoutSeconds").at_least(self.bind_timeout_seconds, 0)
+
+
+class DynamicResourcesArgs(PluginArgs, frozen=True):
+    """Accepted without effect: nothing is searched and nothing bound."""
+
+    filter_timeout: Duration = Duration(10_000_000_000)
+    binding_timeout: Duration = Duration(600_000_000_000)
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):

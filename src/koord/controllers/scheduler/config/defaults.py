@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugins that hold where a file says nothing, and koord's own configuration.
 
-Scheduler spec, sections 1.2 (kube-scheduler's default set) and 0 (the original's shipped file).
+Scheduler spec, sections 1.2 (kube-scheduler's default set) and 0 (the original's shipped file,
+which spreads the batch pods that koord's packs).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from koord.api.protocol.resources import BATCH_CPU
 from koord.controllers.scheduler.config.args import API_VERSION
 from koord.controllers.scheduler.config.files import PluginRef
 
@@ -32,6 +34,7 @@ DEFAULT_PLUGINS = tuple(
         ("VolumeZone", 0),
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),
+        ("DynamicResources", 2),
         ("DefaultPreemption", 0),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
@@ -75,17 +78,19 @@ def shipped_document(*scheduler_names: str) -> dict[str, Any]:
 
 
 def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
-    counted = ("cpu", "memory", "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
-    strategy = {
-        "type": "LeastAllocated",
-        "resources": [{"name": name, "weight": 1} for name in counted],
-    }
+    spread = [{"name": name, "weight": 1} for name in ("cpu", "memory")]
+    # What is idle comes in small pieces: a large batch pod fits where small ones left one whole.
+    packed = {BATCH_CPU: {"type": "MostAllocated", "weight": 1}}
     numa, device, gang = "NodeNUMAResource", "DeviceShare", "Coscheduling"
     load, quota, reservation = "LoadAwareScheduling", "ElasticQuota", "Reservation"
+    scores = {load: 1, numa: 1, device: 1, reservation: 5000, gang: 1, "NodeResourcesFitPlus": 1}
     return {
         "schedulerName": scheduler_name,
         "pluginConfig": [
-            _args("NodeResourcesFit", scoringStrategy=strategy),
+            _args(
+                "NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": spread}
+            ),
+            _args("NodeResourcesFitPlus", resources=packed),
             _args(
                 load,
                 filterExpiredNodeMetrics=False,
@@ -103,7 +108,7 @@ def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
             "filter": _enabled(load, numa, device, reservation),
             "postFilter": _enabled(reservation, gang, quota, "DefaultPreemption", alone=True),
             "preScore": _enabled(reservation, gang),
-            "score": _weighted({load: 1, numa: 1, device: 1, reservation: 5000, gang: 1}),
+            "score": _weighted(scores),
             "reserve": _enabled(load, numa, device, reservation, gang, quota),
             "permit": _enabled(gang),
             "preBind": _enabled(numa, device, reservation, gang, "DefaultPreBind"),

@@ -52,12 +52,15 @@ class Near(Struct, omit_defaults=True, rename="camel"):
         plugins: the filters that refuse it.
         reasons: what they say.
         missing: by resource, how much more would have to be free (CPU in milli).
+        lacks: what else there is too little of, or too much, and by how much: CPUs to bind,
+            amounts in a zone, devices, load.
     """
 
     node: str
     plugins: list[str]
     reasons: list[str]
     missing: dict[str, int] = {}
+    lacks: list[str] = []
 
 
 class Scored(Struct, omit_defaults=True, rename="camel"):
@@ -86,6 +89,54 @@ class Change(Struct, omit_defaults=True, rename="camel"):
     nodes: int
 
 
+class Members(Struct, omit_defaults=True, rename="camel"):
+    """The pods of one gang.
+
+    Attributes:
+        gang: its id.
+        pods: how many there are.
+        minimum: how many of them must have a node before any is bound; 0 while nobody says so.
+        bound: how many are bound.
+        held: how many hold a node that they are not bound to yet.
+        lacks: how many more pods there must be before any is tried.
+        problem: why it is not known what the gang needs.
+    """
+
+    gang: str
+    pods: int
+    minimum: int
+    bound: int
+    held: int
+    lacks: int = 0
+    problem: str = ""
+
+
+class Gang(Struct, omit_defaults=True, rename="camel"):
+    """The gang of a pod, with those that go together with it, as a whole.
+
+    Attributes:
+        members: of each gang of the group.
+        goes: whether its pods would be bound now.
+        refused: why it cannot be tried at all.
+        tried: how many pods that have no node can be tried.
+        placed: how many of them would get one, with all of them tried one after the other.
+        missing: how many more would have to get one before any is bound.
+        first: the first pod that would get none.
+        message: why; or why pods are missing though each that was tried would get a node.
+        chosen: the node that the explained pod would get with the others.
+    """
+
+    members: list[Members]
+    goes: bool = False
+    refused: str = ""
+    tried: int = 0
+    placed: int = 0
+    missing: int = 0
+    first: str = ""
+    message: str = ""
+    chosen: str = ""
+
+
 class Explanation(Struct, omit_defaults=True, rename="camel"):
     """Everything about one pod.
 
@@ -95,13 +146,16 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
         state: in which part of the queue it waits, or ``assumed``, ``bound``.
         since: from when on attempts are remembered, seconds since the Unix epoch.
         last: its last attempt, if remembered.
+        gang: what would become of its gang as a whole; absent for a pod of none. All else is about
+            the pod by itself.
         nodes: how many nodes there are now.
         fitting: how many of them would take the pod now.
-        refused: set if the pod is refused before any node is looked at.
+        refused: set if the pod is refused before any node is looked at. What follows is then what
+            would be without the plugins that refuse it.
         filters: what each filter removes, in the profile's order.
         nearest: nodes that fail the fewest filters by the least, where none fits.
         best: the best nodes with their scores.
-        chosen: the node it would go to now.
+        chosen: the node it would go to now, or if it were not refused.
         allocations: what it would get there, by plugin: CPUs, zones, devices, the reservation.
         changes: single changes that would make it fit, where none does.
     """
@@ -111,6 +165,7 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
     since: float
     node: str = ""
     last: Attempt | None = None
+    gang: Gang | None = None
     nodes: int = 0
     fitting: int = 0
     refused: str = ""
@@ -122,13 +177,13 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
     changes: list[Change] = []
 
 
-def amount(resource: str, value: int) -> str:
+def amount(resource: str, value: int, *, up: bool = False) -> str:
     """An amount of a resource as people write it: CPU in cores or milli, bytes in whole Mi.
 
-    Bytes are rounded down, so that a request may be what is said.
+    Bytes are rounded down, so that a request may be what is said; up where they are lacking.
     """
     if resource == "cpu":
         return f"{value}m" if value % 1000 else str(value // 1000)
     if resource in _BYTES and abs(value) >= _MEBI:
-        return f"{value // _MEBI}Mi"
+        return f"{-(-value // _MEBI) if up else value // _MEBI}Mi"
     return str(value)

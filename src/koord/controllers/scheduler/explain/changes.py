@@ -1,78 +1,242 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts into words which single change would let a pod onto nodes that one filter alone refuses."""
+"""Single changes that would get a pod onto a node: each is tried on the decider, then told.
+
+A change of the pod is tried by deciding the pod that has it; a change of the cluster by making it
+in a what-if. What no node takes even then is not told.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.api.protocol import keys
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.explain import variants, wishes
 from koord.controllers.scheduler.explain.answer import Change, amount
+from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.api.kinds.constraints import Taint
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.pods import Shapes
+    from koord.controllers.scheduler.decider import Decider
 
-# What to do about each stock filter; others are quoted.
-_WORDS = {
-    "NodeUnschedulable": "uncordon a node, or tolerate node.kubernetes.io/unschedulable",
-    "NodeName": "take spec.nodeName away",
-    "NodeAffinity": "loosen the node selector or affinity",
-    "NodePorts": "ask for other host ports",
-    "InterPodAffinity": "loosen the pod affinity",
-    "PodTopologySpread": "loosen the topology spread constraints",
-}
+# How many nodes, taints, reservations are looked at, the nearest first.
+_TRIED = 20
+_TAINTS, _RESERVATIONS = 10, 10
+# In which steps amounts are looked for; CPU of pods that ask for whole ones in whole ones.
+_STEP = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
+_CORE = 1000
 
 
-def describe(cycle: Cycle, plugin: Any, rows: NDArray[np.intp]) -> list[Change]:
-    """What would satisfy one filter.
+class Changes:
+    """Looks for changes.
 
     Args:
-        cycle: the attempt.
-        plugin: the filter.
-        rows: nodes that it alone refuses.
+        decider: of the pod's profile.
+        shapes: interns what is tried.
+        cycle: an attempt for the pod, that fits nowhere.
+
+    Attributes:
+        pods: by text, the pod that has the change.
+        room: by text, the node and what it has more.
     """
-    if plugin.name == "NodeResourcesFit":
-        return [_smaller(cycle, rows)]
-    said: Counter[str] = Counter()
-    if hasattr(plugin, "diagnose"):
-        for rejection in plugin.diagnose(cycle, rows):
-            said.update(rejection.reasons)
-    else:
-        for row in rows.tolist():
-            refused = plugin.filter_node(cycle, row)
-            said.update(refused.reasons if refused is not None else ())
-    if plugin.name == "TaintToleration":
-        return [
-            Change(f"tolerate the taint {reason.partition('untolerated taint ')[2]}", count)
-            for reason, count in sorted(said.items())
+
+    def __init__(self, decider: Decider, shapes: Shapes, cycle: Cycle) -> None:
+        self._decider = decider
+        self._shapes = shapes
+        self._cycle = cycle
+        self._table = decider.table
+        self._pod: Pod = cycle.pod.pod
+        self.pods: dict[str, Pod] = {}
+        self.room: dict[str, tuple[str, dict[str, int]]] = {}
+
+    def found(self) -> list[Change]:
+        """All that help, those that open the most nodes first."""
+        tried = (
+            *self._of_pod(),
+            *self.wishes(),
+            *self._taints(),
+            *self._requests(),
+            *self._room(),
+            *self._reservations(),
+        )
+        return sorted(tried, key=lambda change: (-change.nodes, change.text))
+
+    def fits(self, pod: Pod) -> int:
+        """How many nodes would take a pod."""
+        return fits(self._decider, self._shapes, pod)
+
+    def _of_pod(self) -> Iterator[Change]:
+        for variant in (*variants.looser(self._pod), variants.undaunted(self._pod)):
+            yield from self._tried(variant.text, variant.pod)
+
+    def wishes(self) -> Iterator[Change]:
+        """What koord's own labels and annotations ask for, one thing less.
+
+        No node needs to have been looked at.
+        """
+        for variant in wishes.looser(self._pod):
+            yield from self._tried(variant.text, variant.pod)
+
+    def _taints(self) -> Iterator[Change]:
+        seen: dict[tuple[str, str, str], Taint] = {}
+        for row in self._near().tolist():
+            node = self._table.nodes[row]
+            for taint in node.spec.taints if node is not None else ():
+                seen.setdefault((taint.key, taint.value, taint.effect), taint)
+        for taint in list(seen.values())[:_TAINTS]:
+            if taint.effect == "PreferNoSchedule" or taint.key == variants.CORDONED:
+                continue
+            variant = variants.tolerant(self._pod, taint)
+            yield from self._tried(variant.text, variant.pod)
+
+    def _tried(self, text: str, pod: Pod) -> Iterator[Change]:
+        count = self.fits(pod)
+        if count:
+            self.pods[text] = pod
+            yield Change(text, count)
+
+    # Amounts.
+
+    def _short(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+        """The resources that the pod asks for, how much, and by row how much of it is not free."""
+        table = self._table
+        index, wanted = self._cycle.shape.vector(table)
+        free = table.allocatable[index] - table.requested[index]
+        names = [table.resources[column] for column in index.tolist()]
+        return names, wanted, np.maximum(wanted[:, None] - free, 0)
+
+    def _near(self) -> NDArray[np.intp]:
+        """Open rows, those that lack the smallest part of what is asked for first."""
+        _, wanted, short = self._short()
+        rows = np.flatnonzero(self._table.open[: self._table.size])
+        worst = (short[:, rows] / np.maximum(wanted[:, None], 1)).max(axis=0)
+        near: NDArray[np.intp] = rows[np.lexsort((self._table.rank[rows], worst))]
+        return near
+
+    def _requests(self) -> Iterator[Change]:
+        """The smallest cut that fits: what a node lacks, or else of one resource."""
+        names, wanted, short = self._short()
+        tried: set[tuple[int, ...]] = set()
+        for row in self._near().tolist():
+            lack = tuple(short[:, row].tolist())
+            if not any(lack) or lack in tried:
+                continue
+            if len(tried) == _TRIED:
+                break
+            tried.add(lack)
+            less = {name: cut for name, cut in zip(names, lack, strict=True) if cut}
+            change = self._cut(less, dict(zip(names, wanted.tolist(), strict=True)))
+            if change is not None:
+                yield change
+                return
+        for name, asked in zip(names, wanted.tolist(), strict=True):
+            less = self._bisected(name, asked)
+            change = self._cut(less, {name: asked}) if less else None
+            if change is not None:
+                yield change
+
+    def _cut(self, less: dict[str, int], wanted: dict[str, int]) -> Change | None:
+        pod = variants.smaller(self._pod, less)
+        if pod is None:
+            return None
+        texts = [
+            f"ask for {name} {amount(name, wanted[name] - cut)}, not {amount(name, wanted[name])}"
+            if cut < wanted[name]
+            else f"do not ask for {name}"
+            for name, cut in less.items()
         ]
-    if plugin.name in _WORDS:
-        return [Change(_WORDS[plugin.name], len(rows))]
-    return [Change(f"{plugin.name}: {reason}", count) for reason, count in sorted(said.items())]
+        return next(self._tried(" and ".join(texts), pod), None)
+
+    def _bisected(self, name: str, asked: int) -> dict[str, int]:
+        """The smallest cut of one resource with which the pod fits; empty for none."""
+        step = _STEP.get(name, _CORE if name == "cpu" and asked % _CORE == 0 else 1)
+        low, high = 0, asked // step
+        if not high or not self._with_less(name, high * step):
+            return {}
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._with_less(name, middle * step):
+                high = middle
+            else:
+                low = middle
+        return {name: high * step}
+
+    def _with_less(self, name: str, cut: int) -> bool:
+        pod = variants.smaller(self._pod, {name: cut})
+        return pod is not None and self.fits(pod) > 0
+
+    # The cluster.
+
+    def _room(self) -> Iterator[Change]:
+        """The node that needs the smallest part more."""
+        names, _, short = self._short()
+        index, _ = self._cycle.shape.vector(self._table)
+        column = self._table.allocatable
+        for row in self._near()[:_TRIED].tolist():
+            if not short[:, row].any():
+                continue
+            column[index, row] += short[:, row]
+            try:
+                helps = self._passes(row)
+            finally:
+                column[index, row] -= short[:, row]
+            if helps:
+                pairs = zip(names, short[:, row].tolist(), strict=True)
+                more = {name: lack for name, lack in pairs if lack}
+                words = (f"{name} {amount(name, lack, up=True)}" for name, lack in more.items())
+                node = self._table.name(row)
+                text = f"have {' and '.join(words)} more free on {node}"
+                self.room[text] = node, more
+                yield Change(text, 1)
+                return
+
+    def _passes(self, row: int) -> bool:
+        decision = self._decider.try_row(Cycle(self._cycle.pod, self._table), row)
+        return decision.row == row
+
+    def _reservations(self) -> Iterator[Change]:
+        """A reservation whose end would make room."""
+        accounts = self._decider.accounts
+        held = [
+            info
+            for row in self._near().tolist()
+            for info in self._table.pods[row].values()
+            if stands_for_reservation(info.pod)
+        ]
+        for info in held[:_RESERVATIONS]:
+            row = info.row
+            with accounts.what_if():
+                accounts.drop(info)
+                helps = self._passes(row)
+            if helps:
+                name = info.pod.metadata.annotations.get(keys.RESERVATION_NAME, info.key)
+                yield Change(f"delete the reservation {name}", 1)
 
 
-def _smaller(cycle: Cycle, rows: NDArray[np.intp]) -> Change:
-    """The smallest cut of the request that makes it fit on one node."""
-    table = cycle.table
-    index, amounts = cycle.shape.vector(table)
-    free = table.allocatable[index][:, rows] - table.requested[index][:, rows]
-    short = np.maximum(amounts[:, None] - free, 0)
-    worst = (short / np.maximum(amounts[:, None], 1)).max(axis=0)
-    order = np.lexsort((table.rank[rows], worst))
-    at = int(order[0])
-    texts = []
-    for column, wanted, lack in zip(
-        index.tolist(), amounts.tolist(), short[:, at].tolist(), strict=True
-    ):
-        name = table.resources[column]
-        if 0 < lack < wanted:
-            texts.append(
-                f"ask for {name} {amount(name, wanted - lack)}, not {amount(name, wanted)}"
-            )
-        elif lack > 0:
-            texts.append(f"do not ask for {name}")
-    same = int(np.count_nonzero((short <= short[:, at][:, None]).all(axis=0)))
-    return Change(" and ".join(texts), same)
+def fits(decider: Decider, shapes: Shapes, pod: Pod) -> int:
+    """How many nodes would take a pod as it is."""
+    info = shapes.info(pod)
+    cycle = Cycle(PodInfo(info.pod, info.shape), decider.table)
+    if decider.attempt(cycle).row < 0:
+        return 0
+    return len(fitting(decider, cycle))
+
+
+def fitting(decider: Decider, cycle: Cycle) -> NDArray[np.intp]:
+    """The rows that all filters and PreFilters let an attempted pod go to."""
+    table = decider.table
+    refused = decider.evaluator.verdict(cycle).rejected[: table.size]
+    mask = (refused == 0) & table.open[: table.size]
+    if cycle.allowed is not None:
+        mask &= cycle.allowed
+    rows: NDArray[np.intp] = np.flatnonzero(mask)
+    return rows

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from koord.api.kinds.pod import Pod
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
+from koord.controllers.scheduler.explain import gang
 from koord.controllers.scheduler.explain.answer import Explanation
 from koord.controllers.scheduler.explain.whatif import explain
 
@@ -56,7 +57,17 @@ class Explainer:
         into = Explanation(f"{namespace}/{name}", state, self._history.since)
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
-        return explain(decider, info, twin, into)
+        planner = scheduler.planners.get(profile)
+        if planner is None or not planner.concerns(info):
+            return explain(decider, info, twin, into, scheduler.world.shapes)
+        into.gang = gang.look(planner, info, decider)
+        # Others of the gang that hold nodes keep them, whatever is tried here.
+        with planner.quiet():
+            explain(decider, info, twin, into, scheduler.world.shapes)
+            if info.row < 0 and not into.gang.goes:
+                shapes = scheduler.world.shapes
+                into.changes += gang.lower(planner, info, decider, shapes, into.gang)
+        return into
 
     def _waiting(self, uid: str) -> PodInfo | None:
         queued = self._scheduler.queue.get(uid)

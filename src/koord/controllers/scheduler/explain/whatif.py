@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koord.controllers.scheduler.decider import Decider
 from koord.controllers.scheduler.explain.answer import (
     Change,
     Explanation,
@@ -15,21 +16,23 @@ from koord.controllers.scheduler.explain.answer import (
     Removed,
     Scored,
 )
-from koord.controllers.scheduler.explain.changes import describe
+from koord.controllers.scheduler.explain.changes import Changes, fitting
 from koord.controllers.scheduler.framework import select
 from koord.controllers.scheduler.framework.cycle import Cycle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.decider import Decider, Decision
+    from koord.controllers.cluster.pods import PodInfo, Shapes
+    from koord.controllers.scheduler.decider import Decision
     from koord.controllers.scheduler.framework.verdicts import Verdict
 
 SHOWN = 5
 
 
-def explain(decider: Decider, info: PodInfo, twin: PodInfo, into: Explanation) -> Explanation:
+def explain(
+    decider: Decider, info: PodInfo, twin: PodInfo, into: Explanation, shapes: Shapes
+) -> Explanation:
     """Fills in what would happen to a pod if it were decided now.
 
     A pod that counts on a node is decided as if it were not there. Nothing is changed.
@@ -39,17 +42,19 @@ def explain(decider: Decider, info: PodInfo, twin: PodInfo, into: Explanation) -
         info: the pod.
         twin: what is decided in its place; it has no allocations.
         into: what is known of it already.
+        shapes: interns the pods that are tried.
     """
     with decider.accounts.what_if():
         if info.row >= 0:
             decider.accounts.drop(info)
-        _Explainer(decider, twin, into).run()
+        _Explainer(decider, twin, into, shapes).run()
     return into
 
 
 class _Explainer:
-    def __init__(self, decider: Decider, twin: PodInfo, into: Explanation) -> None:
-        self.decider = decider
+    def __init__(self, decider: Decider, twin: PodInfo, into: Explanation, shapes: Shapes) -> None:
+        self.asked = self.decider = decider
+        self.shapes = shapes
         self.table = decider.table
         self.cycle = Cycle(twin, decider.table)
         self.into = into
@@ -57,29 +62,48 @@ class _Explainer:
     def run(self) -> None:
         into = self.into
         into.nodes = len(self.table)
-        decision = self.decider.attempt(self.cycle)
+        decision = self._attempt()
         if decision.diagnosis is not None and decision.diagnosis.early is not None:
-            into.refused = decision.diagnosis.early.text
             return
         verdict = self.decider.evaluator.verdict(self.cycle)
         refused = verdict.rejected[: self.table.size].copy()
-        fitting = self._fitting(refused)
-        into.fitting = len(fitting)
+        rows = fitting(self.decider, self.cycle)
+        into.fitting = len(rows)
         self._removed(verdict, refused)
-        if len(fitting):
-            self._scores(verdict, fitting)
+        if len(rows):
+            self._scores(verdict, rows)
         else:
             self._nearest(refused)
-            into.changes = self._changes(refused)
+        for change in into.changes:
+            change.nodes = len(rows)
+        if into.refused:
+            # Tried with all plugins: what they refuse may be one of the pod's own wishes.
+            into.changes += Changes(self.asked, self.shapes, self.cycle).wishes()
+        elif not len(rows):
+            into.changes = Changes(self.decider, self.shapes, self.cycle).found()
         if decision.row >= 0:
             into.chosen = self.table.name(decision.row)
-            self._allocate(decision)
+            if not into.refused:
+                self._allocate(decision)
 
-    def _fitting(self, refused: NDArray[np.uint64]) -> NDArray[np.intp]:
-        mask = (refused == 0) & self.table.open[: self.table.size]
-        if self.cycle.allowed is not None:
-            mask &= self.cycle.allowed
-        return np.flatnonzero(mask)
+    def _attempt(self) -> Decision:
+        """An attempt, without the plugins that refuse the pod before they look at nodes."""
+        raised: list[Change] = []
+        while True:
+            decision = self.decider.attempt(self.cycle)
+            early = decision.diagnosis.early if decision.diagnosis is not None else None
+            if early is None:
+                if self.into.refused and decision.row >= 0:
+                    self.into.changes = raised
+                return decision
+            first, self.into.refused = not self.into.refused, self.into.refused or early.text
+            refusing = [p for p in self.decider.plugins.pre_filter if p.name == early.plugin]
+            if not refusing:
+                return decision
+            # One change is told of, so it must be all that is against the pod.
+            raised = _raised(refusing[0], self.cycle.pod, decision) if first else []
+            self.decider = without(self.decider, early.plugin)
+            self.cycle = Cycle(self.cycle.pod, self.table)
 
     def _removed(self, verdict: Verdict, refused: NDArray[np.uint64]) -> None:
         first = self.decider.evaluator.refusals(self.cycle, verdict)
@@ -139,7 +163,7 @@ class _Explainer:
 
     def _near(self, row: int, bits: int) -> Near:
         rows = np.array([row], np.intp)
-        plugins, reasons = [], []
+        plugins, reasons, lacks = [], list[str](), list[str]()
         for number, plugin in enumerate(self.decider.evaluator.filters):
             if not bits >> number & 1:
                 continue
@@ -150,7 +174,9 @@ class _Explainer:
                 else plugin.filter_node(self.cycle, row)
             )
             reasons += list(said.reasons) if said is not None else []
-        return Near(self.table.name(row), plugins, reasons, self._missing(row))
+            if hasattr(plugin, "lacks"):
+                lacks += plugin.lacks(self.cycle, row)
+        return Near(self.table.name(row), plugins, reasons, self._missing(row), lacks)
 
     def _missing(self, row: int) -> dict[str, int]:
         index, amounts = self.cycle.shape.vector(self.table)
@@ -162,17 +188,6 @@ class _Explainer:
             if lack > 0
         }
 
-    def _changes(self, refused: NDArray[np.uint64]) -> list[Change]:
-        """Filters without any of which, alone, some node would fit."""
-        opened = self.table.open[: self.table.size]
-        found = []
-        for number, plugin in enumerate(self.decider.evaluator.filters):
-            alone = opened & (refused == np.uint64(1 << number))
-            rows = np.flatnonzero(alone)
-            if len(rows):
-                found += describe(self.cycle, plugin, rows)
-        return sorted(found, key=lambda change: (-change.nodes, change.text))
-
     def _allocate(self, decision: Decision) -> None:
         refused = self.decider.assume(decision)
         if refused is not None:
@@ -183,6 +198,24 @@ class _Explainer:
             name: plain(value) for name, value in sorted(pod.allocations.items())
         }
         self.decider.retract(decision)
+
+
+def without(decider: Decider, name: str) -> Decider:
+    """A decider of the same world that does not ask one plugin; it keeps answers of its own."""
+    plugins = decider.plugins._replace(
+        pre_filter=[each for each in decider.plugins.pre_filter if each.name != name],
+        filter=[each for each in decider.plugins.filter if each.name != name],
+        pre_score=[each for each in decider.plugins.pre_score if each.name != name],
+        score=[each for each in decider.plugins.score if each[0].name != name],
+    )
+    return Decider(decider.table, decider.accounts, plugins, decider.nominations)
+
+
+def _raised(plugin: Any, pod: PodInfo, decision: Decision) -> list[Change]:
+    """What of the plugin's own would have to be raised for the pod, each tried; ElasticQuota's."""
+    if not hasattr(plugin, "raises"):
+        return []
+    return [Change(text, 0) for text in plugin.raises(pod)]
 
 
 def plain(value: Any) -> Any:

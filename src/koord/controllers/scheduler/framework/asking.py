@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.verdicts import Verdict
 
     Rows = NDArray[np.intp] | slice
 
@@ -53,9 +54,14 @@ class Stale:
             return None
         rows = self._by_mask.get(asked)
         if rows is None:
-            found = [row for row, aspects in self._changes.items() if aspects & asked]
-            rows = self._by_mask[asked] = np.array(found, np.intp)
+            rows = self._by_mask[asked] = self._find(asked)
         return rows
+
+    def _find(self, asked: int) -> NDArray[np.intp]:
+        if len(self._changes) == 1:
+            return self.table.index(next(iter(self._changes)))
+        found = [row for row, aspects in self._changes.items() if aspects & asked]
+        return np.array(found, np.intp)
 
 
 class Asked:
@@ -70,8 +76,8 @@ class Asked:
         answer: that method, or None.
         applies: whether it applies to this attempt; None where it always does.
         plugin: the plugin.
-        static: the answers depend on nothing but shape and rows, and whether it applies on the
-            shape alone.
+        static: the answers depend on nothing but shape and rows, and whether it applies on nothing
+            that moves between two of the table's turns.
         depends: on which aspects.
         now: the stamp that :meth:`due` found.
     """
@@ -106,7 +112,7 @@ class Asked:
         self.static = self.applies is None and self._stamp is None
 
     def takes_part(self, cycle: Cycle) -> bool:
-        """Whether the plugin may have an answer for pods of the shape at all."""
+        """Whether the plugin may have an answer for pods of the shape until the next turn."""
         if self.point in idle_at(self.plugin, cycle.shape):
             return False
         return self._by_shape is None or bool(self._by_shape(cycle))
@@ -130,6 +136,84 @@ class Asked:
         if moved is None:
             return (table.rows,)
         return (moved,) if changed is None else (moved, changed)
+
+    def put(self, cycle: Cycle, verdict: Verdict, rows: Rows) -> None:
+        """Takes over what the plugin says of rows."""
+        raise NotImplementedError
+
+    def retire(self, verdict: Verdict) -> None:
+        """Takes back whatever it has said: it does not apply."""
+        raise NotImplementedError
+
+
+class AskedFilter(Asked):
+    """A plugin at Filter."""
+
+    __slots__ = ()
+
+    def __init__(self, number: int, plugin: Any) -> None:
+        super().__init__(number, plugin, "filter")
+
+    def put(self, cycle: Cycle, verdict: Verdict, rows: Rows) -> None:
+        """Notes which rows it refuses; those of a per-node filter pass until it is asked."""
+        board = verdict.board
+        if self.answer is not None:
+            board.refuse(self.number, rows, self.answer(cycle, rows))
+            return
+        unasked = _mark(verdict.unasked, self.number, board.rows)
+        unasked[rows] = True
+        board.refuse(self.number, rows, np.ones(len(unasked[rows]), np.bool_))
+        verdict.asked_at = -1
+
+    def retire(self, verdict: Verdict) -> None:
+        """It refuses no row."""
+        verdict.board.clear(self.number)
+        verdict.unasked.pop(self.number, None)
+
+
+class AskedScore(Asked):
+    """A plugin at Score.
+
+    Args:
+        number, plugin: see :class:`Asked`.
+        custom: whether it normalises by itself.
+    """
+
+    __slots__ = ("_custom",)
+
+    def __init__(self, number: int, plugin: Any, custom: bool) -> None:
+        super().__init__(number, plugin, "score")
+        self._custom = custom
+
+    def put(self, cycle: Cycle, verdict: Verdict, rows: Rows) -> None:
+        """Notes raw scores; a per-node plugin is asked about feasible rows, later."""
+        if self.answer is not None:
+            self.rate(verdict, rows, self.answer(cycle, rows))
+        else:
+            _mark(verdict.unscored, self.number, verdict.board.rows)[rows] = True
+
+    def rate(self, verdict: Verdict, rows: Rows, raw: NDArray[np.int64]) -> None:
+        """Notes raw scores."""
+        if not self._custom:
+            verdict.board.rate(self.number, rows, raw)
+            return
+        kept = verdict.custom.get(self.number)
+        if kept is None:
+            kept = verdict.custom[self.number] = np.zeros(verdict.board.rows, np.int64)
+        kept[rows] = raw
+
+    def retire(self, verdict: Verdict) -> None:
+        """It adds nothing."""
+        verdict.board.skip(self.number)
+        verdict.custom.pop(self.number, None)
+        verdict.unscored.pop(self.number, None)
+
+
+def _mark(marks: dict[int, NDArray[np.bool_]], number: int, rows: int) -> NDArray[np.bool_]:
+    mark = marks.get(number)
+    if mark is None:
+        mark = marks[number] = np.zeros(rows, np.bool_)
+    return mark
 
 
 def _own(plugin: Any, point: str, question: str) -> Any | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,43 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.decider import Decider
+    from koord.controllers.scheduler.decider import Decider, Plugins
     from koord.kernels.placement_board import Board
+
+    Overlay = Callable[[int], NDArray[np.int64] | None]
+
+
+class Overlays(NamedTuple):
+    """What requests of several rows are less for a pod; see :meth:`Cycle.overlays`.
+
+    Attributes:
+        places: among the rows asked about, where there is something.
+        given: ``[resource, place]``; may lack the columns of the latest resources.
+    """
+
+    places: NDArray[np.intp]
+    given: NDArray[np.int64]
+
+    def joined(self, other: Overlays) -> Overlays:
+        """Those of this one and of another, of as many resources as the longer knows."""
+        size = max(len(self.given), len(other.given))
+        parts = [
+            np.pad(each, ((0, size - len(each)), (0, 0))) for each in (self.given, other.given)
+        ]
+        return Overlays(np.concatenate([self.places, other.places]), np.concatenate(parts, 1))
+
+
+def stacked(rows: NDArray[np.intp], overlay: Overlay) -> Overlays | None:
+    """The overlays of rows that are looked at one after the other; None for none."""
+    found = [(place, given) for place, row in enumerate(rows.tolist())
+             if (given := overlay(row)) is not None]  # fmt: skip
+    if not found:
+        return None
+    size = max(len(given) for _, given in found)
+    columns = np.zeros((size, len(found)), np.int64)
+    for at, (_, given) in enumerate(found):
+        columns[: len(given), at] = given
+    return Overlays(np.array([place for place, _ in found], np.intp), columns)
 
 
 class Changes:
@@ -47,29 +82,37 @@ class Cycle:
         overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
         preferred: rows to try first, in this order; see :meth:`prefer`.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
+        reserved_at: bool by row asked about: whether anything is offered there. None for "ask
+            ``reservations``".
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
             reservation that is held for a pod of this name: asked at every attempt, and again for
             the next pod of the shape. Set in PreFilter; ascending, None for none.
+        narrowed: the plugins whose PreFilter left nodes out.
+        taking_part: the plugins that the pod was reserved with; None before.
         decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
     """
 
     __slots__ = (
         "_overlay",
+        "_overlays",
         "allowed",
         "board",
         "decider",
         "members",
+        "narrowed",
         "overlay_stamp",
         "own_rows",
         "pod",
         "preempting",
         "preferred",
         "reservations",
+        "reserved_at",
         "shape",
         "state",
         "table",
+        "taking_part",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
@@ -83,9 +126,13 @@ class Cycle:
         self.preferred: tuple[int, ...] = ()
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
+        self.narrowed: tuple[str, ...] = ()
         self.decider: Decider | None = None
+        self.taking_part: Plugins | None = None
         self.overlay_stamp: Hashable = 0
-        self._overlay: Callable[[int], NDArray[np.int64] | None] | None = None
+        self._overlay: Overlay | None = None
+        self._overlays: Callable[[NDArray[np.intp]], Overlays | None] | None = None
+        self.reserved_at: Callable[[NDArray[np.intp]], NDArray[np.bool_]] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
     @property
@@ -99,9 +146,10 @@ class Cycle:
         copy.state = dict(self.state)
         copy.allowed, copy.members = self.allowed, self.members
         copy.board, copy.own_rows = self.board, self.own_rows
-        copy.preferred = self.preferred
+        copy.preferred, copy.narrowed = self.preferred, self.narrowed
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
+        copy._overlays, copy.reserved_at = self._overlays, self.reserved_at
         copy.overlay_stamp = self.overlay_stamp
         return copy
 
@@ -120,7 +168,10 @@ class Cycle:
         self.preferred += tuple(rows)
 
     def set_overlay(
-        self, overlay: Callable[[int], NDArray[np.int64] | None], stamp: Hashable = 0
+        self,
+        overlay: Overlay,
+        stamp: Hashable = 0,
+        many: Callable[[NDArray[np.intp]], Overlays | None] | None = None,
     ) -> None:
         """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
 
@@ -129,8 +180,9 @@ class Cycle:
                 ``Aspect.RESERVATIONS`` does.
             stamp: what it depends on beside shape and row: another for a pod that is offered other
                 reservations than its equals are.
+            many: says the same of many rows at once; None for "one after the other".
         """
-        self._overlay = overlay
+        self._overlay, self._overlays = overlay, many
         self.overlay_stamp = (stamp,)
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
@@ -139,6 +191,19 @@ class Cycle:
         That is what reservations hold there for pods like this one.
         """
         return self._overlay(row) if self._overlay is not None else None
+
+    def overlays(self, rows: NDArray[np.intp]) -> Overlays | None:
+        """The same for several rows; None where nothing is held for the pod on any of them."""
+        if self._overlays is not None:
+            return self._overlays(rows)
+        return stacked(rows, self._overlay) if self._overlay is not None else None
+
+    def reserved(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Bool by row asked about: whether a reservation is offered there."""
+        if self.reserved_at is not None:
+            return self.reserved_at(rows)
+        found = (bool(self.reservations(row)) for row in rows.tolist())
+        return np.fromiter(found, np.bool_, len(rows))
 
 
 def _no_reservations(row: int) -> Sequence[Any]:

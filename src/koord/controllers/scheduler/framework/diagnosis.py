@@ -25,6 +25,7 @@ class Diagnosis:
         nodes: how many nodes there are.
         early: set if a PreFilter refused the pod as a whole.
         by_row: the first refusal of each row.
+        narrowed: plugins whose PreFilter left nodes out.
 
     Attributes:
         also: plugins that refused nothing, but whose events may help the pod too; PostFilter
@@ -32,19 +33,23 @@ class Diagnosis:
     """
 
     def __init__(
-        self, nodes: int, early: Rejection | None, by_row: Mapping[int, Rejection]
+        self,
+        nodes: int,
+        early: Rejection | None,
+        by_row: Mapping[int, Rejection],
+        narrowed: tuple[str, ...] = (),
     ) -> None:
         self.nodes = nodes
         self.early = early
         self.by_row = by_row
-        self.also: set[str] = set()
+        self.also: set[str] = set(narrowed)
 
     @property
     def plugins(self) -> set[str]:
         """Who refused, and who may help besides; their events may wake the pod."""
         if self.early is not None:
-            return {self.early.plugin, *self.also}
-        return {*self.also, *(rejection.plugin for rejection in self._present())}
+            return {self.early.plugin, *self.also} - {""}
+        return {*self.also, *(rejection.plugin for rejection in self._present())} - {""}
 
     @property
     def error(self) -> bool:
@@ -76,13 +81,15 @@ class Diagnosis:
 
     def counts(self) -> Counter[str]:
         """How many nodes refuse for each reason."""
-        rows = self.by_row
-        return rows.counts() if isinstance(rows, Refusals) else counted(rows.values())
+        return counted(self.by_row)
 
 
-def counted(rejections: Collection[Rejection]) -> Counter[str]:
-    """How many of the rejections have each reason."""
+def counted(by_row: Mapping[int, Rejection]) -> Counter[str]:
+    """How many rows have each reason."""
+    if isinstance(by_row, Refusals):
+        return by_row.counts()
     # Most are one object many times.
+    rejections = by_row.values()
     by_id = Counter(map(id, rejections))
     counts: Counter[str] = Counter()
     for rejection in rejections:

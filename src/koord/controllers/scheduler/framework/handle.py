@@ -6,38 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, Shapes
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.framework.rejection import Rejection
     from koord.kube.client import Client
 
 O = TypeVar("O")  # noqa: E741
-
-
-class View(Protocol[O]):  # type: ignore[misc]
-    """All objects of one kind: an informer's cache, or one that is fed by hand."""
-
-    def get(self, key: str) -> O | None:
-        """The object of a key, ``namespace/name`` or ``name``."""
-        ...
-
-    def items(self) -> Iterable[tuple[str, O]]:
-        """Keys and objects."""
-        ...
-
-    def on_change(
-        self,
-        added: Callable[[O], None] | None = None,
-        updated: Callable[[O, O], None] | None = None,
-        deleted: Callable[[O, bool], None] | None = None,
-    ) -> None:
-        """Tells of what is there, and of changes from then on."""
-        ...
 
 
 class Handle(Protocol):
@@ -63,6 +43,10 @@ class Handle(Protocol):
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""
+        ...
+
+    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+        """One object by name: nothing else of its kind is read. In ``Plugin.__init__`` too."""
         ...
 
     def gate(self, name: str) -> bool:

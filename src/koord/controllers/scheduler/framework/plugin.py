@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.rejection import Rejection, Wait
     from koord.controllers.scheduler.queue.events import HintedEvent
+    from koord.kernels.placement_board import RoomCheck, RoomScore
 
     Rows = NDArray[np.intp] | slice
 
@@ -50,7 +51,11 @@ class Plugin:
     Preemption then tries many rows at once, with changed columns.
     """
     applies_by_shape: ClassVar[bool] = False
-    """Whether :meth:`applies` depends on the shape alone: it is then asked once a shape."""
+    """Whether :meth:`applies` depends on the shape alone, and on what counts as a turn: it is then
+    asked when :meth:`idle_at` is."""
+    told_by_shape: ClassVar[bool] = True
+    """Whether :meth:`idle_at` ever names ``pod_added``. Where it does not, it need not be asked
+    about the shapes of pods that are bound already, of which a restart brings thousands."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
@@ -64,13 +69,28 @@ class Plugin:
         return True
 
     def idle_at(self, shape: PodShape) -> Collection[str]:
-        """The points at which the plugin has nothing to do for pods of a shape, whatever happens.
+        """The points at which the plugin has nothing to do for pods of a shape.
 
-        Asked once a shape; the plugin is then left out at ``pre_filter``, ``filter``, ``score``,
-        ``reserve`` (with ``unreserve``), ``permit``, ``pre_bind``, ``post_bind`` and ``pod_added``
-        (with ``pod_removed``), as named here.
+        Asked once a shape, and again after a turn: when nodes came, changed or went, or some plugin
+        has called :meth:`NodeTable.turn`. The plugin is then left out at ``pre_filter``,
+        ``filter``, ``score``, ``reserve`` (with ``unreserve``), ``permit``, ``pre_bind``,
+        ``post_bind`` and ``pod_added`` (with ``pod_removed``), as named here. Of the last only the
+        shape may decide, since who is told of a pod that came must be told that it goes.
         """
         return ()
+
+    def room_check(self, shape: PodShape) -> RoomCheck | None:
+        """The kernel that is Filter's whole answer for pods of a shape; None if there is none.
+
+        Filter and :meth:`stamp` are then not called, nor asked again before a turn, for pods
+        without an overlay, and Filter must say of these what the kernel says of the table's
+        columns, with the stamp 0. Kernels of all plugins answer in one call.
+        """
+        return None
+
+    def room_score(self, shape: PodShape) -> RoomScore | None:
+        """The same for Score."""
+        return None
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """What the answers depend on beside shape and rows.
@@ -147,6 +167,18 @@ class Filter(Protocol):
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """Why the rows were refused, one rejection a row. Only asked for pods that fit nowhere."""
+        ...
+
+
+class Lacking(Protocol):
+    """A Filter that can say by how much a node falls short; optional, for explanations."""
+
+    def lacks(self, cycle: Cycle, row: int) -> Sequence[str]:
+        """Short phrases: what a row that Filter refused has, and what is wanted.
+
+        Nothing where amounts are not what is wrong. What is short in the table's columns is told
+        without it.
+        """
         ...
 
 
@@ -270,7 +302,12 @@ class PodListener(Protocol):
     """Keeps account of pods on nodes: assumed, bound and, in a what-if, moved.
 
     ``labels_matter = False`` in the class says that it does not look at pods' labels or annotations
-    beyond its allocation, and need not hear when only those change.
+    beyond its allocation, and need not hear when only those change. ``allocations_only = True``
+    says that it looks at nothing else: it is told of pods only that have an allocation, of whatever
+    plugin. ``restores_from`` in the class names the annotations that :meth:`restore` reads: of pods
+    without any of them it is not asked. A listener may have ``pods_added(arrivals)`` too: pods
+    that come with a list, as :class:`koord.controllers.cluster.pods.Arrivals`, to be counted as by
+    :meth:`pod_added` one after the other. What follows from a shape is then worked out once.
     """
 
     def pod_added(self, row: int, pod: PodInfo) -> None:

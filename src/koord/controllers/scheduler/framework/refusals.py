@@ -30,6 +30,8 @@ class Refusals(Mapping[int, "Rejection"]):
         self._codes = np.full(rows, _NONE, np.int64)
         self._known: list[Rejection] = []
         self._numbers: dict[Rejection, int] = {}
+        # By number, how many rows; None since the last change.
+        self._by_number: list[int] | None = None
 
     def __getitem__(self, row: int) -> Rejection:
         code = self._codes[row] if 0 <= row < len(self._codes) else _NONE
@@ -48,40 +50,54 @@ class Refusals(Mapping[int, "Rejection"]):
         copy = Refusals(0)
         copy._codes = self._codes.copy()
         copy._known, copy._numbers = list(self._known), dict(self._numbers)
+        copy._by_number = self._by_number
         return copy
 
     def put(self, rows: NDArray[np.intp], refusals: Iterable[Rejection]) -> None:
         """Sets the refusal of each of some rows."""
         codes = [self._number(refusal) for refusal in refusals]
+        self._by_number = None
         self._codes[rows] = codes
 
     def fill(self, rows: NDArray[np.bool_], refusal: Rejection) -> None:
         """Sets one refusal for all rows of a mask."""
+        self._by_number = None
         self._codes[rows] = self._number(refusal)
 
-    def clear(self, rows: NDArray[np.bool_]) -> None:
-        """Takes out the rows of a mask."""
+    def put_all(self, rows: NDArray[np.intp], refusal: Rejection) -> None:
+        """Sets one refusal for some rows."""
+        self._by_number = None
+        self._codes[rows] = self._number(refusal)
+
+    def clear(self, rows: NDArray[np.intp]) -> None:
+        """Takes out rows."""
+        self._by_number = None
         self._codes[rows] = _NONE
 
     def counts(self) -> Counter[str]:
         """How many rows have each reason."""
         counts: Counter[str] = Counter()
-        by_code = np.bincount(self._codes[self._codes != _NONE], minlength=len(self._known))
-        for refusal, count in zip(self._known, by_code.tolist(), strict=True):
+        for refusal, count in zip(self._known, self._counted(), strict=True):
             for reason in refusal.reasons if count else ():
                 counts[reason] += count
         return counts
 
     def present(self) -> list[Rejection]:
         """Each refusal that some row has, once."""
-        by_code = np.bincount(self._codes + 1, minlength=len(self._known) + 1)[1:]
-        return [self._known[code] for code in np.flatnonzero(by_code).tolist()]
+        both = zip(self._known, self._counted(), strict=True)
+        return [refusal for refusal, count in both if count]
 
     def resolvable(self) -> NDArray[np.intp]:
         """The rows where removing pods might help."""
         by_code = [not r.unresolvable and not r.error for r in self._known]
         # The last one stands for -1.
         return np.flatnonzero(np.array([*by_code, False], np.bool_)[self._codes])
+
+    def _counted(self) -> list[int]:
+        if self._by_number is None:
+            by_code = np.bincount(self._codes + 1, minlength=len(self._known) + 1)
+            self._by_number = by_code[1:].tolist()
+        return self._by_number
 
     def _number(self, refusal: Rejection) -> int:
         number = self._numbers.get(refusal)

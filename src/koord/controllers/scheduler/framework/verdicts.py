@@ -6,6 +6,9 @@ aspect a plugin depends on are asked about again: mostly the one row that the la
 answers stand on a :class:`~koord.kernels.placement_board.Board`, which knows the best row. So a
 decision costs little more than what changed, however many nodes there are and however dear a
 plugin's answer is.
+
+Who takes part is found out once a shape and turn of the table. Plugins that only look at the
+table's columns are not even called: their kernels answer together.
 """
 
 from __future__ import annotations
@@ -15,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.cluster.nodes import Aspect
-from koord.controllers.scheduler.framework.asking import SKIPPED, Asked, Stale
+from koord.controllers.scheduler.framework import columns
+from koord.controllers.scheduler.framework.asking import (
+    SKIPPED,
+    Asked,
+    AskedFilter,
+    AskedScore,
+    Stale,
+)
+from koord.controllers.scheduler.framework.parts import Part, Room, part
 from koord.controllers.scheduler.framework.plugin import Normalization
 from koord.controllers.scheduler.framework.refusals import Refusals
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -53,21 +64,22 @@ class Verdict:
         board: refusals and scores by row. Rows with open questions to per-node filters count as
             feasible until asked.
         custom: by score number, raw scores by row of plugins that normalise by themselves.
-        filters, scores: the numbers of plugins that take part, for this shape.
+        filters, scores: who takes part, until the table's next turn.
+        room: those among them whose kernels answer together; None if there are none.
         said: why rows are refused, once somebody asked.
     """
 
     __slots__ = (
         "asked_at", "board", "custom", "filter_stamps", "filters", "layout", "own_rows", "rank",
-        "said", "score_stamps", "scores", "unasked", "unscored", "version",
+        "room", "said", "score_stamps", "scores", "turns", "unasked", "unscored", "version",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
         self.board = Board(len(table.open), rules)
         self.layout = table.layout
-        self.version = -1
-        self.filters: tuple[int, ...] = ()
-        self.scores: tuple[int, ...] = ()
+        self.version = self.turns = -1
+        self.filters = self.scores = Part()
+        self.room: Room | None = None
         self.said: _Said | None = None
         self.rank: NDArray[np.int64] | None = None
         self.filter_stamps: list[Any] = [SKIPPED] * filters
@@ -107,6 +119,8 @@ class Evaluator:
         scores: the profile's Score and PerNodeScore plugins, with their weights.
         limit: how many shapes are kept; the one longest unused goes first. Fewer are on a table
             of many rows.
+        together: whether kernels that look at columns alone answer without their plugins; not for
+            who wants to see each plugin asked.
     """
 
     def __init__(
@@ -115,20 +129,24 @@ class Evaluator:
         filters: Sequence[Any],
         scores: Sequence[tuple[Any, int]],
         limit: int = 512,
+        together: bool = True,
     ) -> None:
         self.table = table
         self.filters = list(filters)
         self.scores = list(scores)
-        self._filters = [Asked(n, plugin, "filter") for n, plugin in enumerate(filters)]
-        self._scores = [Asked(n, plugin, "score") for n, (plugin, _) in enumerate(scores)]
+        # Bits of the filters that no pod matters to, as in Verdict.rejected; and the others.
+        fixed = [columns.is_fixed(plugin) for plugin in filters]
+        self.fixed = np.uint64(sum(1 << number for number, is_so in enumerate(fixed) if is_so))
+        self.live = tuple(p for p, is_so in zip(filters, fixed, strict=True) if not is_so)
+        self._filters = [AskedFilter(n, plugin) for n, plugin in enumerate(filters)]
+        self._scores = [
+            AskedScore(n, plugin, plugin.normalization is Normalization.CUSTOM)
+            for n, (plugin, _) in enumerate(scores)
+        ]
         self._rules = [(weight, _NATIVE[plugin.normalization]) for plugin, weight in scores]
-        self._custom = {
-            number
-            for number, (plugin, _) in enumerate(scores)
-            if plugin.normalization is Normalization.CUSTOM
-        }
         self._kept: dict[int, Verdict] = {}
         self._limit = limit
+        self._together = together
 
     def verdict(self, cycle: Cycle) -> Verdict:
         """The verdict on the cycle's shape, up to date."""
@@ -136,15 +154,26 @@ class Evaluator:
         verdict = self._keep(cycle)
         version = table.version
         stale = Stale(table, self._changes(cycle, verdict))
-        if verdict.rank is not table.rank:
-            verdict.rank = table.rank
-            verdict.board.set_ranks(verdict.rank)
-        self._mark_closed(verdict, stale)
-        self._filter(cycle, verdict, stale)
+        union = stale.union
+        if verdict.turns != table.turns:
+            self._turn(cycle, verdict)
+        if union & _NODE:
+            self._mark_closed(verdict, stale)
+        filters, scores = self._settle_room(cycle, verdict, stale)
+        numbers = filters.asked(union)
+        if numbers:
+            self._bring(cycle, verdict, stale, self._filters, numbers, verdict.filter_stamps)
+        if verdict.unasked and verdict.asked_at != verdict.board.flips:
+            self._ask(cycle, verdict)
         cycle.board = verdict.board
-        self._score(cycle, verdict, stale)
+        numbers = scores.asked(union)
+        if numbers:
+            self._bring(cycle, verdict, stale, self._scores, numbers, verdict.score_stamps)
+        if verdict.unscored:
+            self._ask_scores(cycle, verdict)
         verdict.version = version
-        verdict.own_rows = set(cycle.own_rows.tolist()) if cycle.own_rows is not None else set()
+        if verdict.own_rows:
+            verdict.own_rows = _own_rows(cycle)
         return verdict
 
     def _changes(self, cycle: Cycle, verdict: Verdict) -> dict[int, int] | None:
@@ -154,7 +183,7 @@ class Evaluator:
         """
         changes = self.table.changes(verdict.version) if verdict.version >= 0 else None
         if cycle.own_rows is not None:
-            verdict.own_rows.update(cycle.own_rows.tolist())
+            verdict.own_rows |= _own_rows(cycle)
         if changes is not None and verdict.own_rows:
             changes.update(dict.fromkeys(sorted(verdict.own_rows), int(Aspect.ALL)))
         return changes
@@ -173,48 +202,80 @@ class Evaluator:
         verdict = self._kept.pop(key, None)
         if verdict is None or verdict.layout != table.layout:
             verdict = Verdict(table, len(self.filters), self._rules)
-            verdict.filters = tuple(a.number for a in self._filters if a.takes_part(cycle))
-            verdict.scores = tuple(a.number for a in self._scores if a.takes_part(cycle))
             limit = min(self._limit, max(16, _KEPT_ROWS // max(1, len(table.open))))
             while len(self._kept) >= limit:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = verdict
         return verdict
 
+    def _turn(self, cycle: Cycle, verdict: Verdict) -> None:
+        """Finds out who takes part; who does no longer takes back what it said."""
+        turns = self.table.turns
+        filters = [asked for asked in self._filters if asked.takes_part(cycle)]
+        scores = [asked for asked in self._scores if asked.takes_part(cycle)]
+        self._retire(verdict, self._filters, filters, verdict.filter_stamps)
+        self._retire(verdict, self._scores, scores, verdict.score_stamps)
+        verdict.filters, verdict.scores = part(filters), part(scores)
+        room = Room(cycle.shape, filters, scores)
+        room.follows(verdict.room)
+        verdict.room = room or None
+        if verdict.rank is not self.table.rank:
+            verdict.rank = self.table.rank
+            verdict.board.set_ranks(verdict.rank)
+        verdict.turns = turns
+
+    def _retire(
+        self, verdict: Verdict, known: Sequence[Asked], now: Sequence[Asked], stamps: list[Any]
+    ) -> None:
+        left = {asked.number for asked in now}
+        for asked in known:
+            if asked.number not in left and stamps[asked.number] is not SKIPPED:
+                stamps[asked.number] = SKIPPED
+                asked.retire(verdict)
+
     def _mark_closed(self, verdict: Verdict, stale: Stale) -> None:
-        if stale.all:
-            verdict.board.refuse(CLOSED, slice(None), self.table.open)
-            return
         rows = stale.rows(_NODE)
-        if rows is not None:
+        if rows is None:
+            verdict.board.refuse(CLOSED, slice(None), self.table.open)
+        else:
             verdict.board.refuse(CLOSED, rows, self.table.open[rows])
 
-    def _filter(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
-        board, stamps = verdict.board, verdict.filter_stamps
-        union = stale.union
-        for number in verdict.filters:
-            asked = self._filters[number]
-            if asked.static and not union & asked.depends:
-                continue
-            before = stamps[number]
+    def _settle_room(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> tuple[Part, Part]:
+        """Lets kernels answer that look at columns alone.
+
+        Returns:
+            Who is to be asked besides, at Filter and at Score.
+        """
+        room = verdict.room
+        if room is None or not self._together:
+            return verdict.filters, verdict.scores
+        if cycle.has_overlay:
+            room.settled = False
+            return verdict.filters, verdict.scores
+        room.settle(verdict, stale)
+        return room.filters, room.scores
+
+    def _bring(
+        self,
+        cycle: Cycle,
+        verdict: Verdict,
+        stale: Stale,
+        plugins: Sequence[Asked],
+        numbers: Sequence[int],
+        stamps: list[Any],
+    ) -> None:
+        """Brings the answers of some plugins up to date, of Filter or of Score."""
+        for number in numbers:
+            asked, before = plugins[number], stamps[number]
             if asked.applies is not None and not asked.applies(cycle):
                 if before is not SKIPPED:
-                    stamps[number] = SKIPPED
-                    board.clear(number)
-                    verdict.unasked.pop(number, None)
+                    stamps[asked.number] = SKIPPED
+                    asked.retire(verdict)
                 continue
             due = asked.due(cycle, before, stale)
-            stamps[number] = asked.now
+            stamps[asked.number] = asked.now
             for rows in due:
-                if asked.answer is not None:
-                    board.refuse(number, rows, asked.answer(cycle, rows))
-                else:
-                    unasked = _mark(verdict.unasked, number, board.rows)
-                    unasked[rows] = True
-                    board.refuse(number, rows, np.ones(len(unasked[rows]), np.bool_))
-                    verdict.asked_at = -1
-        if verdict.unasked and verdict.asked_at != board.flips:
-            self._ask(cycle, verdict)
+                asked.put(cycle, verdict, rows)
 
     def _ask(self, cycle: Cycle, verdict: Verdict) -> None:
         """Puts per-node filters' questions about rows that all others let pass."""
@@ -229,49 +290,16 @@ class Evaluator:
                 board.refuse(number, rows, np.array(passes, np.bool_))
         verdict.asked_at = board.flips
 
-    def _score(self, cycle: Cycle, verdict: Verdict, stale: Stale) -> None:
-        stamps = verdict.score_stamps
-        union = stale.union
-        for number in verdict.scores:
-            asked = self._scores[number]
-            if asked.static and not union & asked.depends:
-                continue
-            before = stamps[number]
-            if asked.applies is not None and not asked.applies(cycle):
-                if before is not SKIPPED:
-                    stamps[number] = SKIPPED
-                    verdict.board.skip(number)
-                    verdict.custom.pop(number, None)
-                    verdict.unscored.pop(number, None)
-                continue
-            due = asked.due(cycle, before, stale)
-            stamps[number] = asked.now
-            for rows in due:
-                if asked.answer is not None:
-                    self._rate(verdict, number, rows, asked.answer(cycle, rows))
-                else:
-                    _mark(verdict.unscored, number, verdict.board.rows)[rows] = True
-        if verdict.unscored:
-            self._ask_scores(cycle, verdict)
-
-    def _rate(self, verdict: Verdict, number: int, rows: Any, raw: NDArray[np.int64]) -> None:
-        if number not in self._custom:
-            verdict.board.rate(number, rows, raw)
-            return
-        kept = verdict.custom.get(number)
-        if kept is None:
-            kept = verdict.custom[number] = np.zeros(verdict.board.rows, np.int64)
-        kept[rows] = raw
-
     def _ask_scores(self, cycle: Cycle, verdict: Verdict) -> None:
+        """Puts per-node score plugins' questions about feasible rows."""
         feasible = verdict.feasible
         for number, unscored in verdict.unscored.items():
-            plugin = self.scores[number][0]
+            asked = self._scores[number]
             rows = np.flatnonzero(unscored & feasible)
             if len(rows):
                 unscored[rows] = False
-                raw = [plugin.score_node(cycle, row) for row in rows.tolist()]
-                self._rate(verdict, number, rows, np.array(raw, np.int64))
+                raw = [asked.plugin.score_node(cycle, row) for row in rows.tolist()]
+                asked.rate(verdict, rows, np.array(raw, np.int64))
 
     def check(self, cycle: Cycle, row: int) -> Rejection | None:
         """Asks all filters about one row, nothing kept: for what-ifs and nominated nodes.
@@ -296,29 +324,36 @@ class Evaluator:
     def refusals(self, cycle: Cycle, verdict: Verdict) -> Refusals:
         """The first refusal of each refused row of an open node, in the profile's order.
 
-        What was said before is said again of rows that did not change.
+        What was said before is said again of rows that did not change. Not to be changed.
         """
-        table = self.table
+        table, said = self.table, verdict.said
+        if said is not None and said.holds(table, verdict):
+            return said.refusals
         rejected = np.where(table.open[: table.size], verdict.rejected[: table.size], 0)
         first = rejected & (~rejected + np.uint64(1))
-        said = verdict.said
         if said is None or len(said.first) != len(first):
             said = verdict.said = _Said(table.size, len(self.filters))
         due = said.due(table, first, verdict.filter_stamps)
-        for number, plugin in enumerate(self.filters):
-            rows = np.flatnonzero(due & (first == np.uint64(1 << number)))
-            if not len(rows):
-                continue
-            if hasattr(plugin, "filter"):
-                said.refusals.put(rows, plugin.diagnose(cycle, rows))
-            else:
-                asked = [plugin.filter_node(cycle, row) for row in rows.tolist()]
-                unsaid = Rejection(plugin.name, ("refused",))
-                said.refusals.put(rows, [refusal or unsaid for refusal in asked])
-        said.refusals.clear(due & (first == 0))
+        # Who has the last ones may go on reading them.
+        said.refusals = said.refusals.copy()
+        rows = np.flatnonzero(due)
+        bits = first[rows]
+        said.refusals.clear(rows)
+        for bit in np.unique(bits[bits != 0]).tolist():
+            self._say(cycle, said.refusals, bit.bit_length() - 1, rows[bits == np.uint64(bit)])
         said.first, said.version = first, table.version
         said.stamps = list(verdict.filter_stamps)
-        return said.refusals.copy()
+        return said.refusals
+
+    def _say(self, cycle: Cycle, refusals: Refusals, number: int, rows: NDArray[np.intp]) -> None:
+        """Asks a filter why it refuses rows."""
+        plugin = self.filters[number]
+        if hasattr(plugin, "filter"):
+            refusals.put(rows, plugin.diagnose(cycle, rows))
+            return
+        asked = [plugin.filter_node(cycle, row) for row in rows.tolist()]
+        unsaid = Rejection(plugin.name, ("refused",))
+        refusals.put(rows, [refusal or unsaid for refusal in asked])
 
 
 class _Said:
@@ -336,6 +371,12 @@ class _Said:
         self.stamps: list[Any] = [None] * filters
         self.version = -1
 
+    def holds(self, table: NodeTable, verdict: Verdict) -> bool:
+        """Whether nothing has changed since."""
+        if self.version != table.version or verdict.own_rows:
+            return False
+        return self.stamps == verdict.filter_stamps and None not in self.stamps
+
     def due(
         self, table: NodeTable, first: NDArray[np.uint64], stamps: Sequence[Any]
     ) -> NDArray[np.bool_]:
@@ -351,8 +392,5 @@ class _Said:
         return due
 
 
-def _mark(marks: dict[int, NDArray[np.bool_]], number: int, rows: int) -> NDArray[np.bool_]:
-    mark = marks.get(number)
-    if mark is None:
-        mark = marks[number] = np.zeros(rows, np.bool_)
-    return mark
+def _own_rows(cycle: Cycle) -> set[int]:
+    return set(cycle.own_rows.tolist()) if cycle.own_rows is not None else set()

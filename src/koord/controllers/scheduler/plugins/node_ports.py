@@ -8,7 +8,7 @@ all addresses.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class NodePorts(Plugin):
     """Keeps the taken host ports of every row."""
 
     name = "NodePorts"
+    restores_from: ClassVar[tuple[str, ...]] = ()
     depends = Aspect.PODS
     applies_by_shape = True
 
@@ -108,9 +109,9 @@ class NodePorts(Plugin):
         )
 
     def _ports(self, shape: PodShape) -> tuple[HostPort, ...]:
-        ports: tuple[HostPort, ...] | None = shape.memo.get(self.name)
+        ports: tuple[HostPort, ...] | None = shape.asked.memo.get(self.name)
         if ports is None:
-            ports = shape.memo[self.name] = host_ports(shape.pod)
+            ports = shape.asked.memo[self.name] = host_ports(shape.pod)
         return ports
 
     def _frees(self, info: PodInfo, old: PodInfo | Pod | None, new: object) -> bool:

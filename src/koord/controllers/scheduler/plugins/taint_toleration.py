@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.plugin import Rows
 
+UNTOLERATED = "node(s) had untolerated taint(s)"
+
 
 class Verdicts(NamedTuple):
     """By number of a list of taints: whether it lets the shape in, and how many it dislikes."""
@@ -63,16 +65,8 @@ class TaintToleration(Plugin):
         return self._verdicts(cycle).disliked[cycle.table.taints.ids[rows]]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
-        """The first taint that is not tolerated."""
-        taints = cycle.table.taints
-        tolerations = cycle.shape.pod.spec.tolerations
-        found = []
-        for number in taints.ids[rows].tolist():
-            taint = untolerated(taints.lists[number], tolerations, KEEPS_OUT)
-            assert taint is not None
-            text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-            found.append(Rejection(self.name, (text,), unresolvable=True))
-        return found
+        """In the words of kube-scheduler 1.35, which no longer name the taint."""
+        return [Rejection(self.name, (UNTOLERATED,), unresolvable=True)] * len(rows)
 
     def events(self) -> Sequence[HintedEvent]:
         """Nodes that come or lose a taint; tolerations that are added."""

@@ -8,16 +8,17 @@ happened since it last looked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import Arrivals, PodInfo, PodShape
 
     Matches = Callable[[PodShape], bool]
 
 _LOG = 1 << 13
+_NONE: dict[Any, Any] = {}
 
 
 class Tally:
@@ -62,6 +63,14 @@ class Tally:
         return self._log[start:] if start >= 0 else None
 
 
+class _Known(NamedTuple):
+    """A shape that pods on nodes have: how many by row, and the tallies that they are part of."""
+
+    shape: PodShape
+    rows: dict[int, int]
+    tallies: list[Tally]
+
+
 class PodTallies:
     """All pods on nodes by shape, and tallies of those that match something.
 
@@ -75,50 +84,60 @@ class PodTallies:
     def __init__(self, counts_terminating: bool = True) -> None:
         self.moves = 0
         self._counts_terminating = counts_terminating
-        # By uid, as what it was counted: a pod's annotations, and so its shape, change meanwhile.
-        self._counted: dict[str, int] = {}
-        self._rows: dict[int, dict[int, int]] = {}
-        self._shapes: dict[int, PodShape] = {}
+        # By uid, pods on nodes that did not count when they came.
+        self._left_out: set[str] = set()
+        self._known: dict[int, _Known] = {}
         self._tallies: dict[Hashable, tuple[Tally, Matches, Iterable[str | None]]] = {}
         # By namespace, None for those of all namespaces.
         self._in: dict[str | None, dict[Hashable, tuple[Tally, Matches]]] = {}
-        self._of: dict[int, list[Tally]] = {}
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
-        if not self._counts_terminating and pod.pod.metadata.deletion_timestamp is not None:
-            return
-        self.moves += 1
-        shape = pod.shape
-        number = self._counted[pod.uid] = shape.id
-        rows = self._rows.get(number)
-        if rows is None:
-            rows = self._rows[number] = {}
-            self._shapes[number] = shape
-            self._of[number] = [
-                tally
-                for where in (shape.namespace, None)
-                for tally, matches in self._in.get(where, {}).values()
-                if matches(shape)
-            ]
-        rows[row] = rows.get(row, 0) + 1
-        for tally in self._of[number]:
-            tally.add(row, 1)
+        self._add(pod.shape, ((row, pod),))
+
+    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+        """Many at once."""
+        for shape, _, rows, pods in arrivals:
+            self._add(shape, zip(rows, pods, strict=True))
+
+    def _add(self, shape: PodShape, placed: Iterable[tuple[int, PodInfo]]) -> None:
+        whoever = self._counts_terminating
+        _, rows, tallies = self._known.get(shape.id) or self._begin(shape)
+        for row, pod in placed:
+            if not whoever and pod.pod.metadata.deletion_timestamp is not None:
+                self._left_out.add(pod.uid)
+                continue
+            self.moves += 1
+            rows[row] = rows.get(row, 0) + 1
+            for tally in tallies:
+                tally.add(row, 1)
+        if not rows:
+            del self._known[shape.id]
+
+    def _begin(self, shape: PodShape) -> _Known:
+        tallies = [
+            tally
+            for where in ((shape.namespace, None) if self._in else ())
+            for tally, matches in self._in.get(where, _NONE).values()
+            if matches(shape)
+        ]
+        known = self._known[shape.id] = _Known(shape, {}, tallies)
+        return known
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
-        number = self._counted.pop(pod.uid, -1)
-        if number < 0:
+        if pod.uid in self._left_out:
+            self._left_out.remove(pod.uid)
             return
         self.moves += 1
-        rows = self._rows[number]
+        _, rows, tallies = self._known[pod.shape.id]
         rows[row] -= 1
-        for tally in self._of[number]:
+        for tally in tallies:
             tally.add(row, -1)
         if not rows[row]:
             del rows[row]
         if not rows:
-            del self._rows[number], self._shapes[number], self._of[number]
+            del self._known[pod.shape.id]
 
     def acquire(
         self, key: Hashable, matches: Matches, namespaces: Iterable[str] | None = None
@@ -137,10 +156,10 @@ class PodTallies:
             self._tallies[key] = (tally, matches, where)
             for namespace in where:
                 self._in.setdefault(namespace, {})[key] = (tally, matches)
-            for number, shape in self._shapes.items():
+            for shape, rows, tallies in self._known.values():
                 if matches(shape):
-                    self._of[number].append(tally)
-                    for row, count in self._rows[number].items():
+                    tallies.append(tally)
+                    for row, count in rows.items():
                         tally.add(row, count)
         else:
             tally = known[0]
@@ -156,9 +175,9 @@ class PodTallies:
         del self._tallies[key]
         for namespace in where:
             del self._in[namespace][key]
-        for tallies in self._of.values():
-            if tally in tallies:
-                tallies.remove(tally)
+        for known in self._known.values():
+            if tally in known.tallies:
+                known.tallies.remove(tally)
 
 
 class Kept:

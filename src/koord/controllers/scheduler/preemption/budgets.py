@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.framework.handle import View
+    from koord.controllers.cluster.views import View
 
 
 class Split(NamedTuple):

@@ -8,13 +8,12 @@ columns alone, many rows are tried at once on the columns, with the same filters
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.framework import columns
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.victims import (
     Candidate,
@@ -24,7 +23,7 @@ from koord.controllers.scheduler.preemption.victims import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,40 +33,7 @@ if TYPE_CHECKING:
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 Outcome = Candidate | Rejection
-_OF_NODES = Aspect.NODE | Aspect.LOAD
 _LEFT_OUT = Rejection("", ("node(s) didn't satisfy plugin(s)",), unresolvable=True)
-
-
-class _Filters(NamedTuple):
-    """A profile's filters, parted by what preemption can change.
-
-    Attributes:
-        fixed: bits of filters that no pod matters to, as in ``Verdict.rejected``.
-        live: the others, in order.
-        again: those among them with a PreFilter of their own, which is asked again too.
-    """
-
-    fixed: np.uint64
-    live: tuple[Any, ...]
-    again: tuple[Any, ...]
-
-
-def _is_fixed(plugin: Any) -> bool:
-    """Whether removing pods cannot change what a filter says."""
-    stamped = getattr(type(plugin), "stamp", None) is not Plugin.stamp
-    return not stamped and hasattr(plugin, "filter") and not plugin.depends & ~_OF_NODES
-
-
-def parted(filters: Sequence[Any], early: str = "") -> _Filters:
-    """Parts filters; see :class:`_Filters`."""
-    bits, live = 0, []
-    for number, plugin in enumerate(filters):
-        if _is_fixed(plugin):
-            bits |= 1 << number
-        else:
-            live.append(plugin)
-    again = tuple(p for p in live if hasattr(p, "pre_filter") and p.name != early)
-    return _Filters(np.uint64(bits), tuple(live), again)
 
 
 class DryRun:
@@ -99,16 +65,16 @@ class DryRun:
         self._table = decider.table
         self.cycle = _copy(cycle)
         self.refused: Rejection | None = None
-        filters = parted(decider.plugins.filter, early)
-        self._live = filters.live
-        self._again = filters.again
+        self._live = decider.evaluator.live
+        asked = decider.taking_part(cycle.shape).pre_filter
+        self._again = tuple(p for p in self._live if p in asked and p.name != early)
         if early:
-            self._again = (*self._ask_the_rest(early), *filters.again)
+            self._again = (*self._ask_the_rest(early), *self._again)
         self._allowed = self.cycle.allowed
-        self._applying = [p for p in self._live if p.applies(self.cycle)]
+        self._applying = [p for p in self._live if columns.takes_part(p, self.cycle)]
         self.claimed = decider.nominations.on_rows(cycle.pod)
         rejected = decider.evaluator.verdict(self.cycle).rejected
-        self._hopeless = (rejected & filters.fixed) != 0
+        self._hopeless = (rejected & decider.evaluator.fixed) != 0
         self._rejected = rejected
         held = type(policy).admits is not VictimPolicy.admits
         plain = [p for p in self._applying if getattr(p, "by_columns", False)]
@@ -118,6 +84,9 @@ class DryRun:
     def stamps(self) -> tuple[Hashable, ...] | None:
         """What kept outcomes depend on beside their rows; None if they cannot be kept."""
         if self._policy.key(self.cycle.pod) is None:
+            return None
+        if any(columns.has_filter_stamp(p) for p in self._applying):
+            # It says when what a filter says now turns, not what it would say without victims.
             return None
         applying = {id(p) for p in self._applying}
         stamps = [p.stamp(self.cycle) if id(p) in applying else "" for p in self._live]
@@ -151,8 +120,10 @@ class DryRun:
         return found
 
     def _on_columns(self, row: int) -> bool:
-        """Whether what is requested on a row is what its pods say."""
-        return row not in self._table.adjusted
+        """Whether what is requested on a row is what its pods say, and all that matters there."""
+        if row in self._table.adjusted:
+            return False
+        return all(columns.is_plain(pod.shape) for pod in self.promised(row))
 
     def promised(self, row: int) -> list[PodInfo]:
         """Pods that a row is promised to and that are not there yet."""
@@ -173,8 +144,7 @@ class DryRun:
         if not self._plain or not plain:
             return outcomes
         rows = np.array(plain, np.intp)
-        saved = self._table.requested[:, rows]
-        try:
+        with columns.moved(self._table, rows):
             self._clear(rows, [victims[row] for row in plain])
             for plugin in self._plain:
                 refused = rows[~plugin.filter(self.cycle, rows)]
@@ -183,14 +153,12 @@ class DryRun:
                     if row in victims:
                         outcomes[row] = why
                         del victims[row]
-        finally:
-            self._table.requested[:, rows] = saved
         return outcomes
 
     def _first_refusal(self, row: int) -> Rejection:
         rejected = int(self._rejected[row])
         for number, plugin in enumerate(self._decider.plugins.filter):
-            if rejected >> number & 1 and _is_fixed(plugin):
+            if rejected >> number & 1 and columns.is_fixed(plugin):
                 return self._said_by(plugin, row)
         raise AssertionError("a hopeless row that nobody refuses")
 
@@ -210,22 +178,21 @@ class DryRun:
         orders = {row: [*splits[row].violating, *splits[row].others] for row in rows}
         gone: dict[int, list[PodInfo]] = {row: [] for row in rows}
         index = np.array(rows, np.intp)
-        saved = self._table.requested[:, index]
-        try:
+        with columns.moved(self._table, index):
             self._clear(index, [orders[row] for row in rows])
             for turn in range(max(map(len, orders.values()))):
                 due = [row for row in rows if len(orders[row]) > turn]
                 at = np.array(due, np.intp)
                 back = [[orders[row][turn]] for row in due]
-                self._shift(at, back, 1)
+                columns.shift(self._table, at, back, 1)
                 passes = np.ones(len(due), np.bool_)
                 for plugin in self._plain:
                     passes &= plugin.filter(self.cycle, at)
                 for place in np.flatnonzero(~passes).tolist():
                     gone[due[place]].append(back[place][0])
-                self._shift(at[~passes], [back[i] for i in np.flatnonzero(~passes)], -1)
-        finally:
-            self._table.requested[:, index] = saved
+                columns.shift(
+                    self._table, at[~passes], [back[i] for i in np.flatnonzero(~passes)], -1
+                )
         return {row: self._outcome(row, gone[row], splits[row]) for row in rows}
 
     def _clear(self, rows: NDArray[np.intp], victims: Sequence[Sequence[PodInfo]]) -> None:
@@ -234,21 +201,8 @@ class DryRun:
         What fits beside those fits without them too, for requests are all that counts here.
         """
         if self.claimed:
-            self._shift(rows, [self.promised(row) for row in rows.tolist()], 1)
-        self._shift(rows, victims, -1)
-
-    def _shift(self, rows: NDArray[np.intp], pods: Sequence[Iterable[PodInfo]], sign: int) -> None:
-        """Adds what pods request to their rows' columns, or takes it off."""
-        counts: dict[Any, dict[int, int]] = {}
-        for place, those in enumerate(pods):
-            for pod in those:
-                of_shape = counts.setdefault(pod.shape, {})
-                of_shape[place] = of_shape.get(place, 0) + sign
-        for shape, by_place in counts.items():
-            index, amounts = shape.vector(self._table)
-            at = rows[np.fromiter(by_place, np.intp, len(by_place))]
-            times = np.fromiter(by_place.values(), np.int64, len(by_place))
-            self._table.requested[np.ix_(index, at)] += amounts[:, None] * times
+            columns.shift(self._table, rows, [self.promised(row) for row in rows.tolist()], 1)
+        columns.shift(self._table, rows, victims, -1)
 
     # One row.
 

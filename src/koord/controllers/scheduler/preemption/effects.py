@@ -11,9 +11,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
-from koord.api.timestamps import seconds_text
 from koord.base import faults, log
 from koord.base.errors import one_line
+from koord.controllers.scheduler import conditions
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.victims import (
     BY_SCHEDULER,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _LOG = log.get("scheduler")
 _NOT_FOUND, _CONFLICT = 404, 409
+# Between a preemption that failed and the next: a server may refuse each of them at once.
+_AGAIN_SECONDS = 1.0
 
 
 class _Run:
@@ -129,6 +131,7 @@ class Effects:
         except Exception as error:
             where = log.fields(pod=pod.key, node=node, error=one_line(str(error)))
             _LOG.warning("a preemption failed", extra=where)
+            await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             if self._runs.get(pod.uid) is run:
                 del self._runs[pod.uid]
@@ -158,10 +161,9 @@ class Effects:
                 await self._patch(client, victim, body)
             await client.delete(Pod, meta.name, meta.namespace, uid=victim.uid)
         except ApiError as error:
-            # Gone already, or another pod has its name by now.
-            if error.http_status in (_NOT_FOUND, _CONFLICT):
-                return
-            raise
+            if not await _has_gone(client, victim, error):
+                raise
+            return
         self._tell(pod, node, victim)
 
     async def _patch(self, client: Client, other: PodInfo, body: dict[str, Any]) -> None:
@@ -171,22 +173,27 @@ class Effects:
 
     def _condition(self, victim: PodInfo, scheduler: str) -> dict[str, Any] | None:
         """The condition that tells a preempted pod from a failed one; None if it is there."""
-        condition = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": BY_SCHEDULER,
-            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
-        }
-        conditions = victim.pod.status.conditions
-        known = next((c for c in conditions if c.type == DISRUPTION_TARGET), None)
-        if known is not None and known.status == "True":
-            if (known.reason, known.message) == (condition["reason"], condition["message"]):
-                return None
-        else:
-            moment = self._handle.clock.wall_seconds()
-            condition["lastTransitionTime"] = seconds_text(moment)
-        return condition
+        message = f"{scheduler}: preempting to accommodate a higher priority pod"
+        now = self._handle.clock.wall_seconds()
+        return conditions.change(victim.pod, DISRUPTION_TARGET, "True", BY_SCHEDULER, message, now)
 
     def _tell(self, pod: PodInfo, node: str, victim: PodInfo) -> None:
         message = f"Preempted by pod {pod.uid} on node {node}"
         self._handle.event(victim.pod, "Normal", "Preempted", message)
+
+
+async def _has_gone(client: Client, victim: PodInfo, error: ApiError) -> bool:
+    """Whether a write failed since its pod is gone, or another pod has its name by now.
+
+    A conflict may also mean no more than that somebody else wrote at the same moment.
+    """
+    if error.http_status != _CONFLICT:
+        return error.http_status == _NOT_FOUND
+    meta = victim.pod.metadata
+    try:
+        live = await client.get(Pod, meta.name, meta.namespace)
+    except ApiError as second:
+        if second.http_status == _NOT_FOUND:
+            return True
+        raise
+    return live.metadata.uid != meta.uid

@@ -15,6 +15,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.controllers.scheduler.framework.diagnosis import availability, counted
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.framework.refusals import Refusals
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.budgets import Budgets
 from koord.controllers.scheduler.preemption.dryrun import NO_VICTIMS, DryRun
@@ -29,6 +30,8 @@ from koord.controllers.scheduler.preemption.victims import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from koord.controllers.scheduler.decider import Decider
     from koord.controllers.scheduler.framework.cycle import Cycle
@@ -121,6 +124,10 @@ class Preemption:
         early = self._early(decider, diagnosis)
         if early is None:
             return Found(None, (), {})
+        if self.policy.spares_all(cycle.pod, decider.accounts) and not early:
+            spared = self._without_victims(cycle, diagnosis)
+            if spared is not None:
+                return Found(None, (), spared)
         rows, bare = self._promising(cycle, diagnosis)
         if not rows:
             return Found(None, (), bare)
@@ -131,6 +138,14 @@ class Preemption:
         key = (id(decider), cycle.shape.id, self.policy.key(cycle.pod))
         found = self._search(run, rows, self._kept.shelf(key, stamps))
         return found._replace(refused={**bare, **found.refused}) if bare else found
+
+    def _without_victims(self, cycle: Cycle, diagnosis: Diagnosis) -> Refusals | None:
+        """What is said of rows if the pod may preempt nobody; None where filters must say it."""
+        rows, board = diagnosis.resolvable(), cycle.board
+        fixed = _decider(cycle).evaluator.fixed
+        if board is None or (board.refused[rows] & fixed).any():
+            return None
+        return self._no_victims(cycle, rows)
 
     def candidate(self, cycle: Cycle, row: int) -> Outcome:
         """What it takes to place the pod on one row; changes nothing."""
@@ -147,7 +162,7 @@ class Preemption:
     def message(self, found: Found) -> str:
         """Why no room can be made."""
         table = self._handle.table
-        counts = counted(found.refused.values())
+        counts = counted(found.refused)
         rest = len(table) - len(found.refused)
         if rest > 0:
             counts[NOT_HELPFUL] += rest
@@ -174,7 +189,7 @@ class Preemption:
 
     def _promising(
         self, cycle: Cycle, diagnosis: Diagnosis
-    ) -> tuple[list[int], dict[int, Rejection]]:
+    ) -> tuple[list[int], Mapping[int, Rejection]]:
         """Rows where the absence of pods might help, by name of the node; rows without victims."""
         table = cycle.table
         if diagnosis.early is not None:
@@ -184,13 +199,20 @@ class Preemption:
             rows = np.flatnonzero(mask)
         else:
             rows = diagnosis.resolvable()
-        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         worth = self.policy.rows(cycle.pod)
+        if worth is not None and not worth:
+            return [], self._no_victims(cycle, rows)
+        ordered: list[int] = rows[np.argsort(table.rank[rows])].tolist()
         if worth is None:
             return ordered, {}
         none = Rejection(self.name, (NO_VICTIMS,), unresolvable=True)
         bare: dict[int, Rejection] = dict.fromkeys((r for r in ordered if r not in worth), none)
         return [row for row in ordered if row in worth], bare
+
+    def _no_victims(self, cycle: Cycle, rows: NDArray[np.intp]) -> Refusals:
+        refused = Refusals(cycle.table.size)
+        refused.put_all(rows, Rejection(self.name, (NO_VICTIMS,), unresolvable=True))
+        return refused
 
     def _search(self, run: DryRun, rows: list[int], shelf: Shelf) -> Found:
         most = self._most(len(rows))

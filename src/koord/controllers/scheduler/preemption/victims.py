@@ -10,12 +10,14 @@ import math
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.api.protocol import keys
+from koord.controllers.scheduler import conditions
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.rejection import Rejection
 
@@ -36,8 +38,7 @@ class VictimPolicy:
 
         The pod of a Reservation never goes: deleting it would mean to delete the Reservation.
         """
-        lower = victim.priority < pod.priority
-        return lower and keys.RESERVE_POD not in victim.shape.annotations
+        return victim.priority < pod.priority and not stands_for_reservation(victim.pod)
 
     def key(self, pod: PodInfo) -> Hashable:
         """Equal for pods that may preempt the same victims, beside their shape.
@@ -45,6 +46,14 @@ class VictimPolicy:
         None says that this changes from one moment to the next, so that no answer is kept.
         """
         return pod.priority
+
+    def spares_all(self, pod: PodInfo, accounts: Accounts) -> bool:
+        """Whether it is known without a search that no pod on any node may be preempted.
+
+        To be overridden where others than pods of lower priority may be. Called once before a
+        search.
+        """
+        return accounts.least_priority() >= pod.priority
 
     def rows(self, pod: PodInfo) -> Collection[int] | None:
         """The only rows that hold pods which might be preempted, None if that is not known.
@@ -111,10 +120,8 @@ def was_preempted(pod: PodInfo) -> bool:
     """Whether a pod is being deleted because a scheduler preempted it."""
     if not is_terminating(pod):
         return False
-    for condition in pod.pod.status.conditions:
-        if condition.type == DISRUPTION_TARGET:
-            return condition.status == "True" and condition.reason == BY_SCHEDULER
-    return False
+    known = conditions.find(pod.pod, DISRUPTION_TARGET)
+    return known is not None and (known.status, known.reason) == ("True", BY_SCHEDULER)
 
 
 _cost = itemgetter(0)

@@ -144,6 +144,23 @@ def pod_events(
     return [ClusterEvent(resource, action) for action in actions or [Action.UPDATE_OTHER]]
 
 
+OWN = "the pod itself"
+"""In place of a plugin among those that rejected a pod: something is written on it that nobody can
+read, and only another state of it will help."""
+
+
+def own_events() -> tuple[HintedEvent, ...]:
+    """What wakes pods that :data:`OWN` rejected: that they say something else now."""
+    changes = Action.UPDATE & ~(Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_LABEL)
+    return (HintedEvent(ClusterEvent(UNSCHEDULED_POD, changes), _says_else),)
+
+
+def _says_else(pod: Any, old: Any, new: Any) -> bool:
+    if new is None or new.uid != pod.uid:
+        return False
+    return old is None or old.shape is not new.shape
+
+
 def node_events(old: Node, new: Node) -> list[ClusterEvent]:
     """What an update of a node changed for scheduling; often nothing."""
     before, now = old.spec, new.spec

@@ -106,6 +106,10 @@ class RejectionIndex:
     def __init__(self, shape_of: Callable[[Any], object]) -> None:
         self._shape_of = shape_of
         self._pods: dict[Rejector, dict[object, dict[str, QueuedPod]]] = {}
+        self._filed = 0
+
+    def __len__(self) -> int:
+        return self._filed
 
     def add(self, pod: QueuedPod) -> None:
         """Files a pod under its gating plugin, or else under all that rejected it."""
@@ -113,12 +117,14 @@ class RejectionIndex:
         shape = self._shape_of(pod.info)
         pod.shape = pod.info.uid if shape is None else shape
         pod.indexed = tuple(Rejector(pod.profile, name) for name in names)
+        self._filed += bool(pod.indexed)
         for rejector in pod.indexed:
             shapes = self._pods.setdefault(rejector, {})
             shapes.setdefault(pod.shape, {})[pod.info.uid] = pod
 
     def remove(self, pod: QueuedPod) -> None:
         """Forgets a pod; its info may have changed since."""
+        self._filed -= bool(pod.indexed)
         for rejector in pod.indexed:
             shapes = self._pods[rejector]
             pods = shapes[pod.shape]

@@ -89,6 +89,11 @@ class SchedulingQueue:
         """How many pods wait."""
         return len(self._waiting)
 
+    @property
+    def empty(self) -> bool:
+        """Whether no pod waits, is in flight or has a node promised: nothing concerns anybody."""
+        return not (self._waiting or self._in_flight.pods or self.nominator)
+
     def __contains__(self, uid: str) -> bool:
         return uid in self._waiting
 
@@ -185,14 +190,16 @@ class SchedulingQueue:
         everything = event.is_wildcard
         if not interested and not everything:
             return 0
-        woken = self._places.index.woken(interested, old, new)
+        # Where nobody waits for anything, nobody need be looked for.
+        waits = self._places.index
+        woken = waits.woken(interested, old, new) if waits else {}
         if everything:
             for pod in self._places.unschedulable():
                 woken.setdefault(pod, Strategy.AFTER_BACKOFF)
-        moved, label = 0, event.label
+        moved = 0
         for pod, strategy in woken.items():
             self._places.leave(pod)
-            moved += self._requeue(pod, strategy, label)
+            moved += self._requeue(pod, strategy, event.label)
         self._in_flight.record(event, old, new)
         return moved
 

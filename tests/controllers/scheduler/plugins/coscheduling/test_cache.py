@@ -109,6 +109,25 @@ def test_a_pod_group_declares_anew_whenever_it_changes() -> None:
     assert not cache.groups
 
 
+@pytest.mark.parametrize("after", [None, -1])
+def test_without_a_pod_group_a_gang_is_as_a_scheduler_that_begins_finds_it(
+    after: int | None,
+) -> None:
+    cache, fresh = Cache(grouped("p0")), Cache(grouped("p0"))
+    cache.pod_group_seen(pod_group(least=1))
+    cache.bound("uid-p0")
+    if after is None:
+        cache.pod_group_gone(pod_group(least=1))
+    else:
+        for each in (cache, fresh):
+            each.pod_group_seen(pod_group(least=after))
+    fresh.bound("uid-p0")
+    assert debug.gangs(cache) == debug.gangs(fresh)
+    assert not cache.groups
+    cache.pod_group_seen(pod_group(least=1))
+    assert cache.gangs["default/g"].satisfied
+
+
 def test_an_annotated_gang_goes_with_its_last_pod() -> None:
     cache = Cache(member("p0"), member("p1"))
     cache.gone("uid-p0")

@@ -14,7 +14,8 @@ from koord.controllers.scheduler.plugins.elasticquota.ledger import Terminating
 from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
 from koord.kernels.quota import DEFAULT, SYSTEM, Figure, Options
 from tests.controllers.scheduler.plugins.elasticquota.objects import cluster, guide, pod, quota
-from tests.controllers.scheduler.pods import node
+from tests.controllers.scheduler.pods import info, node
+from tests.controllers.scheduler.pods import pod as named
 
 TREES = Settings(several_trees=True)
 
@@ -239,6 +240,10 @@ def test_a_reservations_pod_is_checked_and_not_charged() -> None:
     assert groups.tree("").used("a") == {"cpu": 0}
     kept.withdraw(reserve)
     assert len(kept) == 0
+    # A user's pod is charged, whatever it says of itself.
+    labels = reserve.shape.labels
+    kept.place_pod(info(named("p", cpu="1", labels=labels, annotations=notes)))
+    assert groups.tree("").used("a") == {"cpu": 1000}
 
 
 def test_what_counts_later_is_charged_from_the_start() -> None:

@@ -17,6 +17,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.config.args_koord import NodeNUMAResourceArgs
+from koord.controllers.scheduler.config.checks import Spot
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.plugin import NodeNUMAResource
@@ -349,10 +350,10 @@ def test_which_pods_that_go_may_help() -> None:
     cluster = Cluster()
     cluster.node("n0", (1, 1, 2, 2))
     cluster.plugin.ledger.sync()
-    gone = cluster.plugin.events()[0]
+    gone, waiting = cluster.plugin.events()[0], cluster.info("waits", "1")
     assert gone.hint is not None
-    assert not gone.hint(None, bound_pod("plain", "1", qos="LS"), None)
-    assert gone.hint(None, bound_pod("bound", "1", held={"cpuset": "1"}), None)
+    assert not gone.hint(waiting, bound_pod("plain", "1", qos="LS"), None)
+    assert gone.hint(waiting, bound_pod("bound", "1", held={"cpuset": "1"}), None)
 
 
 def test_a_new_node_object_with_nothing_new_changes_nothing() -> None:
@@ -383,3 +384,21 @@ def test_profiles_find_the_plugin_by_its_name() -> None:
     cluster = Cluster()
     made = Registry([]).make("NodeNUMAResource", NodeNUMAResourceArgs(), cluster.world)
     assert isinstance(made, NodeNUMAResource)
+
+
+@pytest.mark.parametrize(
+    ("compatible", "reported", "free"),
+    [
+        (False, "SingleNUMANodeContainerLevel", False),
+        (True, "SingleNUMANodeContainerLevel", True),
+        (True, "SingleNUMANodePodLevel", False),
+    ],
+)
+def test_an_argument_has_only_the_originals_policy_names_count(
+    compatible: bool, reported: str, free: bool
+) -> None:
+    read = NodeNUMAResourceArgs.read({"compatibleTopologyPolicies": compatible}, Spot("args"))
+    cluster = Cluster(compatible_topology_policies=read.compatible_topology_policies)
+    # Four CPUs in each of two zones.
+    cluster.node("n0", (2, 1, 2, 2), policies=(reported,))
+    assert (cluster.put("p", "6", qos="LS") == "") is free

@@ -8,10 +8,12 @@ from typing import Any
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.config.args_jobs import ReservationArgs
 from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.plugins.coscheduling.victims import JobVictims
 from koord.controllers.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
 from koord.controllers.scheduler.plugins.node_ports import NodePorts
 from koord.controllers.scheduler.plugins.reservation.plugin import Reservation
 from koord.controllers.scheduler.plugins.reservation.preempting import Victims
+from koord.controllers.scheduler.preemption.victims import VictimPolicy
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
 
@@ -108,6 +110,12 @@ def test_who_may_be_preempted() -> None:
     bench.put(available("R", "n", cpu="2", template=template))
     (reserve,) = bench.table.pods[0].values()
     assert not policy.may_preempt(high, reserve)
+    # What users write on their pods makes no Reservation of them.
+    claims = {"scheduling.koordinator.sh/reserve-pod": "true"}
+    pretender = bench.info(pod("low", priority=1, annotations=claims))
+    for rule in (policy, VictimPolicy(), JobVictims()):
+        assert rule.may_preempt(high, pretender)
+        assert not rule.may_preempt(high, reserve)
 
 
 def test_profiles_share_one_account() -> None:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from koord.base import log
 from koord.base.errors import KoordError
+from koord.controllers.scheduler.jobplan import Standing
 from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
 from koord.controllers.scheduler.plugins.coscheduling import messages
 from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang, Group, State, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.quota import PodGroup
@@ -54,9 +56,27 @@ class GangCache:
         """The known gangs of a gang's group, in the group's order; itself if it has none yet."""
         if gang.group is None:
             return [gang]
-        return [self.gangs[name] for name in gang.group.gangs if name in self.gangs]
+        return self._known(gang.group)
+
+    def _known(self, group: Group) -> list[Gang]:
+        return [self.gangs[name] for name in group.gangs if name in self.gangs]
 
     # What the API says.
+
+    def concerned(self, pods: list[Pod]) -> list[Pod]:
+        """Those pods of which :meth:`pod_seen` must be told."""
+        found: list[Pod] = []
+        labels: dict[str, str] | None = None
+        annotations: dict[str, str] | None = None
+        for pod in pods:
+            meta = pod.metadata
+            # The pods of a workload come together, and share these.
+            if meta.labels is not labels or meta.annotations is not annotations:
+                labels, annotations = meta.labels, meta.annotations
+                in_gang = bool(decl.gang_id(pod))
+            if in_gang or meta.uid in self._gang_of:
+                found.append(pod)
+        return found
 
     def pod_seen(self, pod: Pod) -> None:
         """A pod came, changed, or got its node."""
@@ -103,11 +123,11 @@ class GangCache:
         try:
             declared = decl.of_pod_group(pod_group, gang_id, self._defaults)
         except KoordError as error:
-            gang.declared, gang.error = None, str(error)
+            self._undeclare(gang, str(error))
             _LOG.warning("a PodGroup declares no gang", extra=log.fields(error=str(error)))
         else:
             self._declare(gang, declared)
-        self._check(gang)
+            self._check(gang)
 
     def pod_group_gone(self, pod_group: PodGroup) -> None:
         """A PodGroup went, and with it what its gang wanted; the pods stay."""
@@ -116,19 +136,20 @@ class GangCache:
         gang = self.gangs.get(gang_id)
         if gang is None:
             return
-        gang.declared = None
-        self._check(gang)
+        self._undeclare(gang)
         self._forget_if_empty(gang)
 
     # What the scheduler does.
 
-    def reserved(self, uid: str) -> None:
-        """A pod holds a node that it is not bound to yet."""
+    def reserved(self, uid: str) -> bool:
+        """A pod holds a node that it is not bound to yet; whether that is news."""
         gang = self._gang_of.get(uid)
-        if gang is not None and gang.members[uid].state is State.PENDING:
-            gang.move(gang.members[uid], State.WAITING)
-            if gang.group is not None:
-                gang.group.released.discard(uid)
+        if gang is None or gang.members[uid].state is not State.PENDING:
+            return False
+        gang.move(gang.members[uid], State.WAITING)
+        if gang.group is not None:
+            gang.group.released.discard(uid)
+        return True
 
     def unreserved(self, uid: str) -> bool:
         """A pod lost the node that it held; whether it held one."""
@@ -172,6 +193,32 @@ class GangCache:
         unknown, undeclared, short = self._lacking(gang.group)
         return messages.incomplete(gang.group.gangs, unknown, undeclared, short, gang_id, key)
 
+    def standing(self, gang: Gang) -> list[Standing]:
+        """How many pods the gangs of a gang's group have, in the group's order."""
+        if gang.group is None:
+            return [_standing(gang.id, gang)]
+        return [_standing(name, self.gangs.get(name)) for name in gang.group.gangs]
+
+    @contextmanager
+    def supposing(self, gang_id: str, minimum: int) -> Iterator[None]:
+        """As if a gang that has said what it needs had asked for another number of pods."""
+        gang, groups = self.gangs[gang_id], self._groups_with.get(gang_id, ())
+        declared, ready = gang.declared, [group.ready for group in groups]
+        assert declared is not None
+        gang.declared = declared._replace(minimum=minimum)
+        for group in groups:
+            group.ready = self._is_ready(group)
+        try:
+            yield
+        finally:
+            gang.declared = declared
+            for group, was in zip(groups, ready, strict=True):
+                group.ready = was
+
+    def _is_ready(self, group: Group) -> bool:
+        known = self._known(group)
+        return len(known) == len(group.gangs) and all(each.complete for each in known)
+
     def missing(self, gang: Gang) -> int:
         """How many pods must still find a node before the gang's group may go, over all gangs."""
         if gang.group is None:
@@ -211,6 +258,12 @@ class GangCache:
             if gang.count(State.BOUND):
                 gang.group.once_satisfied = True
 
+    def _undeclare(self, gang: Gang, error: str = "") -> None:
+        """Nobody says any more what a gang wants, nor with whom: it is as a pod alone makes it."""
+        gang.declared, gang.error = None, error
+        self._leave(gang)
+        self._check(gang)
+
     def _bound(self, gang: Gang, uid: str) -> None:
         gang.move(gang.members[uid], State.BOUND)
         if gang.group is not None:
@@ -228,21 +281,34 @@ class GangCache:
     def _check(self, gang: Gang) -> None:
         """Tells of a group's pods at the moment when it has all it needs."""
         for group in self._groups_with.get(gang.id, ()):
-            known = [self.gangs.get(name) for name in group.gangs]
-            ready = all(each is not None and each.complete for each in known)
+            ready = self._is_ready(group)
             became, group.ready = ready and not group.ready, ready
             if became:
-                pending = ordered((each for each in known if each), State.PENDING)
+                pending = ordered(self._known(group), State.PENDING)
                 self._complete([member.uid for member in pending])
 
     def _forget_if_empty(self, gang: Gang) -> None:
-        """Drops a gang that has neither pods nor a PodGroup, and its group with its last gang."""
+        """Drops a gang that has neither pods nor a PodGroup."""
         if gang.members or gang.id in self._pod_groups:
             return
         del self.gangs[gang.id]
-        group = gang.group
-        if group is None or any(name in self.gangs for name in group.gangs):
+        self._leave(gang)
+
+    def _leave(self, gang: Gang) -> None:
+        """Takes a gang out of its group, which goes with its last gang."""
+        group, gang.group = gang.group, None
+        if group is None or any(each.group is group for each in self._known(group)):
             return
         self.groups.pop(group.id, None)
         for name in group.gangs:
             self._groups_with[name].remove(group)
+
+
+def _standing(name: str, gang: Gang | None) -> Standing:
+    if gang is None:
+        return Standing(name, problem="there is neither a pod nor a PodGroup of it")
+    counts = (len(gang.members), gang.count(State.BOUND), gang.count(State.WAITING))
+    if gang.declared is None:
+        return Standing(name, 0, *counts, problem=gang.error or "nobody says what it needs")
+    lacks = 0 if gang.satisfied else max(0, gang.minimum - len(gang.members))
+    return Standing(name, gang.minimum, *counts, lacks)

@@ -96,8 +96,30 @@ class Gatherer:
         cycle_of: Callable[[PodInfo], Cycle],
     ) -> tuple[list[Decision], _Failed | None]:
         """Assumes pods where the plan says; takes all back if one does not fit there."""
-        table = self._decider.table
         placed: list[Decision] = []
+        try:
+            failed = self._fill(plan, pods, cycle_of, placed)
+        except Exception:
+            self._take_back(placed)
+            raise
+        if failed is not None:
+            self._take_back(placed)
+            return [], failed
+        return placed, None
+
+    def _take_back(self, placed: Sequence[Decision]) -> None:
+        for taken in reversed(placed):
+            self._decider.retract(taken)
+
+    def _fill(
+        self,
+        plan: Sequence[tuple[str, int]],
+        pods: Sequence[PodInfo],
+        cycle_of: Callable[[PodInfo], Cycle],
+        placed: list[Decision],
+    ) -> _Failed | None:
+        """Adds those that it assumed to ``placed``; the first that does not fit ends it."""
+        table = self._decider.table
         rows = (row for name, count in plan for row in [table.row(name)] * count)
         for pod, row in zip(pods, rows, strict=True):
             assert row is not None
@@ -109,10 +131,8 @@ class Gatherer:
                     placed.append(decision)
                     continue
                 why = Diagnosis(len(table), None, {row: refused})
-            for taken in reversed(placed):
-                self._decider.retract(taken)
-            return [], _Failed(-1 if why.early else row, why)
-        return placed, None
+            return _Failed(-1 if why.early else row, why)
+        return None
 
     def _nowhere(self, offers: NodeOffers, solver: Solver, desired: int) -> Diagnosis:
         diagnosis = offers.diagnosis()

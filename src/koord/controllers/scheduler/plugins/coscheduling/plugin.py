@@ -39,6 +39,7 @@ from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_p
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.controllers.scheduler.jobplan import Standing
     from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang
 
 _BOUND_TOGETHER = (
@@ -60,6 +62,7 @@ class Coscheduling(Plugin):
     """See docs/gangs.md."""
 
     name: ClassVar[str] = "Coscheduling"
+    restores_from: ClassVar[tuple[str, ...]] = ()
     depends: ClassVar[Aspect] = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.CUSTOM
 
@@ -84,6 +87,7 @@ class Coscheduling(Plugin):
             self.gangs.pod_seen,
             lambda _, new: self.gangs.pod_seen(new),
             lambda old, _: self.gangs.gone(old.metadata.uid),
+            self.gangs.concerned,
         )
         handle.view(Reservation).on_change(
             self._reservation_seen,
@@ -101,7 +105,7 @@ class Coscheduling(Plugin):
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether a pod belongs to a gang."""
-        return bool(self._gang_id(pod))
+        return bool(self._gang_of(pod.shape))
 
     def job_of(self, pod: PodInfo) -> GangJob | Rejection:
         """The pod's gangs, or why they cannot be tried."""
@@ -111,6 +115,15 @@ class Coscheduling(Plugin):
         if obstacle or gang is None:
             return Rejection(self.name, (obstacle,), unresolvable=True)
         return GangJob(self, gang, pod)
+
+    def standing(self, pod: PodInfo) -> list[Standing]:
+        """How many pods the gangs of a pod's group have, and where; none for a pod of no gang."""
+        gang = self.gangs.of(pod.uid)
+        return self.gangs.standing(gang) if gang is not None else []
+
+    def supposing(self, gang_id: str, minimum: int) -> AbstractContextManager[None]:
+        """As if a gang asked for another number of pods."""
+        return self.gangs.supposing(gang_id, minimum)
 
     def _gang_id(self, pod: PodInfo) -> str:
         return self._gang_of(pod.shape)
@@ -130,6 +143,8 @@ class Coscheduling(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
         """Holds a pod back until its gang is there."""
+        if self._gang_id(pod):
+            self.gangs.pod_seen(pod.pod)
         return self._checked(pod)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
@@ -139,7 +154,9 @@ class Coscheduling(Plugin):
     def _checked(self, pod: PodInfo) -> Rejection | None:
         if not self._gang_id(pod):
             return None
-        self.gangs.pod_seen(pod.pod)
+        # An explanation asks about a pod as it came, which is not what is known of it.
+        if self.gangs.of(pod.uid) is None:
+            self.gangs.pod_seen(pod.pod)
         obstacle = self.gangs.obstacle(pod.pod)
         return Rejection(self.name, (obstacle,), unresolvable=True) if obstacle else None
 
@@ -166,18 +183,25 @@ class Coscheduling(Plugin):
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Notes that the pod holds a node."""
-        self.gangs.reserved(cycle.pod.uid)
+        self._holds(cycle)
         return None
 
     def unreserve(self, cycle: Cycle, row: int) -> None:
         """Notes that it does not; others of a Strict gang that still wait lose theirs too."""
         uid = cycle.pod.uid
         gang = self.gangs.of(uid)
+        # An attempt about a pod that holds a node by another one, as explain's, takes nothing back.
+        if not cycle.state.pop(self.name, False):
+            return
         if not self.gangs.unreserved(uid) or gang is None or gang.free or gang.declared is None:
             return
         if gang.declared.mode == decl.STRICT and not self.planning:
             text = messages.released(gang.id, cycle.pod.pod.metadata.name)
             self.reject_waiting(gang, text)
+
+    def _holds(self, cycle: Cycle) -> None:
+        if self.gangs.reserved(cycle.pod.uid):
+            cycle.state[self.name] = True
 
     def permit(self, cycle: Cycle, row: int) -> Rejection | Wait | None:
         """Waits until the pod's gangs have all they need; then lets all of them go."""
@@ -186,7 +210,7 @@ class Coscheduling(Plugin):
         gang = self.gangs.of(cycle.pod.uid)
         if gang is None or gang.declared is None:
             return Rejection(self.name, (messages.GANG_NOT_FOUND,))
-        self.gangs.reserved(cycle.pod.uid)
+        self._holds(cycle)
         if not gang.free and self.gangs.missing(gang):
             return Wait(self.name, gang.declared.wait_seconds)
         if not cycle.members:

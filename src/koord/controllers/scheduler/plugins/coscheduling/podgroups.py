@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.quota import PodGroupStatus
     from koord.base.clock import Clock
-    from koord.controllers.scheduler.framework.handle import View
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
     from koord.kube.client import Client
 

@@ -13,7 +13,8 @@ from koord.controllers.scheduler.plugins.coscheduling import network
 from koord.controllers.scheduler.plugins.coscheduling.network import Network
 
 if TYPE_CHECKING:
-    from koord.controllers.scheduler.framework.handle import Handle, View
+    from koord.controllers.cluster.views import View
+    from koord.controllers.scheduler.framework.handle import Handle
 
 _LOG = log.get("scheduler.coscheduling")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.protocol import gang, keys
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class JobVictims(VictimPolicy):
             and labels.get(keys.DISABLE_PREEMPTIBLE) != "true"
             and labels.get(keys.QUOTA_PREEMPTIBLE) != "false"
             and victim.uid not in self._members
+            and not stands_for_reservation(victim.pod)
         )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
@@ -56,6 +56,8 @@ class Ask:
         reservation_required: nothing but a reservation will do.
         reservations_ignored: whatever reservations hold back is free to this pod.
         by_count: the number of devices that fit decides, type by type, about a whole node.
+        counted: how many devices of each type are wanted, whatever the requests say; 0: as they
+            say.
     """
 
     requests: dict[str, Amounts]
@@ -68,6 +70,7 @@ class Ask:
     reservation_required: bool = False
     reservations_ignored: bool = False
     by_count: bool = False
+    counted: int = 0
     _demands: dict[tuple[str, int], Demand] = field(default_factory=dict)
 
     def hint(self, device_type: str) -> DeviceHint:
@@ -83,6 +86,13 @@ class Ask:
         if device_type == GPU or self.hint(device_type).allocate_strategy != APPLY_FOR_ALL:
             return False
         return not _many_whole(self.requests[device_type][RESOURCES[device_type][0]])
+
+    def only(self, device_type: str, count: int) -> Ask:
+        """A wish for so many devices of one type, each as they are wanted here."""
+        requests = {device_type: self.requests[device_type]}
+        return replace(
+            self, requests=requests, joint=(), same_pcie=False, counted=count, _demands={}
+        )
 
     def counts(self) -> bool:
         """What :attr:`by_count` becomes."""
@@ -108,10 +118,10 @@ class Ask:
             device_type: of the request.
             count: how many devices; 0 for what the request says.
         """
-        key = (device_type, count)
+        key = (device_type, count or self.counted)
         made = self._demands.get(key)
         if made is None:
-            made = self._demands[key] = self._demand(device_type, count)
+            made = self._demands[key] = self._demand(*key)
         return made
 
     def _demand(self, device_type: str, count: int) -> Demand:

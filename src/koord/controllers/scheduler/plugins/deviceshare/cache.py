@@ -187,6 +187,17 @@ class DeviceCache:
         holder = self.nodes[row].holders.get(reservation)
         return holder.holdings if holder is not None else ()
 
+    def holdings(self, row: int) -> tuple[object, ...]:
+        """Who holds what of a row, what is booked for it, functions in use, and used amounts."""
+        node = self.nodes[row]
+        used = [
+            {minor: amount for minor, amount in enumerate(table.used(row, name)) if amount}
+            for kind, table in self.tables.items()
+            for name in RESOURCES[kind]
+        ]
+        held = {uid: (each.holdings, each.booked) for uid, each in node.holders.items()}
+        return held, node.functions, used
+
     def taken_functions(self, row: int, device_type: str, returned: Iterable[str]) -> set[str]:
         """Buses of the virtual functions that a pod may not have.
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.api.protocol import annotation, scheduling
+from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.pod import Pod
+from koord.api.protocol import annotation, keys, scheduling
 from koord.api.protocol.scheduling import AllocatedDevice, AllocatedVF, AllocationExtension
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
@@ -14,7 +17,8 @@ from koord.controllers.scheduler.plugins.deviceshare.quantities import amounts_f
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from koord.api.kinds.pod import Pod
+# The texts that are remembered: pods of a restart say the same of many nodes.
+_TEXTS = 4096
 
 
 class Function(NamedTuple):
@@ -72,6 +76,19 @@ def minors_of(holdings: Iterable[Held], device_type: str) -> int:
 
 def read_holdings(pod: Pod) -> tuple[Holdings, list[str]]:
     """What a pod's annotation says it holds, and one line about each part that cannot be read."""
+    text = pod.metadata.annotations.get(keys.DEVICE_ALLOCATED)
+    holdings = () if text is None else _holdings_of(text)
+    return (holdings, []) if holdings is not None else _read(pod)
+
+
+@lru_cache(_TEXTS)
+def _holdings_of(text: str) -> Holdings | None:
+    """What a text says; None where it has parts that cannot be read."""
+    holdings, problems = _read(Pod(metadata=ObjectMeta(annotations={keys.DEVICE_ALLOCATED: text})))
+    return None if problems else holdings
+
+
+def _read(pod: Pod) -> tuple[Holdings, list[str]]:
     try:
         written = scheduling.device_allocated(pod)
     except KoordError as error:

@@ -66,6 +66,13 @@ class Question:
             bool(ask.isolation) or bool(models) or templates is not None
         )
 
+    def of(self, ask: Ask) -> Question:
+        """The same attempt, with another wish for devices."""
+        found = Question.__new__(Question)
+        found.ask, found.templates, found.designated = ask, self.templates, self.designated
+        found.offers, found.by_labels = self.offers, self.by_labels
+        return found
+
 
 class Judge:
     """See the head of this file.
@@ -111,6 +118,15 @@ class Judge:
         """What the pod would get on a row, cards not scored."""
         offers, base = self.offers(question, row), self.base(question, row)
         return NodeAllocator(self.cache, row, question.ask, offers, base).allocate()
+
+    def most(self, question: Question, row: int, kind: str) -> int:
+        """How many devices of one type the pod could have on a row, no more than it wants."""
+        wanted = question.ask.demand(kind).count
+        for count in range(wanted, 0, -1):
+            fewer = question.of(question.ask.only(kind, count))
+            if not isinstance(self.try_row(fewer, row), AllRefused):
+                return count
+        return 0
 
     def base(self, question: Question, row: int) -> Terms:
         """The terms that hold on a row whatever reservations there are."""

@@ -13,10 +13,18 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.recount import by_row
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.deviceshare import adaption, debug, names, summary
+from koord.controllers.scheduler.plugins.deviceshare import (
+    adaption,
+    debug,
+    names,
+    summary,
+    waking,
+)
 from koord.controllers.scheduler.plugins.deviceshare.allocator import Allocator, Terms
 from koord.controllers.scheduler.plugins.deviceshare.ask import Ask, InvalidAskError, read_ask
+from koord.controllers.scheduler.plugins.deviceshare.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.designated import designated
 from koord.controllers.scheduler.plugins.deviceshare.fragmentation import (
     UNRATED,
@@ -29,21 +37,21 @@ from koord.controllers.scheduler.plugins.deviceshare.holding import (
     sums,
 )
 from koord.controllers.scheduler.plugins.deviceshare.judge import Judge, Question
+from koord.controllers.scheduler.plugins.deviceshare.lacking import lacking
 from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
 from koord.controllers.scheduler.plugins.deviceshare.nodelock import NodeLocks
-from koord.controllers.scheduler.plugins.deviceshare.request import OF_TYPE
 from koord.controllers.scheduler.plugins.deviceshare.reserved import AllRefused, NodeAllocator
 from koord.controllers.scheduler.plugins.deviceshare.scoring import NodeScorer
 from koord.controllers.scheduler.plugins.deviceshare.settings import settings_of
 from koord.controllers.scheduler.plugins.deviceshare.templates import Templates, read_templates
 from koord.controllers.scheduler.plugins.deviceshare.tracking import Tracker
 from koord.controllers.scheduler.plugins.reservation.offer import nominated, reservation_of
-from koord.controllers.scheduler.queue import events as ev
+from koord.controllers.scheduler.queue.events import Action
 from koord.controllers.scheduler.topology.alignment import Alignment
 from koord.kernels.numa import Provider
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,11 +61,11 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.plugins.deviceshare.holding import Holdings
     from koord.controllers.scheduler.plugins.reservation.offer import Offer
+    from koord.controllers.scheduler.queue.events import HintedEvent
     from koord.controllers.scheduler.topology.alignment import HintProvider
     from koord.kernels.numa import Zones
 
 _LOG = log.get("scheduler.deviceshare")
-DEVICE_RESOURCES = frozenset(name for names_of in OF_TYPE.values() for name in names_of)
 # Plain integers: flags of an enumeration are slow, and these are tested for every change.
 _DEVICES = int(Aspect.DEVICES)
 _ASPECTS = cast("Aspect", int(Aspect.NODE | Aspect.DEVICES | Aspect.RESERVATIONS))
@@ -73,8 +81,12 @@ class DeviceShare(Plugin):
     """
 
     name: ClassVar[str] = NAME
+    account: ClassVar[str] = "devices"
+    restores_from: ClassVar[tuple[str, ...]] = (keys.DEVICE_ALLOCATED,)
+    told_by_shape: ClassVar[bool] = False
     depends: ClassVar[Aspect] = _ASPECTS
     applies_by_shape: ClassVar[bool] = True
+    allocations_only: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -93,7 +105,8 @@ class DeviceShare(Plugin):
         self._templates = Templates({})
         self._templates_version = 0
         self._locks = NodeLocks()
-        handle.view(ConfigMap).on_change(self._config_map, self._config_map_updated)
+        templates = handle.view_of(ConfigMap, *self.settings.templates)
+        templates.on_change(self._config_map, self._config_map_updated)
 
     # The pod.
 
@@ -145,13 +158,9 @@ class DeviceShare(Plugin):
             return debug.summary(self.cache, path[1])
         return super().debug(path)
 
-    def events(self) -> Sequence[ev.HintedEvent]:
-        """Pods that leave cards behind, and changes of Devices."""
-        pod = ev.ClusterEvent(ev.POD, ev.Action.DELETE)
-        return (
-            ev.HintedEvent(pod, _frees_devices, per_shape=True),
-            ev.HintedEvent(ev.ClusterEvent(names.DEVICES_EVENT, ev.Action.ALL)),
-        )
+    def events(self) -> Sequence[HintedEvent]:
+        """Pods that leave cards behind, Devices that have more, nodes that come with some."""
+        return waking.events(self._read, self.tracker.device)
 
     # Nodes.
 
@@ -171,6 +180,14 @@ class DeviceShare(Plugin):
         assert question is not None  # a pod without devices is refused nowhere
         return self.judge.why(question, rows)
 
+    def lacks(self, cycle: Cycle, row: int) -> list[str]:
+        """Cards, or shares of one, that are free against those that are wanted."""
+        self.tracker.follow()
+        question = self._question(cycle)
+        if question is None or not self.tracker.known[row]:
+            return []
+        return lacking(self.judge, question, row)
+
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """Raw scores: shares of the highest count, or 0..100 by what a placement costs."""
         self.tracker.follow()
@@ -186,6 +203,10 @@ class DeviceShare(Plugin):
         return raw if self.fragmentation is None else raw // len(question.ask.requests)
 
     # Reservations.
+
+    def heeds_reservations(self, cycle: Cycle) -> bool:
+        """Only for pods that want devices."""
+        return self._question(cycle) is not None
 
     def filter_reservation(self, cycle: Cycle, row: int, offer: Offer) -> Rejection | None:
         """Why the pod cannot have its devices with one reservation; None if it can."""
@@ -271,13 +292,10 @@ class DeviceShare(Plugin):
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts a pod's devices."""
-        holdings: Holdings | None = pod.allocations.get(NAME)
-        if not holdings:
+        if not pod.allocations.get(NAME):
             return
         self.tracker.ensure(row)
-        sits = pod.allocations.get("Reservation")
-        over = sits.pre_allocated if sits is not None else ()
-        self.cache.add(row, pod.uid, pod.key, holdings, reservation_of(pod), over)
+        _count(self.cache, row, pod)
         self.handle.table.touch(row, _DEVICES)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
@@ -287,6 +305,22 @@ class DeviceShare(Plugin):
         self.tracker.ensure(row)
         self.cache.drop(row, pod.uid)
         self.handle.table.touch(row, _DEVICES)
+
+    def recount(self) -> Iterator[str | None]:
+        """Cards that pods hold, node by node."""
+        return by_row(self.handle.table, self._differs)
+
+    def _differs(self, row: int) -> bool:
+        self.tracker.follow()
+        pods = [p for p in self.handle.table.pods[row].values() if p.allocations.get(NAME)]
+        node = self.cache.nodes[row]
+        if not pods and not node.holders and node.inventory is None:
+            return False
+        fresh = DeviceCache()
+        fresh.open(0, node.name)
+        for pod in pods:
+            _count(fresh, 0, pod)
+        return self.cache.holdings(row) != fresh.holdings(0)
 
     async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
         """Writes what the pod got, with the cards' ids."""
@@ -397,9 +431,17 @@ class DeviceShare(Plugin):
             _LOG.warning("templates are left as they were", extra=log.fields(reason=str(error)))
             return
         self._templates_version += 1
+        self.handle.wake(names.DEVICES_EVENT, Action.UPDATE, None, waking.EVERYTHING)
 
     def _config_map_updated(self, old: ConfigMap, found: ConfigMap) -> None:
         self._config_map(found)
+
+
+def _count(cache: DeviceCache, row: int, pod: PodInfo) -> None:
+    """Counts the devices of a pod that has some."""
+    sits = pod.allocations.get("Reservation")
+    over = sits.pre_allocated if sits is not None else ()
+    cache.add(row, pod.uid, pod.key, pod.allocations[NAME], reservation_of(pod), over)
 
 
 def _index(cycle: Cycle, rows: Rows) -> NDArray[np.intp]:
@@ -408,10 +450,3 @@ def _index(cycle: Cycle, rows: Rows) -> NDArray[np.intp]:
 
 def _word(zones: tuple[int, ...] | None) -> int | None:
     return None if zones is None else sum(1 << zone for zone in zones)
-
-
-def _frees_devices(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-    """Whether a pod that went may have held devices."""
-    if old is None or NAME in old.allocations:
-        return True
-    return not DEVICE_RESOURCES.isdisjoint(old.shape.request)

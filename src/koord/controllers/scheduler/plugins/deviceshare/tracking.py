@@ -15,6 +15,7 @@ from koord.controllers.scheduler.plugins.deviceshare.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.inventory import Inventory, read_device
 from koord.controllers.scheduler.plugins.deviceshare.names import DEVICES_EVENT, TYPES
 from koord.controllers.scheduler.plugins.deviceshare.partitions import honours, model_partitions
+from koord.controllers.scheduler.plugins.deviceshare.waking import change_of
 from koord.controllers.scheduler.queue.events import Action
 
 if TYPE_CHECKING:
@@ -105,13 +106,20 @@ class Tracker:
         vendor, model = keys.GPU_VENDOR, keys.GPU_MODEL
         return own.get(vendor) or other.get(vendor, ""), own.get(model) or other.get(model, "")
 
+    def device(self, name: str) -> Inventory | None:
+        """What the Device of that name says; None where there is none."""
+        return self._devices.get(name)
+
     def _added(self, device: Device) -> None:
         self._read(device)
-        self._handle.wake(DEVICES_EVENT, Action.ADD, None, device)
+        change = change_of(None, self.device(device.metadata.name))
+        self._handle.wake(DEVICES_EVENT, Action.ADD, None, change)
 
     def _updated(self, old: Device, device: Device) -> None:
+        before = self.device(device.metadata.name)
         self._read(device)
-        self._handle.wake(DEVICES_EVENT, Action.UPDATE, old, device)
+        change = change_of(before, self.device(device.metadata.name))
+        self._handle.wake(DEVICES_EVENT, Action.UPDATE, None, change)
 
     def _read(self, device: Device) -> None:
         name = device.metadata.name
@@ -122,13 +130,13 @@ class Tracker:
 
     def _deleted(self, device: Device, unknown: bool) -> None:
         name = device.metadata.name
-        self._devices.pop(name, None)
+        before = self._devices.pop(name, None)
         row = self._table.row(name)
         self.follow()
         if row is not None:
             self.cache.remove_device(row)
             self._table.touch(row, _DEVICES)
-        self._handle.wake(DEVICES_EVENT, Action.DELETE, device, None)
+        self._handle.wake(DEVICES_EVENT, Action.DELETE, None, change_of(before, None))
 
     def _tell(self, name: str) -> None:
         row = self._table.row(name)

@@ -81,7 +81,7 @@ class Admission:
             refusal = self._check_beside_promised(place, pod, asked, strict)
             if refusal is not None:
                 return refusal
-        return self._ask_hooks(place, pod)
+        return self._ask_hooks(place, pod) if self.hooks else None
 
     def _check_beside_promised(
         self, place: Place, pod: PodInfo, asked: dict[str, int], strict: bool

@@ -11,20 +11,25 @@ order in which they are told does not matter.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.controllers.scheduler.plugins.elasticquota.reading import Amounts, Reading, reading
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 from koord.kernels.quota import QuotaTree
 
 if TYPE_CHECKING:
     from koord.base.errors import KoordError
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import Asked, PodInfo, PodShape
     from koord.controllers.scheduler.plugins.elasticquota.groups import Place, QuotaGroups
     from koord.controllers.scheduler.plugins.elasticquota.index import Reach
 
-_ENDED = ("Succeeded", "Failed")
+ENDED = ("Succeeded", "Failed")
 
 
 class Terminating(Enum):
@@ -61,7 +66,7 @@ class Claim:
         self.lesser: Counter[int] = Counter()
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """One pod; see the head of this file for the facts.
 
     Attributes:
@@ -71,19 +76,17 @@ class Entry:
         used: and for its use.
     """
 
-    __slots__ = (
-        "amounts", "bound", "claim", "ignored", "listed", "placed", "pod", "reading", "requested",
-        "used", "withdrawn",
-    )  # fmt: skip
-
-    def __init__(self, pod: PodInfo, claim: Claim, read: Reading, amounts: Amounts) -> None:
-        self.pod = pod
-        self.claim = claim
-        self.reading = read
-        self.amounts = amounts
-        self.listed = self.bound = self.placed = False
-        self.ignored = self.withdrawn = False
-        self.requested = self.used = False
+    pod: PodInfo
+    claim: Claim
+    reading: Reading
+    amounts: Amounts
+    listed: bool = False
+    bound: bool = False
+    placed: bool = False
+    ignored: bool = False
+    withdrawn: bool = False
+    requested: bool = False
+    used: bool = False
 
 
 class Ledger:
@@ -115,6 +118,9 @@ class Ledger:
         self._by_group: defaultdict[str, set[Claim]] = defaultdict(set)
         self._ending: dict[str, float] = {}
         self._withdrawn: set[str] = set()
+        # Recounts under way are told of charges before they are made: the entry, its group, and
+        # whether the pod is charged for its request and for its use from now on.
+        self.recounts: list[Callable[[Entry, str, bool, bool], None]] = []
         # Told of pods whose use begins or ends to count: group, pod, whether it counts.
         self.on_use: Callable[[str, PodInfo, bool], None] | None = None
         groups.on_moved = self._moved
@@ -125,7 +131,7 @@ class Ledger:
 
     def list_pod(self, pod: PodInfo) -> None:
         """The API says that there is such a pod, or what it is now like."""
-        if pod.pod.status.phase in _ENDED:
+        if pod.pod.status.phase in ENDED:
             self.unlist(pod.uid)
             return
         entry = self._entry(pod)
@@ -134,6 +140,52 @@ class Ledger:
         entry.withdrawn = False
         self._judge_ending(entry)
         self._settle(entry)
+
+    def list_pods(self, pods: Iterable[PodInfo]) -> None:
+        """The same as :meth:`list_pod` for each, charging equal new ones together."""
+        # By what they are charged for: those that only ask, and those that are bound.
+        charges: dict[tuple[Claim, Asked, bool], tuple[list[Entry], list[Entry]]] = {}
+        others: list[PodInfo] = []
+        # Those of a workload come together.
+        for shape, alike in groupby(pods, attrgetter("shape")):
+            read, claim = reading(shape), None
+            for pod in alike:
+                api, uid = pod.pod, pod.uid
+                ends = api.metadata.deletion_timestamp is not None or api.status.phase in ENDED
+                if ends or read.reserves or uid in self._entries:
+                    others.append(pod)
+                    continue
+                if claim is None:
+                    claim, amounts = self.claim(shape), self._amounts(read)
+                    key = claim, shape.asked, read.non_preemptible
+                    charged = charges.setdefault(key, ([], []))
+                entry = self._entries[uid] = claim.pods[uid] = Entry(pod, claim, read, amounts)
+                entry.listed, entry.bound = True, bool(api.spec.node_name)
+                charged[entry.bound].append(entry)
+        for (claim, _, _), both in charges.items():
+            for bound, entries in enumerate(both):
+                if entries:
+                    self._charge_all(claim, entries, bool(bound))
+        for pod in others:
+            self.list_pod(pod)
+
+    def _charge_all(self, claim: Claim, entries: list[Entry], used: bool) -> None:
+        """Charges new entries of one claim and request for their requests, or for their use too."""
+        place, first = claim.place, entries[0]
+        if place is not None:
+            for told in self.recounts:
+                for entry in entries:
+                    told(entry, place.group, True, used)
+            tree, strict = self._groups.tree(place.tree_id), first.reading.non_preemptible
+            sums = {name: n * len(entries) for name, n in first.amounts.forth.items()}
+            self._groups.version += len(entries)
+            tree.add_request(place.group, sums, non_preemptible=strict)
+            if used:
+                tree.add_used(place.group, sums, non_preemptible=strict)
+        for entry in entries:
+            entry.requested, entry.used = True, used
+        if used:
+            self._note(entries, used)
 
     def unlist(self, uid: str) -> None:
         """The API says that there is no such pod, or that it has ended."""
@@ -149,6 +201,15 @@ class Ledger:
             entry = self._entry(pod)
         entry.placed, entry.withdrawn = True, False
         self._settle(entry)
+
+    def place_pods(self, pods: Iterable[PodInfo]) -> None:
+        """The same as :meth:`place_pod` for each."""
+        for pod in pods:
+            entry = self._entries.get(pod.uid)
+            if entry is not None and entry.pod is pod and entry.used and entry.requested:
+                entry.placed, entry.withdrawn = True, False
+            else:
+                self.place_pod(pod)
 
     def withdraw(self, pod: PodInfo) -> None:
         """The exact inverse of :meth:`place_pod`."""
@@ -181,6 +242,11 @@ class Ledger:
         """The pods charged to a group itself, by namespace and name."""
         entries = [e for claim in self._by_group.get(group, ()) for e in claim.pods.values()]
         yield from sorted(entries, key=lambda entry: entry.pod.key)
+
+    def claims(self, group: str) -> list[Claim]:
+        """By what pods are charged to a group itself."""
+        claims = self._by_group.get(group, ())
+        return sorted(claims, key=lambda claim: (claim.label, claim.namespace))
 
     def holds_lesser(self, group: str, priority: int) -> bool:
         """Whether a pod of lower priority, that may be preempted, uses a group's quota."""
@@ -229,6 +295,10 @@ class Ledger:
             entry.claim.pods[pod.uid] = entry
         return entry
 
+    def charged(self, entry: Entry) -> Amounts:
+        """What a pod is to be charged, worked out from what it asks for."""
+        return self._amounts(entry.reading)
+
     def _amounts(self, read: Reading) -> Amounts:
         return read.amounts(self._groups.counted, overhead=self._overhead)
 
@@ -244,13 +314,13 @@ class Ledger:
 
     def _settle(self, entry: Entry) -> None:
         """Brings the pod's charges in line with the facts."""
-        counts = not entry.ignored and not entry.reading.reserves
-        requested = counts and (entry.listed or entry.placed)
-        used = counts and (entry.placed or (entry.bound and not entry.withdrawn))
+        requested, used = owed(entry)
+        if requested and entry.requested and used == entry.used:
+            return  # it is there, and charged for what it is
         place = entry.claim.place
         if place is not None and (requested != entry.requested or used != entry.used):
             self._charge(entry, self._groups.tree(place.tree_id), place.group, requested, used)
-        self._note(entry, requested, used)
+        self._now_charged(entry, requested, used)
         if not (entry.listed or entry.placed):
             del self._entries[entry.pod.uid]
             self._ending.pop(entry.pod.uid, None)
@@ -261,6 +331,8 @@ class Ledger:
     ) -> None:
         amounts, strict = entry.amounts, entry.reading.non_preemptible
         self._groups.version += 1
+        for told in self.recounts:
+            told(entry, group, requested, used)
         if requested != entry.requested:
             delta = amounts.forth if requested else amounts.back
             tree.add_request(group, delta, non_preemptible=strict)
@@ -268,15 +340,22 @@ class Ledger:
             delta = amounts.forth if used else amounts.back
             tree.add_used(group, delta, non_preemptible=strict)
 
-    def _note(self, entry: Entry, requested: bool, used: bool) -> None:
+    def _now_charged(self, entry: Entry, requested: bool, used: bool) -> None:
         """Remembers what the pod is charged for."""
-        if used != entry.used:
-            claim = entry.claim
-            if not entry.reading.non_preemptible:
-                claim.lesser[entry.pod.priority] += 1 if used else -1
-            if self.on_use is not None and claim.place is not None:
-                self.on_use(claim.place.group, entry.pod, used)
+        turned = used != entry.used
         entry.requested, entry.used = requested, used
+        if turned:
+            self._note((entry,), used)
+
+    def _note(self, entries: Sequence[Entry], used: bool) -> None:
+        """Uses of entries of one claim, all preemptible or none, begin or cease to count."""
+        claim = entries[0].claim
+        if not entries[0].reading.non_preemptible:
+            for entry in entries:
+                claim.lesser[entry.pod.priority] += 1 if used else -1
+        if self.on_use is not None and claim.place is not None:
+            for entry in entries:
+                self.on_use(claim.place.group, entry.pod, used)
 
     def _clear(self, entry: Entry) -> None:
         """Takes the pod's charges back, without a change of the facts."""
@@ -284,7 +363,7 @@ class Ledger:
         if place is not None and (entry.requested or entry.used):
             tree = self._groups.tree(place.tree_id)
             self._charge(entry, tree, place.group, requested=False, used=False)
-        self._note(entry, requested=False, used=False)
+        self._now_charged(entry, requested=False, used=False)
 
     def _leave_claim(self, entry: Entry) -> None:
         claim = entry.claim
@@ -345,6 +424,14 @@ class Ledger:
             entry.amounts = self._amounts(entry.reading)
             if requested or used:
                 self._settle(entry)
+
+
+def owed(entry: Entry) -> tuple[bool, bool]:
+    """Whether a pod is to be charged for its request, and for its use."""
+    # In place of a Reservation its owners are charged.
+    counts = not entry.ignored and not stands_for_reservation(entry.pod.pod)
+    requested = counts and (entry.listed or entry.placed)
+    return requested, counts and (entry.placed or (entry.bound and not entry.withdrawn))
 
 
 def _discard(table: dict[str, set[Claim]], name: str, claim: Claim) -> None:

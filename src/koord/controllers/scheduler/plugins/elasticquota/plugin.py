@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from koord.api.kinds import quota as kinds
@@ -16,13 +16,14 @@ from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.cluster.quotas import group_name, integer_amounts
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.elasticquota import hooks, report
+from koord.controllers.scheduler.plugins.elasticquota import hooks, raising, report
 from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
 from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
 from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger, Terminating
 from koord.controllers.scheduler.plugins.elasticquota.metrics import QuotaMetrics
 from koord.controllers.scheduler.plugins.elasticquota.preemption import QuotaPolicy
 from koord.controllers.scheduler.plugins.elasticquota.reading import NAME
+from koord.controllers.scheduler.plugins.elasticquota.recount import recount
 from koord.controllers.scheduler.plugins.elasticquota.revoke import OveruseMonitor, RevokeController
 from koord.controllers.scheduler.plugins.elasticquota.statuscontroller import StatusController
 from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
@@ -32,7 +33,7 @@ from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import Arrivals, PodInfo
     from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
@@ -73,6 +74,9 @@ class ElasticQuota(Plugin):
     """
 
     name = NAME
+    account: ClassVar[str] = "quotas"
+    restores_from: ClassVar[tuple[str, ...]] = ()
+    told_by_shape: ClassVar[bool] = False
     depends = Aspect(0)
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
@@ -156,9 +160,18 @@ class ElasticQuota(Plugin):
         """A pod holds a node: its quota is used."""
         self.ledger.place_pod(pod)
 
+    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+        """Many pods hold nodes."""
+        for each in arrivals:
+            self.ledger.place_pods(each.pods)
+
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
         self.ledger.withdraw(pod)
+
+    def recount(self) -> Iterator[str | None]:
+        """What the pods of quotas ask for and use, by quota."""
+        return recount(self.groups, self.ledger, self.handle)
 
     def restore(self, pod: PodInfo) -> None:
         """A pod's quota follows from its labels and the quotas there are."""
@@ -189,6 +202,10 @@ class ElasticQuota(Plugin):
     def why(self, pod: PodInfo) -> dict[str, Any]:
         """For explanations: whose quota a pod uses, and where it is over it."""
         return report.why(self.groups, self.ledger, self.admission, pod)
+
+    def raises(self, pod: PodInfo) -> list[str]:
+        """For explanations: which limit would have to be higher for a pod."""
+        return raising.raises(self.groups, self.ledger, self.admission, pod)
 
     # What runs while this process leads.
 
@@ -271,7 +288,9 @@ class ElasticQuota(Plugin):
         self.handle.view(Node).on_change(
             self._node, lambda _, node: self._node(node), self._node_gone
         )
-        self.handle.view(Pod).on_change(self._pod, self._pod_updated, self._pod_gone)
+        self.handle.view(Pod).on_change(
+            self._pod, self._pod_updated, self._pod_gone, self._pods_listed
+        )
 
     def quota_put(self, item: Quota) -> None:
         """There is such a quota object."""
@@ -305,6 +324,12 @@ class ElasticQuota(Plugin):
         if pod.spec.node_name:
             self.admission.promises.end(pod.metadata.uid)
         self.ledger.list_pod(self.handle.shapes.info(pod))
+
+    def _pods_listed(self, pods: list[Pod]) -> list[Pod]:
+        if self.admission.promises:
+            return pods
+        self.ledger.list_pods(self.handle.shapes.infos(pods))
+        return []
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         before = self.ledger.get(pod.metadata.uid)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from koord.controllers.scheduler.plugins.elasticquota.groups import Place
 from koord.controllers.scheduler.plugins.elasticquota.reading import reading
 from koord.controllers.scheduler.plugins.elasticquota.revoke import Held, exceeds, revoked
+from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM
 
@@ -66,10 +67,17 @@ class QuotaPolicy(VictimPolicy):
         """Nothing can be kept where borrowers go: who they are follows from everybody's use."""
         return None if self._reclaim else (pod.priority, self._place(pod), self._groups.revision)
 
+    def spares_all(self, pod: PodInfo, accounts: Accounts) -> bool:
+        """Whether all in use is of no lower priority, and nobody's borrowings are reclaimed."""
+        return not self._reclaim and super().spares_all(pod, accounts)
+
     def rows(self, pod: PodInfo) -> set[int]:
         """The rows that hold a pod which might be taken: found from quotas, not from nodes."""
         place = self._place(pod)
         if place is None:
+            return set()
+        if place.group == DEFAULT and self._spare_default and not self._reclaim:
+            self._borrowed = frozenset()
             return set()
         chosen: list[Entry] = []
         if self._ledger.holds_lesser(place.group, pod.priority):
@@ -84,7 +92,7 @@ class QuotaPolicy(VictimPolicy):
 
     def _is_spared(self, victim: PodInfo) -> bool:
         read, place = reading(victim.shape), self._place(victim)
-        if read.non_preemptible or read.reserves or place is None:
+        if read.non_preemptible or place is None or stands_for_reservation(victim.pod):
             return True
         return self._spare_default and place.group == DEFAULT
 

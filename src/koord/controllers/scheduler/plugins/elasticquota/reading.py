@@ -26,15 +26,14 @@ class Reading:
         label: the quota that its pods name, ``""`` for none.
         namespace: of its pods.
         request: what one pod asks for, itself as one of ``pods`` included; nothing that is 0.
-        bare: the same without the pod's overhead.
+        charge: that, as it is charged.
         non_preemptible: its pods must fit into their quota's minimum.
-        reserves: it stands for a Reservation, whose owners are charged in its stead.
+        reserves: its pods say that they stand for a Reservation; by itself that proves nothing.
         problem: the pods ask for what nobody can.
     """
 
     __slots__ = (
-        "_masked", "bare", "label", "namespace", "non_preemptible", "problem", "request",
-        "reserves",
+        "charge", "label", "namespace", "non_preemptible", "problem", "request", "reserves",
     )  # fmt: skip
 
     def __init__(self, shape: PodShape) -> None:
@@ -42,8 +41,29 @@ class Reading:
         self.namespace = shape.namespace
         self.non_preemptible = not is_quota_preemptible(shape.pod)
         self.reserves = is_reserve_pod(shape.pod)
-        self.problem = _problem(shape)
-        whole: dict[str, int] = {} if self.problem else {**shape.request, requests.PODS: 1}
+        self.charge = _charge(shape)
+        self.problem = None if self.charge.sound else _problem(shape)
+        self.request = self.charge.request
+
+    def amounts(self, counted: set[str], *, overhead: bool) -> Amounts:
+        """See :meth:`Charge.amounts`."""
+        return self.charge.amounts(counted, overhead=overhead)
+
+
+class Charge:
+    """What containers come to; shapes whose pods run the same ones have one.
+
+    Attributes:
+        request: see :class:`Reading`.
+        bare: the same without the pod's overhead.
+        sound: whether a pod can ask for that; else it is charged for nothing.
+    """
+
+    __slots__ = ("_masked", "bare", "request", "sound")
+
+    def __init__(self, shape: PodShape) -> None:
+        self.sound = _problem(shape) is None
+        whole: dict[str, int] = {**shape.request, requests.PODS: 1} if self.sound else {}
         self.request = with_current_names(whole)
         self.bare = _without(self.request, shape.pod.spec.overhead)
         self._masked: dict[bool, tuple[set[str], int, Amounts]] = {}
@@ -79,6 +99,13 @@ def reading(shape: PodShape) -> Reading:
     known: Reading | None = shape.memo.get(NAME)
     if known is None:
         known = shape.memo[NAME] = Reading(shape)
+    return known
+
+
+def _charge(shape: PodShape) -> Charge:
+    known: Charge | None = shape.asked.memo.get(NAME)
+    if known is None:
+        known = shape.asked.memo[NAME] = Charge(shape)
     return known
 
 

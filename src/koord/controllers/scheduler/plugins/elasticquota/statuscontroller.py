@@ -24,7 +24,7 @@ from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
-    from koord.controllers.scheduler.framework.handle import View
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.plugins.elasticquota.groups import Place, QuotaGroups
     from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger
     from koord.kube.client import Client

@@ -20,12 +20,12 @@ from koord.controllers.scheduler.plugins.interpodaffinity.terms import NO_TERMS,
 from koord.controllers.scheduler.plugins.tallies import Kept, PodTallies
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import Arrivals, PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -53,6 +53,8 @@ class InterPodAffinity(Plugin):
     """
 
     name = "InterPodAffinity"
+    restores_from: ClassVar[tuple[str, ...]] = ()
+    told_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.MIN_MAX
 
@@ -64,10 +66,19 @@ class InterPodAffinity(Plugin):
             raise KoordError("InterPodAffinityArgs", field, weight, "0 to 100")
         self._key = f"{self.name}#{next(_SERIAL)}"
         self._pods = PodTallies()
-        self._carriers = Carriers(weight, f"{self._key} carried")
+        self._carriers = Carriers(weight, f"{self._key} carried", handle.table.turn)
         self._states = Kept(256, self._dropped)
         self._namespaces = handle.view(Namespace)
         self._namespaces.on_change(self._relabelled, self._updated, self._relabelled)
+
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without terms, as long as no pod on a node has any."""
+        wishes = self._wishes(shape)
+        if wishes.wrong:
+            return ()
+        if wishes.terms or self._carriers.listed:
+            return ("pre_filter",)
+        return ("pre_filter", "filter", "score")
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods with terms, or that terms of pods on nodes match."""
@@ -139,6 +150,11 @@ class InterPodAffinity(Plugin):
         """Counts it."""
         self._pods.pod_added(row, pod)
         self._carriers.pod_added(row, pod)
+
+    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+        """Counts many."""
+        self._pods.pods_added(arrivals)
+        self._carriers.pods_added(arrivals)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """Counts it no longer."""

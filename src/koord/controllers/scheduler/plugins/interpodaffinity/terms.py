@@ -11,7 +11,12 @@ from koord.api.codec import to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from koord.api.kinds.constraints import PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+    from koord.api.kinds.constraints import (
+        Affinity,
+        PodAffinity,
+        PodAffinityTerm,
+        WeightedPodAffinityTerm,
+    )
     from koord.api.kinds.meta import LabelSelector
     from koord.controllers.cluster.pods import PodShape
 
@@ -76,13 +81,18 @@ def read(shape: PodShape) -> Terms:
         KoordError: a selector that cannot be evaluated.
     """
     affinity = shape.pod.spec.affinity
-    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+    if affinity is None or not has_terms(affinity):
         return NO_TERMS
     near, far = affinity.pod_affinity, affinity.pod_anti_affinity
     preferred = (*_weighted(shape, near, "podAffinity", 1),
                  *_weighted(shape, far, "podAntiAffinity", -1))  # fmt: skip
     return Terms(_required(shape, near, "podAffinity"), _required(shape, far, "podAntiAffinity"),
                  preferred)  # fmt: skip
+
+
+def has_terms(affinity: Affinity) -> bool:
+    """Whether an affinity is about pods, not nodes alone."""
+    return affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
 
 
 def _required(shape: PodShape, affinity: PodAffinity | None, field: str) -> tuple[Term, ...]:

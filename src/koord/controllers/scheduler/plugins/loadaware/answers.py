@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.plugin import Rows
-    from koord.controllers.scheduler.plugins.loadaware.ledger import Ledger
+    from koord.controllers.scheduler.plugins.loadaware.ledger import Ledger, Standing
     from koord.controllers.scheduler.plugins.loadaware.measured import Amounts
 
 EXPIRED = "node(s) nodeMetric expired"
@@ -71,6 +71,16 @@ def _passes(
     return all(used[index] + amount <= bound[index] for index, amount in enumerate(estimate))
 
 
+def passes_as(
+    standing: Standing, view: int, estimate: Amounts, deadline: float | None, lenient: bool
+) -> bool:
+    """What :func:`passes` says of one row as it stands, or once stood."""
+    if deadline is not None and standing.fresh_until <= deadline and standing.enforced[view]:
+        return lenient
+    parts = zip(standing.used[view], estimate, standing.bound[view], strict=True)
+    return all(used + amount <= bound for used, amount, bound in parts)
+
+
 def refusal(
     plugin: str, ledger: Ledger, view: int, estimate: Amounts, row: int, deadline: float | None
 ) -> Rejection:
@@ -90,6 +100,33 @@ def refusal(
     over = ledger.used[view, :, row] + estimate > ledger.bound[view, :, row]
     kind = "aggregated usage" if ledger.is_aggregated(view, row) else "usage"
     return Rejection(plugin, (f"node(s) {ledger.names[over.argmax()]} {kind} exceed threshold",))
+
+
+def lacks(
+    ledger: Ledger, view: int, estimate: Amounts, row: int, deadline: float | None
+) -> list[str]:
+    """What a refused row has too much of: the load with the pod and the threshold, in percent.
+
+    Args:
+        ledger: the load.
+        view: of the filter.
+        estimate: of the pod.
+        row: that was refused.
+        deadline: as of :func:`refusal`.
+    """
+    if deadline is not None and ledger.fresh_until[row] <= deadline and ledger.enforced[view, row]:
+        late = deadline - float(ledger.fresh_until[row])
+        return [f"NodeMetric expired {late:.0f}s ago" if np.isfinite(late) else EXPIRED]
+    found = []
+    for place, percent in enumerate(ledger.percents(view, row)):
+        used, capacity = int(ledger.used[view, place, row]), int(ledger.capacity[place, row])
+        if used + estimate[place] > ledger.bound[view, place, row]:
+            now, then = (100 * each / capacity for each in (used, used + estimate[place]))
+            found.append(
+                f"{ledger.names[place]} load {now:.1f}%, {then:.1f}% with the pod, "
+                f"at most {percent}%"
+            )
+    return found
 
 
 def score(

@@ -10,6 +10,7 @@ from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.api.protocol.scheduling import load_estimated_seconds, load_scaling_factors
 from koord.api.requests import effective
 from koord.controllers.cluster.load_estimate import estimate
+from koord.controllers.scheduler.conditions import became_true
 from koord.controllers.scheduler.config.args_koord import HISTOGRAM_ESTIMATOR
 from koord.controllers.scheduler.plugins.loadaware.learned import Learned, workload_of
 from koord.controllers.scheduler.plugins.loadaware.ledger import whole
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.config.args_koord import LoadAwareSchedulingArgs
     from koord.controllers.scheduler.plugins.loadaware.learned import Known, Workload
 
+# What a pod may say of its own load.
+_OWN = frozenset(
+    {
+        keys.LOAD_ESTIMATED_SCALING_FACTORS,
+        keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
+        keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
+    }
+)
+
 
 class Ask(NamedTuple):
     """What is the same for all pods of a shape.
@@ -37,6 +47,7 @@ class Ask(NamedTuple):
         whole: that by view, see :func:`koord.controllers.scheduler.plugins.loadaware.ledger.whole`.
         workload: who owns the pods, where estimates are learned.
         known: what was known of the workload.
+        after_initialized, after_scheduled: for how many seconds the estimate counts; 0 for never.
     """
 
     daemon: bool
@@ -45,6 +56,8 @@ class Ask(NamedTuple):
     whole: tuple[NDArray[np.int64], NDArray[np.int64]]
     workload: Workload | None = None
     known: Known | None = None
+    after_initialized: int = 0
+    after_scheduled: int = 0
 
 
 class Assigner:
@@ -62,18 +75,42 @@ class Assigner:
 
     def ask(self, shape: PodShape) -> Ask:
         """What pods of a shape are expected to use."""
+        own = self.learned is not None or (
+            self._args.allow_customize_estimation and not _OWN.isdisjoint(shape.annotations)
+        )
+        if own:
+            return self._ask(shape)
+        # Then containers, class and kind of owner say it all.
+        kind = shape.owner.kind if shape.owner is not None else ""
+        key = self, class_with_default(shape.pod), kind
+        known: Ask | None = shape.asked.memo.get(key)
+        if known is None:
+            known = shape.asked.memo[key] = self._ask(shape)
+        return known
+
+    def _ask(self, shape: PodShape) -> Ask:
         pod, factors = shape.pod, self._args.estimated_scaling_factors
         if self._args.allow_customize_estimation:
             factors = factors | load_scaling_factors(pod)
         prod = class_with_default(pod) is PriorityClass.PROD
         daemon = shape.owner is not None and shape.owner.kind == "DaemonSet"
-        expected = estimate(pod, factors)
+        expected = estimate(pod, factors, shape.asked)
         workload = workload_of(shape) if self.learned is not None else None
         known = self.known(workload)
         if known is not None:
             expected |= _capped(pod, {"cpu": known.cpu_milli, "memory": known.memory_bytes})
         amounts = vector(self._names, expected)
-        return Ask(daemon, prod, amounts, whole(amounts, prod), workload, known)
+        return Ask(
+            daemon, prod, amounts, whole(amounts, prod), workload, known,
+            self._seconds(
+                pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
+                self._args.estimated_seconds_after_initialized,
+            ),
+            self._seconds(
+                pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
+                self._args.estimated_seconds_after_pod_scheduled,
+            ),
+        )  # fmt: skip
 
     def known(self, workload: Workload | None) -> Known | None:
         """What is known of a workload by now."""
@@ -90,29 +127,23 @@ class Assigner:
             ask: of its shape.
             since: wall seconds of its assignment.
         """
-        deadline = self._deadline(pod, since)
+        limited = ask.after_initialized > 0 or ask.after_scheduled > 0
+        deadline = _deadline(pod, ask, since) if limited else None
         return Assigned(key, ask.estimate, ask.whole, ask.prod, since, deadline)
-
-    def _deadline(self, pod: Pod, since: float) -> float | None:
-        args = self._args
-        after = self._seconds(
-            pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
-            args.estimated_seconds_after_initialized,
-        )  # fmt: skip
-        initialized = became_true(pod, "Initialized") if after > 0 else None
-        if initialized is not None:
-            return initialized + after
-        after = self._seconds(
-            pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
-            args.estimated_seconds_after_pod_scheduled,
-        )  # fmt: skip
-        return since + after if after > 0 else None
 
     def _seconds(self, pod: Pod, key: str, default: int | None) -> int:
         own = -1
         if self._args.allow_customize_estimation:
             own = load_estimated_seconds(pod, key)
         return own if own >= 0 else default or 0
+
+
+def _deadline(pod: Pod, ask: Ask, since: float) -> float | None:
+    """Until when the estimate counts."""
+    initialized = became_true(pod, "Initialized") if ask.after_initialized > 0 else None
+    if initialized is not None:
+        return initialized + ask.after_initialized
+    return since + ask.after_scheduled if ask.after_scheduled > 0 else None
 
 
 def _capped(pod: Pod, amounts: dict[str, int]) -> dict[str, int]:
@@ -123,13 +154,3 @@ def _capped(pod: Pod, amounts: dict[str, int]) -> dict[str, int]:
         limit = limits.get(resources.translated(priority_class, name), 0)
         found[name] = min(wanted, limit) if limit > 0 else wanted
     return found
-
-
-def became_true(pod: Pod, kind: str) -> float | None:
-    """Wall seconds when a condition became true; None if it is not, or does not say when."""
-    for condition in pod.status.conditions:
-        if condition.type == kind:
-            moment = condition.last_transition_time
-            true = condition.status == "True" and moment is not None
-            return moment.timestamp() if true and moment is not None else None
-    return None

@@ -9,7 +9,8 @@ section 4.3).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from koord.controllers.scheduler.plugins.loadaware.measured import (
     Measured,
     read,
 )
+from koord.kernels.placement_board import count_pod, count_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +41,22 @@ UNBOUND = 2**62
 """More than any load: what is not checked is below."""
 
 _LEAST_ROWS = 64
+
+
+class Standing(NamedTuple):
+    """All that the filter asks of a row at one moment; the views are FILTER and FILTER_PROD.
+
+    Attributes:
+        used: by view and resource.
+        bound: by view and resource.
+        enforced: by view.
+        fresh_until: wall seconds.
+    """
+
+    used: list[Amounts]
+    bound: list[Amounts]
+    enforced: list[bool]
+    fresh_until: float
 
 
 class Ledger:
@@ -78,6 +96,10 @@ class Ledger:
         self._expiration = expiration_seconds
         count = len(self.names)
         self.used = np.zeros((4, count, 0), np.int64)
+        # The same as a table of one row a view and resource.
+        self._cells = self.used.reshape(4 * count, 0)
+        self._unused = np.zeros((2, 0), np.int64)
+        self._numbers = np.arange(4 * count, dtype=np.intp)
         self.capacity = np.zeros((count, 0), np.int64)
         self.bound = np.zeros((2, count, 0), np.int64)
         self.enforced = np.zeros((2, 0), np.bool_)
@@ -103,24 +125,34 @@ class Ledger:
             _LOG.warning("ignored", extra=log.fields(node=node.title, error=str(error)))
         self.capacity[:, row] = read(self.names, allocatable)
         self.thresholds[row] = self._arguments.of(node)
-        self.put_metric(row, metric)
+        self._report(row, metric)
+        self._bind(row)
+        self._refresh(row)
 
     def close(self, row: int) -> None:
         """Forgets a node; its pods have gone already."""
         self.thresholds[row] = self._arguments._replace(plain={}, prod={}, aggregate={}, key=None)
         self._pods[row] = {}
-        self.put_metric(row, None)
+        self._report(row, None)
+        self._bind(row)
+        self._refresh(row)
 
     def put_metric(self, row: int, metric: Measured | None) -> None:
         """Takes over what a node reports."""
+        known, reported = self._metrics[row] is not None, bool(self.reported[row])
+        self._report(row, metric)
+        # From one report to the next thresholds come to the same amounts.
+        if known != (metric is not None) or reported != bool(self.reported[row]):
+            self._bind(row)
+        self._refresh(row)
+
+    def _report(self, row: int, metric: Measured | None) -> None:
         self._metrics[row] = metric
         updated = metric.updated if metric is not None else None
         reported = metric is not None and metric.reported
         self.reporting += reported - bool(self.reported[row])
         self.reported[row] = reported
         self.fresh_until[row] = -np.inf if updated is None else updated + self._expiration
-        self._bind(row)
-        self._refresh(row)
 
     def metric(self, row: int) -> Measured | None:
         """What a node reports, None without a NodeMetric."""
@@ -131,14 +163,35 @@ class Ledger:
     def add(self, row: int, uid: str, pod: Assigned) -> None:
         """A pod counts on a row from now on."""
         self._pods[row][uid] = pod
-        self.used[:, :, row] += self._share(row, pod)
+        self._move(row, self._share(row, pod), 1)
+
+    def add_all(self, pods: Sequence[tuple[int, str, Assigned]]) -> None:
+        """The same as :meth:`add` for each."""
+        if not pods:
+            return
+        for row, uid, pod in pods:
+            self._pods[row][uid] = pod
+        shares = [self._share(row, pod) for row, _, pod in pods]
+        rows = np.array([row for row, _, _ in pods], np.intp)
+        count_pods(self._cells, rows, [self._numbers] * len(pods), shares)
 
     def drop(self, row: int, uid: str) -> Assigned | None:
         """The exact inverse of :meth:`add`; None if the pod does not count there."""
         pod = self._pods[row].pop(uid, None)
         if pod is not None:
-            self.used[:, :, row] -= self._share(row, pod)
+            self._move(row, self._share(row, pod), -1)
         return pod
+
+    def renew(self, row: int, uid: str, pod: Assigned) -> None:
+        """A pod that counts on a row was assigned at another time than it was said to be."""
+        known = self._pods[row][uid]
+        metric = self._metrics[row]
+        if known.whole is pod.whole and (metric is None or pod.key not in metric.pods):
+            # What is not measured yet counts whole, whenever it was assigned.
+            self._pods[row][uid] = pod
+        else:
+            self.drop(row, uid)
+            self.add(row, uid, pod)
 
     def pod(self, row: int, uid: str) -> Assigned | None:
         """A pod that counts on a row."""
@@ -148,6 +201,15 @@ class Ledger:
         """The pods that count on a row, by uid."""
         return self._pods[row]
 
+    def standing(self, row: int) -> Standing:
+        """How a row stands now."""
+        return Standing(
+            self.used[: FILTER_PROD + 1, :, row].tolist(),
+            self.bound[:, :, row].tolist(),
+            self.enforced[:, row].tolist(),
+            float(self.fresh_until[row]),
+        )
+
     def is_aggregated(self, view: int, row: int) -> bool:
         """Whether a view of the filter looks at an aggregate."""
         of_prod = view == FILTER_PROD and self._by_prod[row]
@@ -155,8 +217,12 @@ class Ledger:
 
     # How rows come about.
 
+    def _move(self, row: int, share: NDArray[np.int64], times: int) -> None:
+        # One call of a kernel: an in-place sum of so few numbers, far apart, costs NumPy more.
+        count_pod(self._cells, self._unused, row, self._numbers, share, 0, 0, times)
+
     def _share(self, row: int, pod: Assigned) -> NDArray[np.int64]:
-        """What a pod adds to a row, by view and resource."""
+        """What a pod adds to a row, by view and resource, one after the other."""
         metric, by_prod = self._metrics[row] or NOTHING, self._by_prod[row]
         if pod.key not in metric.pods:
             return pod.whole[by_prod]
@@ -178,7 +244,15 @@ class Ledger:
         by_prod = prod if self._by_prod[row] else filtered
         # Sums of plain integers: an array for every pod would take several times as long.
         sums = [list(view) for view in (filtered, by_prod, metric.base(self._scored) or zero, prod)]
+        based = metric.base(self.thresholds[row].key) and metric.base(self._scored)
+        known, updated = metric.pods, metric.updated
+        settled = updated - metric.interval if based and updated is not None else -math.inf
         for pod in self._pods[row].values():
+            # In what is measured with all that it will use, as Measured.awaited says: of most pods,
+            # and a call for each would take as long as all the rest.
+            late = pod.since > settled or pod.prod or pod.key not in known
+            if not late and (pod.deadline is None or not metric.awaited(pod)):
+                continue
             for view, part in zip(sums, self._parts(row, metric, pod), strict=True):
                 for index, amount in enumerate(part):
                     view[index] += amount
@@ -186,10 +260,7 @@ class Ledger:
 
     def _bind(self, row: int) -> None:
         """Turns a row's thresholds into amounts."""
-        chosen, known = self.thresholds[row], self._metrics[row] is not None
-        prod = [chosen.prod.get(name, 0) for name in self.names]
-        plain = chosen.plain if chosen.key is None else chosen.aggregate
-        others = [plain.get(name, 0) for name in self.names]
+        known, (prod, others) = self._metrics[row] is not None, self._percents(row)
         self._by_prod[row] = any(prod)
         self.enforcing += (any(prod) or any(others)) - self._checked[row]
         self._checked[row] = any(prod) or any(others)
@@ -202,6 +273,18 @@ class Ledger:
                 for percent, capacity in zip(percents, capacities, strict=True)
             ]
 
+    def _percents(self, row: int) -> tuple[list[int], list[int]]:
+        """By resource, the thresholds for Prod pods and for others; 0 does not check."""
+        chosen = self.thresholds[row]
+        plain = chosen.plain if chosen.key is None else chosen.aggregate
+        prod = [chosen.prod.get(name, 0) for name in self.names]
+        return prod, [plain.get(name, 0) for name in self.names]
+
+    def percents(self, view: int, row: int) -> list[int]:
+        """By resource, the thresholds that a view of the filter looks at; 0 does not check."""
+        prod, others = self._percents(row)
+        return prod if view == FILTER_PROD and any(prod) else others
+
     def _reach(self, row: int) -> None:
         """Makes columns as long as it takes."""
         have = len(self.reported)
@@ -213,6 +296,8 @@ class Ledger:
             longer = np.zeros((*old.shape[:-1], size), old.dtype)
             longer[..., :have] = old
             setattr(self, name, longer)
+        self._cells = self.used.reshape(4 * len(self.names), size)
+        self._unused = np.zeros((2, size), np.int64)
         more = size - have
         self._metrics += [None] * more
         self._pods += [{} for _ in range(more)]
@@ -222,8 +307,8 @@ class Ledger:
 
 
 def by_view(*amounts: Amounts) -> NDArray[np.int64]:
-    """Amounts of the four views as one array."""
-    return np.array(amounts, np.int64)
+    """Amounts of the four views, one view after the other."""
+    return np.array(amounts, np.int64).reshape(-1)
 
 
 def whole(estimate: Amounts, prod: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from koord.api.protocol.priority import PriorityClass
 from koord.api.requests import amount
 from koord.kernels.quantity import Quantity
@@ -47,7 +49,7 @@ def _amount(name: str, quantity: Quantity) -> int:
     return min(max(found, 0), MOST)
 
 
-class Assigned(NamedTuple):
+class Assigned(msgspec.Struct, frozen=True, gc=False):
     """A pod that counts on a node.
 
     Attributes:

@@ -42,7 +42,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """Not to pods that ask for nothing that counts."""
-        return self._kernel(cycle.shape) is not None
+        return self.room_score(cycle.shape) is not None
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -50,11 +50,12 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """0 to 100."""
-        kernel = self._kernel(cycle.shape)
+        kernel = self.room_score(cycle.shape)
         assert kernel is not None
         return ask(cycle, rows, kernel.score)
 
-    def _kernel(self, shape: PodShape) -> RoomScore | None:
+    def room_score(self, shape: PodShape) -> RoomScore | None:
+        """All that :meth:`score` asks."""
         if self._key not in shape.memo:
             shape.memo[self._key] = self._work_out(shape)
         kernel: RoomScore | None = shape.memo[self._key]

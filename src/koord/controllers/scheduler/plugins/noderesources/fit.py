@@ -73,6 +73,14 @@ class NodeResourcesFit(Plugin):
         """0 to 100 by the strategy."""
         return ask(cycle, rows, self._asks(cycle.shape).score.score)
 
+    def room_check(self, shape: PodShape) -> RoomCheck | None:
+        """All that :meth:`filter` asks."""
+        return self._asks(shape).check
+
+    def room_score(self, shape: PodShape) -> RoomScore | None:
+        """All that :meth:`score` asks."""
+        return self._asks(shape).score
+
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """All resources that are short. Unresolvable where even the empty node has not enough."""
         return [self._diagnose(cycle, row) for row in rows.tolist()]

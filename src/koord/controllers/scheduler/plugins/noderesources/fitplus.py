@@ -47,8 +47,8 @@ class NodeResourcesFitPlus(Plugin):
         self._key = memo_key(self.name)
 
     def applies(self, cycle: Cycle) -> bool:
-        """Not without resources: all nodes would get 100."""
-        return bool(self.args.resources)
+        """Not to a pod that asks for nothing that counts: all nodes would get 100."""
+        return bool(self._kernels(cycle.shape))
 
     def stamp(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -65,6 +65,11 @@ class NodeResourcesFitPlus(Plugin):
             return total // sum(weight for _, weight in kernels)  # type: ignore[no-any-return]
 
         return ask(cycle, rows, weighed)
+
+    def room_score(self, shape: PodShape) -> RoomScore | None:
+        """All that :meth:`score` asks, where that is one resource."""
+        kernels = self._kernels(shape)
+        return kernels[0][0] if len(kernels) == 1 and kernels[0][1] > 0 else None
 
     def _kernels(self, shape: PodShape) -> Kernels:
         known: Kernels | None = shape.memo.get(self._key)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Asks = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Rows], NDArray[Any]]
 
 _SERIAL = count()
+_FIRST = slice(0, 1)
+_SCORED = 2  # CPU and MEMORY, the first columns
 
 
 def memo_key(name: str) -> str:
@@ -45,14 +47,35 @@ def ask(cycle: Cycle, rows: Rows, answers: Asks) -> NDArray[Any]:
         answers: a kernel's method over columns and rows.
     """
     table = cycle.table
+    if not cycle.has_overlay:
+        return answers(table.allocatable, table.requested, table.nonzero, rows)
+    at = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
+    if len(at) == 1:
+        columns = seen(cycle, int(at[0]))
+        if columns is not None:
+            return answers(*columns, _FIRST)
+    overlays = cycle.overlays(at)
+    if overlays is None:
+        return answers(table.allocatable, table.requested, table.nonzero, rows)
+    places = overlays.places
+    columns = _gathered(cycle, at[places], overlays.given)
+    less = answers(*columns, slice(0, len(places)))
+    if len(places) == len(at) and (places == np.arange(len(at))).all():
+        return less
     found = answers(table.allocatable, table.requested, table.nonzero, rows)
-    if cycle.has_overlay:
-        at = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
-        for place, row in enumerate(at.tolist()):
-            columns = seen(cycle, row)
-            if columns is not None:
-                found[place] = answers(*columns, slice(0, 1))[0]
+    found[places] = less
     return found
+
+
+def _gathered(cycle: Cycle, rows: NDArray[np.intp], given: NDArray[np.int64]) -> Columns:
+    """The columns of some rows with overlays taken off."""
+    table = cycle.table
+    requested = table.requested.take(rows, 1)
+    nonzero = table.nonzero.take(rows, 1)
+    requested[: len(given)] -= given
+    nonzero[0] -= given[CPU]
+    nonzero[1] -= given[MEMORY]
+    return Columns(table.allocatable.take(rows, 1), requested, nonzero)
 
 
 def seen(cycle: Cycle, row: int) -> Columns | None:
@@ -61,10 +84,8 @@ def seen(cycle: Cycle, row: int) -> Columns | None:
     if given is None:
         return None
     table = cycle.table
-    allocatable = table.allocatable[:, row : row + 1].copy()
-    requested = table.requested[:, row : row + 1].copy()
-    nonzero = table.nonzero[:, row : row + 1].copy()
-    requested[: len(given), 0] -= given
-    nonzero[0, 0] -= given[CPU]
-    nonzero[1, 0] -= given[MEMORY]
-    return Columns(allocatable, requested, nonzero)
+    requested = table.requested[:, row].copy()
+    requested[: len(given)] -= given
+    nonzero = table.nonzero[:, row] - given[:_SCORED]
+    one = slice(row, row + 1)
+    return Columns(table.allocatable[:, one], requested[:, np.newaxis], nonzero[:, np.newaxis])

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
+from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.pod import Pod
 from koord.api.protocol import annotation, keys
 from koord.api.protocol.scheduling import (
     NUMANodeResource,
@@ -19,12 +21,11 @@ from koord.controllers.scheduler.plugins.numa.amounts import Row, Table, resourc
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.topology import ExclusivePolicy
 
-if TYPE_CHECKING:
-    from koord.api.kinds.pod import Pod
-
 _STATUS_FIELD = annotation.field_of(keys.RESOURCE_STATUS)
 _EXCLUSIVE = frozenset(ExclusivePolicy)
 _NO_CPUS = CPUSet()
+# How many different annotations are remembered.
+_TEXTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,27 @@ def recorded(pod: Pod) -> Allocation:
     Raises:
         KoordError: an annotation is malformed, an amount or a zone is negative.
     """
-    if keys.RESOURCE_STATUS not in pod.metadata.annotations:
+    annotations = pod.metadata.annotations
+    text = annotations.get(keys.RESOURCE_STATUS)
+    if text is None:
         return Allocation()
+    known = _recorded(text, annotations.get(keys.RESOURCE_SPEC))
+    return known if known is not None else _read(pod)
+
+
+@lru_cache(_TEXTS)
+def _recorded(status: str, spec: str | None) -> Allocation | None:
+    """What two annotations say; None where they cannot be read."""
+    written = {keys.RESOURCE_STATUS: status}
+    if spec is not None:
+        written[keys.RESOURCE_SPEC] = spec
+    try:
+        return _read(Pod(metadata=ObjectMeta(annotations=written)))
+    except KoordError:
+        return None
+
+
+def _read(pod: Pod) -> Allocation:
     exclusive = resource_spec(pod).preferred_cpu_exclusive_policy
     return parse_status(
         resource_status(pod), pod.title, exclusive if exclusive in _EXCLUSIVE else ""

@@ -10,6 +10,7 @@ from koord.api.protocol.scheduling import resource_status, scheduling_hint
 from koord.controllers.scheduler.plugins.numa.allocation import Allocation, parse_status
 
 if TYPE_CHECKING:
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
 
 PLUGIN = "NodeNUMAResource"
@@ -36,6 +37,11 @@ def read(cycle: Cycle) -> None:
     found = parse_status(resource_status(pod), pod.title)
     if found:
         cycle.state[STATE] = found
+
+
+def may_be(shape: PodShape) -> bool:
+    """Whether pods of a shape may bring an allocation."""
+    return any(key in shape.annotations for key in _HINTS)
 
 
 def of(cycle: Cycle) -> Allocation | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.api.protocol import resources
 from koord.controllers.cluster.nodes import CPU
+from koord.controllers.scheduler.explain.answer import amount
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.numa import decide, designated, reasons, single
 from koord.controllers.scheduler.plugins.numa.allocate import Trial
@@ -17,8 +19,9 @@ from koord.controllers.scheduler.plugins.numa.allocation import Allocation
 from koord.controllers.scheduler.plugins.numa.columns import amplified
 from koord.controllers.scheduler.plugins.numa.decide import Terms
 from koord.controllers.scheduler.plugins.numa.holdings import NAME, Holdings
+from koord.controllers.scheduler.plugins.numa.lacking import lacking
 from koord.controllers.scheduler.plugins.numa.machine import amplify
-from koord.controllers.scheduler.plugins.numa.offers import PLAIN_WAYS, Offer, Ways
+from koord.controllers.scheduler.plugins.numa.offers import PLAIN, PLAIN_WAYS, Offer, Ways
 from koord.controllers.scheduler.plugins.numa.reasons import Refusal
 from koord.controllers.scheduler.plugins.numa.scoring import allocation_score
 from koord.controllers.scheduler.topology.alignment import (
@@ -27,6 +30,7 @@ from koord.controllers.scheduler.topology.alignment import (
     Alignment,
     Question,
 )
+from koord.kernels.cpuset import CPUSet
 from koord.kernels.numa import Exclusive, Provider, TopologyPolicy
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from koord.kernels.numa import Scorer
 
 _KEPT = 1 << 15
+_NO_CPUS = CPUSet()
+_NO_TOTALS: tuple[dict[str, int], dict[str, int]] = ({}, {})
 _UNALIGNED = Rejection(NAME, reasons.NO_HINTS.reasons)
 
 Zones = tuple[int, ...]
@@ -48,13 +54,14 @@ Zones = tuple[int, ...]
 class _Answer:
     """What is known for one request and one state of one kind of node."""
 
-    __slots__ = ("affinity", "found", "refused", "score")
+    __slots__ = ("affinity", "found", "refused", "score", "zone")
 
     def __init__(self) -> None:
         self.refused = False  # no zone will do; why not has not been worked out yet
         self.affinity: Affinity | Rejection | None = None
         self.found: dict[Zones | None, Allocation | Refusal] = {}
         self.score = -1
+        self.zone: int | None = None  # the one that serves the pod, where that was found in short
 
 
 class Judge:
@@ -106,7 +113,7 @@ class Judge:
             found = self._designated(request, row, terms, brought)
             return found if isinstance(found, Refusal) else None
         ways = self._holdings.ways(cycle, row)
-        if self._amplified_shortage(cycle, request, row, terms, ways):
+        if self._amplified_shortage(cycle, request, row, terms, ways) is not None:
             return reasons.INSUFFICIENT_AMPLIFIED_CPU
         impossible = self._impossible[request, self._ledger.state(row).machine]
         if impossible is not None or terms.idle:
@@ -116,6 +123,21 @@ class Judge:
             return aligned if isinstance(aligned, Rejection) else None
         found = self._found(request, row, terms, ways, None)
         return found if isinstance(found, Refusal) else None
+
+    def lacks(self, cycle: Cycle, request: Request, row: int) -> list[str]:
+        """What a row that refuses the pod has too little of, and by how much."""
+        terms = self.terms(request, row)
+        if isinstance(terms, Refusal) or designated.of(cycle) is not None:
+            return []
+        ways = self._holdings.ways(cycle, row)
+        short = self._amplified_shortage(cycle, request, row, terms, ways)
+        if short is not None:
+            asked, free = (amount(resources.CPU, milli) for milli in short)
+            return [f"{free} of {asked} amplified cpu free"]
+        state = self._ledger.state(row)
+        if terms.idle or self._impossible[request, state.machine] is not None:
+            return []
+        return lacking(state, request, terms, ways)
 
     def question(self, request: Request, row: int) -> Question | Refusal | None:
         """How the pod is to be aligned on a row; None if it is not."""
@@ -205,6 +227,12 @@ class Judge:
         answer = self._answer(request, row) if plain else _Answer()
         if answer.score >= 0:
             return answer.score
+        if plain and answer.zone is not None:
+            # Which CPUs of the zone it would be makes no difference.
+            trial = Trial(state, request, terms.binding, PLAIN)
+            bound = len(state.bound(_NO_CPUS)) if terms.binding.bound else None
+            answer.score = allocation_score(self._scorer, trial, (answer.zone,), _NO_TOTALS, bound)
+            return answer.score
         found = self.choose(cycle, request, row, explain=False)
         if not isinstance(found, Allocation):
             answer.score = 0
@@ -213,7 +241,9 @@ class Judge:
         chosen = self._holdings.nominated(cycle, row, ways)
         offer = next(iter(ways if isinstance(chosen, Refusal) else chosen))
         trial = Trial(state, request, terms.binding, offer)
-        score = allocation_score(self._scorer, trial, found, self._totals(cycle, row))
+        bound = len(state.bound(offer.preferred - found.cpus)) if found.cpus else None
+        totals = self._totals(cycle, row)
+        score = allocation_score(self._scorer, trial, found.zones, totals, bound)
         if found.zones:
             answer.score = score
         return score
@@ -247,10 +277,13 @@ class Judge:
         if not isinstance(terms, Terms) or not self._short[request, state.machine]:
             return
         zone = single.best_zone(state, request, terms, self._zone_scorer)
-        answer.refused = zone is None
+        alone = terms.policy is TopologyPolicy.SINGLE_NUMA_NODE
+        answer.refused = zone is None and alone
         if zone is not None:
-            # A zone that is the whole machine binds nobody to it.
-            answer.affinity = Affinity((zone,) if len(state.machine.amounts) > 1 else None)
+            # Under that policy a zone that is the whole machine binds nobody to it.
+            free = alone and len(state.machine.amounts) == 1
+            answer.affinity = FREE if free else Affinity((zone,))
+            answer.zone = None if free else zone
 
     def _found(
         self, request: Request, row: int, terms: Terms, ways: Ways, affinity: Zones | None
@@ -300,16 +333,20 @@ class Judge:
 
     def _amplified_shortage(
         self, cycle: Cycle, request: Request, row: int, terms: Terms, ways: Ways
-    ) -> bool:
-        """Whether the node lacks CPU once bound CPUs count amplified, reservations given back."""
+    ) -> tuple[int, int] | None:
+        """The CPU milli asked and free once bound CPUs count amplified, reservations given back.
+
+        None where that is enough.
+        """
         state = self._ledger.state(row)
         ratio, milli = state.machine.node_ratio, request.cpu_milli
         if ratio <= 1 or not milli:
-            return False
+            return None
         table, overlay = cycle.table, cycle.overlay(row)
         requested = int(table.requested[CPU, row])
         if overlay is not None:
             requested -= int(overlay[CPU])
         bound = len(state.bound(ways.base.preferred))
         asked = amplify(milli, ratio) if terms.binding.bound else milli
-        return asked > int(table.allocatable[CPU, row]) - amplified(requested, bound, ratio)
+        free = int(table.allocatable[CPU, row]) - amplified(requested, bound, ratio)
+        return (asked, free) if asked > free else None

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LABELS = (keys.CPU_BIND_POLICY, keys.NUMA_ALLOCATE_STRATEGY, keys.NUMA_TOPOLOGY_POLICY)
+LABELS = (keys.CPU_BIND_POLICY, keys.NUMA_ALLOCATE_STRATEGY, keys.NUMA_TOPOLOGY_POLICY)
+"""All of a Node's labels that count."""
 _NOTHING = Machine()
 _NODE = int(Aspect.NODE)  # what is compared for every placed pod should be a plain number
 
@@ -66,7 +67,7 @@ class Ledger:
         self._machines = machines
         self._topology = topology
         self._rows: list[_Row] = []
-        self._version = -1
+        self._version = self._nodes = -1
         self._uncounted: set[int] = set()
         self._special: set[int] = set()
 
@@ -77,8 +78,9 @@ class Ledger:
 
     def sync(self) -> None:
         """Takes over what changed about nodes since the last call; cheap if nothing did."""
-        if self._version == self.table.version:
+        if self._nodes == self.table.nodes_version:
             return
+        self._nodes = self.table.nodes_version
         changes = self.table.changes(self._version) if self._version >= 0 else None
         # Nothing is touched below: who looks at a node's kind depends on the node as well.
         self._version = self.table.version
@@ -98,14 +100,25 @@ class Ledger:
             self._rows.extend(_Row() for _ in range(row + 1 - len(self._rows)))
             return self._rows[row].state
 
-    def reported(self, name: str) -> bool:
-        """A NodeResourceTopology came, changed or went; False if that makes no difference."""
+    def unknown(self, name: str) -> bool:
+        """Whether no NodeResourceTopology tells of a node, whether or not the node is there."""
+        return self._topology(name) is None
+
+    def reported(self, name: str) -> tuple[Machine, Machine] | None:
+        """A NodeResourceTopology came, changed or went.
+
+        Returns:
+            What the node was and what it is; None if that makes no difference.
+        """
         self.sync()
         row = self.table.row(name)
-        if row is None or not self._describe(row):
-            return False
+        if row is None:
+            return None
+        before = self.state(row).machine
+        if not self._describe(row):
+            return None
         self.table.touch(row, Aspect.NUMA)
-        return True
+        return before, self.state(row).machine
 
     def added(self, row: int, pod: PodInfo) -> None:
         """Counts what a pod holds."""
@@ -128,6 +141,16 @@ class Ledger:
         if row >= len(self._rows) or not self._rows[row].owners:
             return []
         return list(holders(self.table.pods[row]))
+
+    def differs(self, row: int) -> bool:
+        """Whether a row's account is another than its pods make, counted anew."""
+        self.sync()
+        state, fresh = self.state(row), NodeState(self.state(row).machine)
+        for uid, pod in self.table.pods[row].items():
+            held = pod.allocations.get(self._plugin)
+            if isinstance(held, Allocation) and held:
+                fresh.add(uid, held)
+        return state.pods != fresh.pods or state.holdings() != fresh.holdings()
 
     def count(self) -> Columns:
         """The columns, true for every row."""
@@ -176,7 +199,7 @@ class Ledger:
             return False
         nrt = self._topology(node.metadata.name)
         labels, notes = node.metadata.labels, node.metadata.annotations
-        words = (*map(labels.get, _LABELS), notes.get(keys.RESOURCE_AMPLIFICATION_RATIO))
+        words = (*map(labels.get, LABELS), notes.get(keys.RESOURCE_AMPLIFICATION_RATIO))
         if nrt is known.nrt and words == known.words:
             return False
         known.nrt, known.words = nrt, words

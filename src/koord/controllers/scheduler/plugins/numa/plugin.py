@@ -14,6 +14,7 @@ from koord.api.protocol.scheduling import resource_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.recount import by_row
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.noderesources.room import ask
 from koord.controllers.scheduler.plugins.numa import columns, designated, reasons
@@ -33,7 +34,7 @@ from koord.kernels.numa import Provider, Scorer, Strategy, Zones
 from koord.kernels.topology import NUMAStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.plugins.reservation.offer import Offer
     from koord.controllers.scheduler.queue.events import HintedEvent
+    from koord.kernels.placement_board import RoomScore
 
     WeakRequests = WeakValueDictionary[Hashable, Request]
 
@@ -61,7 +63,12 @@ class NodeNUMAResource(Plugin):
     """
 
     name: ClassVar[str] = NAME
+    account: ClassVar[str] = "cpus"
+    restores_from: ClassVar[tuple[str, ...]] = (keys.RESOURCE_STATUS,)
+    told_by_shape: ClassVar[bool] = False
     depends: ClassVar[Aspect] = Aspect.NODE | Aspect.PODS | Aspect.NUMA | Aspect.RESERVATIONS
+    applies_by_shape: ClassVar[bool] = True
+    allocations_only: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
@@ -72,7 +79,8 @@ class NodeNUMAResource(Plugin):
         most = zones.strategy is Strategy.MOST_ALLOCATED
         default = NUMAStrategy.MOST_ALLOCATED if most else NUMAStrategy.LEAST_ALLOCATED
         view = handle.view(NodeResourceTopology)
-        self.ledger = Ledger(handle.table, NAME, Machines(default), view.get)
+        machines = Machines(default, compatible=args.compatible_topology_policies)
+        self.ledger = Ledger(handle.table, NAME, machines, view.get)
         scorer = _scorer(args.scoring_strategy)
         self.judge = Judge(self.ledger, scorer, zones)
         self._rating = Rating(handle.table, self.judge, scorer)
@@ -85,23 +93,37 @@ class NodeNUMAResource(Plugin):
 
     def events(self) -> Sequence[HintedEvent]:
         """Bound CPUs and zones come free when a pod goes, or when a node reports others."""
-        return events(self.ledger, NRT_EVENT)
+        return events(self.ledger, NRT_EVENT, self._wants)
 
     def idle_at(self, shape: PodShape) -> Collection[str]:
-        """Pods that ask for nothing."""
-        return () if any(n > 0 for n in shape.request.values()) else ("filter", "score")
+        """Pods that ask for nothing; where neither pod nor any node cares for CPUs and zones."""
+        if self._easy(shape) is None:
+            return () if _asks(shape) else ("filter", "score")
+        points = ("pre_filter", "filter", "reserve", "pre_bind")
+        return points if _asks(shape) else (*points, "score")
 
     def applies(self, cycle: Cycle) -> bool:
         """Whether the pod asks for anything."""
-        return any(amount > 0 for amount in cycle.shape.request.values())
+        return _asks(cycle.shape)
+
+    def room_score(self, shape: PodShape) -> RoomScore | None:
+        """All that :meth:`score` asks where neither pod nor any node cares."""
+        request = self._easy(shape)
+        return None if request is None else self._rating.of_room(request)
+
+    def _easy(self, shape: PodShape) -> Request | None:
+        """What a pod asks for that takes what any node has, and brings no allocation."""
+        self.ledger.sync()
+        request = self._request(shape)
+        if isinstance(request, Rejection) or not self._indifferent(request):
+            return None
+        return None if designated.may_be(shape) else request
+
+    def recount(self) -> Iterator[str | None]:
+        """CPUs and zones that pods hold, node by node."""
+        return by_row(self.handle.table, self.ledger.differs)
 
     debug_paths: ClassVar[Sequence[str]] = ("nodes/:name",)
-
-    def filter_applies(self, cycle: Cycle) -> bool:
-        """Not where neither pod nor any node cares for CPUs and zones: all nodes pass."""
-        if not self.applies(cycle):
-            return False
-        return not self._indifferent(self._need(cycle)) or designated.of(cycle) is not None
 
     def debug(self, path: Sequence[str]) -> object:
         """``nodes/NAME``: what is known of a node's CPUs and zones, and who holds them.
@@ -125,7 +147,7 @@ class NodeNUMAResource(Plugin):
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Reads the pod; a pod with nonsense in an annotation goes nowhere and is told so."""
         self.ledger.sync()
-        request = self._request(cycle)
+        request = self._request(cycle.shape)
         if isinstance(request, Rejection):
             return request
         try:
@@ -168,6 +190,11 @@ class NodeNUMAResource(Plugin):
             refusal = self.judge.refusal(cycle, request, int(rows[place]))
             found[place] = refusal if isinstance(refusal, Rejection) else self._rejection(refusal)
         return found
+
+    def lacks(self, cycle: Cycle, row: int) -> list[str]:
+        """CPUs that are free for binding, amounts in the zone that comes nearest."""
+        self.ledger.sync()
+        return self.judge.lacks(cycle, self._need(cycle), row)
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """0 to 100; higher where the configured strategy would rather have the pod."""
@@ -228,6 +255,10 @@ class NodeNUMAResource(Plugin):
                 changes.annotations[keys.RESOURCE_SPEC] = annotation.text(full)
         changes.annotations[keys.RESOURCE_STATUS] = annotation.text(held.status())
 
+    def heeds_reservations(self, cycle: Cycle) -> bool:
+        """Not for pods that take what any node has."""
+        return not self._indifferent(self._need(cycle))
+
     def filter_reservation(self, cycle: Cycle, row: int, offer: Offer) -> Rejection | None:
         """Why the pod cannot have its CPUs and zones from this reservation; None if it can."""
         refusal = self.judge.fits(cycle, self._need(cycle), row, offer)
@@ -262,10 +293,7 @@ class NodeNUMAResource(Plugin):
         """By row, what the columns say, and whether the node itself must be asked."""
         table = self.ledger.count()
         codes = table.codes(request, index, self.handle.table)
-        reserved = np.fromiter(
-            (bool(cycle.reservations(row)) for row in index.tolist()), np.bool_, len(index)
-        )
-        matters = reserved & columns.DEPENDS_ON_USE[codes]
+        matters = cycle.reserved(index) & columns.DEPENDS_ON_USE[codes]
         return codes, matters | ((codes == 0) & ~table.decides(request, index))
 
     def _filter_designated(
@@ -277,16 +305,15 @@ class NodeNUMAResource(Plugin):
                 passes[place] = self.judge.refusal(cycle, request, row) is None
         return passes
 
-    def _request(self, cycle: Cycle) -> Request | Rejection:
-        memo = cycle.shape.memo
-        found: Request | Rejection | None = memo.get(self._memo)
+    def _request(self, shape: PodShape) -> Request | Rejection:
+        found: Request | Rejection | None = shape.memo.get(self._memo)
         if found is None:
-            found = memo[self._memo] = self._read(cycle.pod)
+            found = shape.memo[self._memo] = self._read(shape)
         return found
 
-    def _read(self, pod: PodInfo) -> Request | Rejection:
+    def _read(self, shape: PodShape) -> Request | Rejection:
         try:
-            found = request_of(pod.pod, pod.shape.request, self._default_policy)
+            found = request_of(shape.pod, shape.request, self._default_policy)
         except KoordError as error:
             return Rejection(NAME, (str(error),), error=True)
         if isinstance(found, Refusal):
@@ -294,8 +321,12 @@ class NodeNUMAResource(Plugin):
         # Shapes that ask for the same share one request, and with it all answers.
         return self._requests.setdefault(found.key(), found)
 
+    def _wants(self, shape: PodShape) -> Request | None:
+        request = self._request(shape)
+        return None if isinstance(request, Rejection) else request
+
     def _need(self, cycle: Cycle) -> Request:
-        request = self._request(cycle)
+        request = self._request(cycle.shape)
         if isinstance(request, Rejection):
             raise TypeError(f"{cycle.pod.key}: got a pod that PreFilter refused: {request.text}")
         return request
@@ -311,10 +342,16 @@ class NodeNUMAResource(Plugin):
 
     def _reported(self, old: NodeResourceTopology | None, new: NodeResourceTopology | None) -> None:
         there = new or old
-        if there is not None and self.ledger.reported(there.metadata.name):
+        change = self.ledger.reported(there.metadata.name) if there is not None else None
+        if change is not None:
             added, gone = old is None, new is None
             action = Action.ADD if added else Action.DELETE if gone else Action.UPDATE
-            self.handle.wake(NRT_EVENT, action, old, new)
+            self.handle.table.turn()
+            self.handle.wake(NRT_EVENT, action, *change)
+
+
+def _asks(shape: PodShape) -> bool:
+    return any(amount > 0 for amount in shape.request.values())
 
 
 def _scorer(strategy: AllocationStrategy) -> Scorer:

@@ -132,10 +132,9 @@ class Rating:
         requested: dict[str, NDArray[np.int64]],
         rows: NDArray[np.intp],
     ) -> None:
-        for place, row in enumerate(rows.tolist()):
-            overlay = cycle.overlay(row)
-            if overlay is None:
-                continue
-            for name, index in at.items():
-                if index < len(overlay):
-                    requested[name][place] -= overlay[index]
+        overlays = cycle.overlays(rows)
+        if overlays is None:
+            return
+        for name, index in at.items():
+            if index < len(overlays.given):
+                requested[name][overlays.places] -= overlays.given[index]

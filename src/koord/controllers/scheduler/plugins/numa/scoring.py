@@ -13,12 +13,11 @@ from koord.controllers.scheduler.plugins.numa.machine import amplify
 from koord.kernels.numa import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.plugins.numa.allocate import Trial
-    from koord.controllers.scheduler.plugins.numa.allocation import Allocation
     from koord.kernels.numa import Scorer
 
 FULL_SCORE = 100
@@ -61,20 +60,21 @@ def columns_score(
 def allocation_score(
     scorer: Scorer,
     trial: Trial,
-    found: Allocation,
+    zones: Collection[int],
     totals: tuple[Mapping[str, int], Mapping[str, int]],
+    bound: int | None,
 ) -> int:
     """0 to 100 for an allocation that would be made.
 
     Args:
         scorer: weights and direction.
         trial: what was asked, of which node.
-        found: the allocation.
+        zones: of the allocation.
         totals: requested and allocatable of the whole node, for pods without zones.
+        bound: how many CPUs other pods hold, where this one gets CPUs of its own.
     """
     machine, request = trial.node.machine, trial.request
-    left = _left(trial, found) if found.zones else None
-    bound = len(trial.node.bound(trial.offer.preferred - found.cpus)) if found.cpus else None
+    left = _left(trial, zones) if zones else None
     total = weight = 0
     for name, factor in scorer.weights.items():
         asked = request.amounts.get(name, 0)
@@ -83,7 +83,7 @@ def allocation_score(
         if left is None:
             used, capacity = totals[0].get(name, 0), totals[1].get(name, 0)
         else:
-            capacity = sum(machine.amounts[zone].get(name, 0) for zone in found.zones)
+            capacity = sum(machine.amounts[zone].get(name, 0) for zone in zones)
             used = max(0, capacity - sum(row.get(name, 0) for row in left))
         if capacity == 0:
             continue
@@ -96,10 +96,10 @@ def allocation_score(
     return total // weight if weight else 0
 
 
-def _left(trial: Trial, found: Allocation) -> list[Mapping[str, int]]:
+def _left(trial: Trial, zones: Collection[int]) -> list[Mapping[str, int]]:
     """What the allocation's zones have left before it."""
     if trial.plain:
-        return [trial.node.plain_left(zone) for zone in found.zones]
+        return [trial.node.plain_left(zone) for zone in zones]
     left = trial.left()
     rows = left.amounts() if left is not None else {}
-    return [rows.get(zone, {}) for zone in found.zones]
+    return [rows.get(zone, {}) for zone in zones]

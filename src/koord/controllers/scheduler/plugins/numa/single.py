@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SingleNUMANode in short: which one zone a pod gets, where nothing makes that a long story.
+"""Zone policies in short: which one zone a pod gets, where nothing makes that a long story.
 
-With one provider of hints only sets of one zone count, and all resources have the same ones.
-Merging their hints then comes to this: of the zones that have everything, the best score, the
-lowest id among equals. `koord.kernels.numa` says the same by the whole procedure, and says why not.
+With one provider of hints all resources have the same sets of one zone, and such a set is
+preferred under every policy; a merged hint that is preferred comes before all others, and of these
+the narrowest. So where any zone has everything, merging comes to this: of the zones that have
+everything, the best score, the lowest id among equals. Where none has, SingleNUMANode refuses, and
+the other policies are a longer story. `koord.kernels.numa` says the same by the whole procedure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from koord.api.protocol.resources import CPU
@@ -16,18 +19,23 @@ from koord.controllers.scheduler.plugins.numa.scoring import ALWAYS, score
 from koord.kernels.numa import Exclusive, TopologyPolicy, ZoneStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from koord.controllers.scheduler.plugins.numa.decide import Terms
     from koord.controllers.scheduler.plugins.numa.machine import Machine
     from koord.controllers.scheduler.plugins.numa.request import Request
     from koord.controllers.scheduler.plugins.numa.state import NodeState
     from koord.kernels.numa import Scorer
 
+_MOST_ZONES = 16
+_NOTHING: Mapping[str, int] = {}
+
 
 def decides(request: Request, machine: Machine, terms: Terms) -> bool:
     """Whether :func:`best_zone` may be asked."""
-    if terms.policy is not TopologyPolicy.SINGLE_NUMA_NODE or machine.zone_ratio > 1:
+    if terms.policy is TopologyPolicy.NONE or machine.zone_ratio > 1:
+        return False
+    # The other policies must look at all sets of zones, and give up where these are too many.
+    single = terms.policy is TopologyPolicy.SINGLE_NUMA_NODE
+    if not single and len(machine.amounts) > _MOST_ZONES:
         return False
     listed = {name for row in machine.amounts.values() for name in row}
     if not listed & request.amounts.keys() or min(map(_least, machine.amounts.values())) < 0:
@@ -41,37 +49,53 @@ def decides(request: Request, machine: Machine, terms: Terms) -> bool:
 def best_zone(node: NodeState, request: Request, terms: Terms, scorer: Scorer) -> int | None:
     """The zone that serves the pod best; None if no zone can."""
     machine, binding = node.machine, terms.binding
-    required = binding.required
-    bindable = node.bindable(binding.policy if required else "") if binding.bound else {}
+    required, bound = binding.required, binding.bound
+    bindable = node.bindable(binding.policy if required else "") if bound else {}
     barred = node.statuses() if terms.exclusive is Exclusive.REQUIRED else {}
     listed = machine.total.frame.names if machine.total is not None else ()
-    asked = {name: amount for name, amount in request.amounts.items() if name in listed}
+    amounts = request.amounts
+    asked = [(name, amount) for name, amount in amounts.items() if name in listed]
     best, highest = None, -1
+    like: tuple[Mapping[str, int], Mapping[str, int], int | None] | None = None
+    # One of the hottest loops of a first look where all machines differ.
     for zone, row in machine.amounts.items():
         count = bindable.get(zone, 0)
-        if barred.get(zone) is ZoneStatus.SHARED or (binding.bound and count < request.cpus):
+        if barred.get(zone) is ZoneStatus.SHARED or (bound and count < request.cpus):
             continue
-        left = node.plain_left(zone)
-        if required and left.get(CPU):
-            left[CPU] = min(left[CPU], count * MILLI)
-        if any(left.get(name, 0) < amount for name, amount in asked.items()):
+        most = count * MILLI if required else None
+        used = node.used.get(zone, _NOTHING)
+        if (row, used, most) == like:
+            continue  # no better than the one before, and that goes first
+        like = (row, used, most)
+        if any(_left(name, row, used, most) < amount for name, amount in asked):
             continue
-        found = _score(scorer, row, left, request.amounts)
+        found = _score(scorer, row, used, most, amounts)
         if found > highest:
             best, highest = zone, found
     return best
 
 
+def _left(name: str, row: Mapping[str, int], used: Mapping[str, int], most_cpu: int | None) -> int:
+    left = row.get(name, 0) - used.get(name, 0)
+    if left <= 0:
+        return 0
+    return left if most_cpu is None or name != CPU else min(left, most_cpu)
+
+
 def _score(
-    scorer: Scorer, row: Mapping[str, int], left: Mapping[str, int], asked: Mapping[str, int]
+    scorer: Scorer,
+    row: Mapping[str, int],
+    used: Mapping[str, int],
+    most_cpu: int | None,
+    asked: Mapping[str, int],
 ) -> int:
     total = weight = 0
     for name, factor in scorer.weights.items():
-        capacity = row.get(name, 0)
-        if not capacity or (name not in ALWAYS and not asked.get(name)):
+        capacity, wanted = row.get(name, 0), asked.get(name, 0)
+        if not capacity or (not wanted and name not in ALWAYS):
             continue
-        used = capacity - left[name] + asked.get(name, 0)
-        total += score(scorer.strategy, used, capacity) * factor
+        use = capacity - _left(name, row, used, most_cpu) + wanted
+        total += score(scorer.strategy, use, capacity) * factor
         weight += factor
     return total // weight if weight else 0
 

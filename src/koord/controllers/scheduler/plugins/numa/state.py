@@ -162,9 +162,13 @@ class NodeState:
     def key(self) -> Hashable:
         """Equal for two states of one machine only if they answer every question alike."""
         if self._key is None:
-            held = self.cpus.fingerprint() if self.cpus is not None else b""
-            self._key = (held, amounts.key_of(self.used))
+            self._key = self.holdings()
         return self._key
+
+    def holdings(self) -> Hashable:
+        """The same, worked out now."""
+        held = self.cpus.fingerprint() if self.cpus is not None else b""
+        return held, amounts.key_of(self.used)
 
     def _changed(self) -> None:
         self._key = self._left = None

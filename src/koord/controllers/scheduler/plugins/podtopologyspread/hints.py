@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controllers.scheduler.plugins.hinting import pod_of
+from koord.controllers.scheduler.plugins.hinting import is_own, pod_of
 from koord.controllers.scheduler.queue.events import (
     NODE,
     POD,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     HintedEvent,
@@ -52,6 +53,10 @@ def of(wished: Wished) -> Sequence[HintedEvent]:
             return any(counted(info, old))
         return counted(info, old) != counted(info, new)
 
+    def tolerates_more(info: PodInfo, old: object, new: PodInfo | Pod | None) -> bool:
+        # With other taints tolerated, other nodes are domains.
+        return is_own(info, old, new) and any(each.honors_taints for each in wished(info))
+
     def after_node(info: PodInfo, old: Node | None, new: Node | None) -> bool:
         keys = [each.key for each in wished(info)]
 
@@ -69,5 +74,6 @@ def of(wished: Wished) -> Sequence[HintedEvent]:
     nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
     return (
         HintedEvent(ClusterEvent(POD, pods), after_pod),
+        HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), tolerates_more),
         HintedEvent(ClusterEvent(NODE, nodes), after_node, per_shape=True),
     )

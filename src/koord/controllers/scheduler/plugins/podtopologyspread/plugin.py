@@ -24,11 +24,11 @@ from koord.controllers.scheduler.plugins.podtopologyspread.soft import Soft, Sof
 from koord.controllers.scheduler.plugins.tallies import Kept, PodTallies
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.cluster.pods import Arrivals, PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -68,7 +68,10 @@ class PodTopologySpread(Plugin):
     """
 
     name = "PodTopologySpread"
+    restores_from: ClassVar[tuple[str, ...]] = ()
+    told_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
+    applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.SPREAD
 
     def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:
@@ -82,17 +85,16 @@ class PodTopologySpread(Plugin):
         self._states = Kept(256, self._dropped)
         self._key = f"{self.name}#{next(_SERIAL)}"
 
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods without constraints of the kind that a point looks at, default ones included."""
+        wishes = self._wishes(shape)
+        asked = {"pre_filter": wishes.wrong, "filter": wishes.hard, "score": wishes.soft}
+        return [point for point, something in asked.items() if not something]
+
     def applies(self, cycle: Cycle) -> bool:
         """To pods with constraints, their own or default ones."""
-        return self.filter_applies(cycle) or self.score_applies(cycle)
-
-    def filter_applies(self, cycle: Cycle) -> bool:
-        """To pods that must spread."""
-        return bool(self._wishes(cycle.shape).hard)
-
-    def score_applies(self, cycle: Cycle) -> bool:
-        """To pods that would rather spread."""
-        return bool(self._wishes(cycle.shape).soft)
+        wishes = self._wishes(cycle.shape)
+        return bool(wishes.hard or wishes.soft)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Refuses pods whose constraints cannot be read."""
@@ -150,6 +152,10 @@ class PodTopologySpread(Plugin):
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts it."""
         self._pods.pod_added(row, pod)
+
+    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+        """Counts many."""
+        self._pods.pods_added(arrivals)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """Counts it no longer."""

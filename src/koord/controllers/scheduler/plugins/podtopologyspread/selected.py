@@ -17,7 +17,8 @@ from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodShape
-    from koord.controllers.scheduler.framework.handle import Handle, View
+    from koord.controllers.cluster.views import View
+    from koord.controllers.scheduler.framework.handle import Handle
 
 
 class Owners:
@@ -29,6 +30,7 @@ class Owners:
 
     def __init__(self, handle: Handle) -> None:
         self.version = 0
+        self._table = handle.table
         self._services: dict[str, dict[str, dict[str, str]]] = {}
         self._controllers = handle.view(ReplicationController)
         self._sets: dict[str, View[Any]] = {
@@ -60,24 +62,29 @@ class Owners:
             return None
         return LabelSelector(labels, expressions)
 
+    def _moved(self) -> None:
+        """Other pods than before may be selected, so that others have default constraints."""
+        self.version += 1
+        self._table.turn()
+
     def _put(self, service: Service) -> None:
         meta = service.metadata
         services = self._services.setdefault(meta.namespace, {})
         if services.get(meta.name) != service.spec.selector:
             services[meta.name] = service.spec.selector
-            self.version += 1
+            self._moved()
 
     def _drop(self, service: Service, unknown: bool) -> None:
         meta = service.metadata
         self._services.get(meta.namespace, {}).pop(meta.name, None)
-        self.version += 1
+        self._moved()
 
     def _changed(self, owner: Any, unknown: bool = False) -> None:
-        self.version += 1
+        self._moved()
 
     def _updated(self, old: Any, new: Any) -> None:
         if old.spec.selector != new.spec.selector:
-            self.version += 1
+            self._moved()
 
 
 def _expressions(owner: ReplicaSet | StatefulSet | None) -> list[LabelSelectorRequirement]:

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from koord.api.protocol import keys
 from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
+from koord.controllers.scheduler.framework.recount import by_row
 from koord.controllers.scheduler.plugins.reservation import ledger
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 
 if TYPE_CHECKING:
-    from koord.controllers.cluster.pods import PodInfo
+    from collections.abc import Iterator, Sequence
+
+    from koord.controllers.cluster.pods import Arrivals, PodInfo
     from koord.controllers.scheduler.plugins.reservation.book import Book
 
 _LOG = log.get("scheduler")
@@ -23,6 +26,7 @@ _LOG = log.get("scheduler")
 class Accounting:
     """Mixed into the plugin."""
 
+    account: ClassVar[str] = "reservations"
     book: Book
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
@@ -31,13 +35,26 @@ class Accounting:
         if stands_for_reservation(pod.pod):
             records.hold(row, pod)
             return
-        if pod.shape.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
+        if _in_operating_mode(pod):
             self.book.put_pod(pod.pod)
             records.hold(row, pod)
         allocation = pod.allocations.get(PLUGIN)
         if allocation is not None:
             records.sit(row, pod, allocation.uid)
         records.came(row, pod)
+
+    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+        """Counts those of many that a reservation has to do with."""
+        claimed = self.book.ledger.claimed
+        for shape, allocated, rows, pods in arrivals:
+            all_of_them = (
+                allocated
+                or keys.RESERVE_POD in shape.annotations
+                or keys.OPERATING_MODE in shape.labels
+            )
+            for row, pod in zip(rows, pods, strict=True) if all_of_them or claimed else ():
+                if all_of_them or pod.uid in claimed:
+                    self.pod_added(row, pod)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The inverse of :meth:`pod_added`."""
@@ -49,7 +66,7 @@ class Accounting:
         allocation = pod.allocations.get(PLUGIN)
         if allocation is not None:
             records.rise(row, pod, allocation.uid)
-        if pod.shape.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
+        if _in_operating_mode(pod):
             self.book.remove(pod.uid)
             records.release(row, pod)
 
@@ -66,6 +83,30 @@ class Accounting:
         if found is not None and found.uid:
             pod.allocations[PLUGIN] = Allocation(found.uid, found.name)
 
+    def recount(self) -> Iterator[str | None]:
+        """What reservations have given away, node by node."""
+        return by_row(self.book.table, self._differs)
+
+    def _differs(self, row: int) -> bool:
+        """Whether a reserve pod of a row is not on the books, or its record is wrong."""
+        counted = self.book.ledger.by_row.get(row, {})
+        missing = any(
+            uid not in counted and _holds(pod) for uid, pod in self.book.table.pods[row].items()
+        )
+        return missing or self.book.ledger.differs(row)
+
     def counted_twice(self, row: int) -> dict[str, int]:
         """By resource, what of a row's pods the node table does not sum up; for its checks."""
         return ledger.counted_twice(self.book.table, row)
+
+
+def _in_operating_mode(pod: PodInfo) -> bool:
+    return pod.shape.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION
+
+
+def _holds(pod: PodInfo) -> bool:
+    """Whether a pod counts for a reservation."""
+    shape = pod.shape
+    if keys.OPERATING_MODE in shape.labels:
+        return _in_operating_mode(pod)
+    return keys.RESERVE_POD in shape.annotations and stands_for_reservation(pod.pod)

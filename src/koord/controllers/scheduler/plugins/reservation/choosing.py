@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from koord.controllers.scheduler.plugins.reservation import fit, reasons
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.rejection import Rejection
-    from koord.controllers.scheduler.plugins.reservation.matches import Attempt
+    from koord.controllers.scheduler.plugins.reservation.matches import Attempt, Flat
     from koord.controllers.scheduler.plugins.reservation.record import Record
 
 
@@ -33,6 +37,7 @@ class Chooser:
         self.skipped = skipped
         self.skip_node = skip_node
         self.filters: Sequence[Any] = ()
+        self._heeding: Sequence[tuple[Any, Any]] = ()
         self.scorers: Sequence[Any] = ()
 
     def refusal(self, cycle: Cycle, attempt: Attempt, row: int) -> Rejection | None:
@@ -51,7 +56,7 @@ class Chooser:
                 continue
             node, own = self._lacks(cycle, row, record, detailed=bool(wish.name), of=len(records))
             if not node and not own:
-                refused = self._partners(cycle, row, record, required=wish.required)
+                refused = self._partners(cycle, attempt, row, record, required=wish.required)
                 if refused is None:
                     return None
                 own = list(refused.reasons)
@@ -80,13 +85,71 @@ class Chooser:
             node = fit.node_lacks(cycle.table, row, request, record, self.skipped)
         return node, fit.reservation_lacks(record, request, detailed=detailed)
 
+    def passes(self, cycle: Cycle, attempt: Attempt, flat: Flat) -> NDArray[np.bool_]:
+        """What :meth:`refusal` says of rows with one reservation, all at once: True for None."""
+        if attempt.wish.ignores:
+            return np.ones(len(flat.rows), np.bool_)
+        usable, alone = self._usable(cycle, attempt, flat, skip_node=self.skip_node)
+        if not attempt.wish.required:
+            usable |= alone
+            asked = np.flatnonzero(usable & ~alone)
+        else:
+            asked = np.flatnonzero(usable)
+        return self._heed_partners(cycle, attempt, flat, usable, asked, attempt.wish.required)
+
+    def scores(self, cycle: Cycle, attempt: Attempt, flat: Flat) -> NDArray[np.int64]:
+        """What the pod fills on rows with one reservation; 0 where it does not get that."""
+        scores = attempt.matches.book.ledger.columns.scores(flat.slots, cycle.shape.request)
+        if attempt.wish.required:
+            return scores
+        usable, _ = self._usable(cycle, attempt, flat, skip_node=False)
+        asked = np.flatnonzero(usable)
+        usable = self._heed_partners(cycle, attempt, flat, usable, asked, True)
+        return np.where(usable, scores, 0)
+
+    def _usable(
+        self, cycle: Cycle, attempt: Attempt, flat: Flat, *, skip_node: bool
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Where amounts let the pod use the reservation, and where it needs none."""
+        columns = attempt.matches.book.ledger.columns
+        found = columns.judge(flat.slots, flat.rows, cycle.shape.request, self.skipped)
+        usable = found.within if skip_node else found.within & found.beside
+        return (usable if attempt.wish.required else usable & found.shares), found.alone
+
+    def _heed_partners(
+        self,
+        cycle: Cycle,
+        attempt: Attempt,
+        flat: Flat,
+        usable: NDArray[np.bool_],
+        asked: NDArray[np.intp],
+        required: bool,
+    ) -> NDArray[np.bool_]:
+        """Takes back what a partner refuses, at the places where that matters."""
+        if self._asked(cycle, attempt):
+            for place, row in zip(asked.tolist(), flat.rows[asked].tolist(), strict=True):
+                record = attempt.records(row)[0]
+                refused = self._partners(cycle, attempt, row, record, required=required)
+                usable[place] = refused is None
+        return usable
+
+    def _asked(self, cycle: Cycle, attempt: Attempt) -> list[Any]:
+        """The partners that have anything to say of the pod."""
+        found = attempt.partners
+        if found is None:
+            heeding = self._heeding
+            found = [each for each, heeds in heeding if heeds is None or heeds(cycle)]
+            attempt.partners = found
+        return found
+
     def _partners(
-        self, cycle: Cycle, row: int, record: Record, *, required: bool
+        self, cycle: Cycle, attempt: Attempt, row: int, record: Record, *, required: bool
     ) -> Rejection | None:
-        if not self.filters:
+        partners = self._asked(cycle, attempt)
+        if not partners:
             return None
         offer = record.offer(required=required)
-        for plugin in self.filters:
+        for plugin in partners:
             refused: Rejection | None = plugin.filter_reservation(cycle, row, offer)
             if refused is not None:
                 return refused
@@ -105,7 +168,7 @@ class Chooser:
             each
             for each in records
             if (wish.required or fit.shares_resources(each, request))
-            and self._suits(cycle, row, each)
+            and self._suits(cycle, attempt, row, each)
         ]
         if len(fitting) <= 1:
             return fitting[0] if fitting else None
@@ -115,11 +178,15 @@ class Chooser:
         # Among equals the oldest, then the first by name: they come in that order.
         return max(fitting, key=lambda each: self._sum(cycle, row, each))
 
-    def _suits(self, cycle: Cycle, row: int, record: Record) -> bool:
+    def _suits(self, cycle: Cycle, attempt: Attempt, row: int, record: Record) -> bool:
         if record.allocate_once and record.owners:
             return False
         node, own = self._lacks(cycle, row, record)
-        return not node and not own and self._partners(cycle, row, record, required=True) is None
+        return (
+            not node
+            and not own
+            and self._partners(cycle, attempt, row, record, required=True) is None
+        )
 
     def _sum(self, cycle: Cycle, row: int, record: Record) -> int:
         total = self.score(cycle, record)
@@ -136,4 +203,5 @@ class Chooser:
         """Tells of the profile's other plugins, of which some may have a say."""
         others = [plugin for plugin in plugins if plugin.name != PLUGIN]
         self.filters = [each for each in others if hasattr(each, "filter_reservation")]
+        self._heeding = [(each, getattr(each, "heeds_reservations", None)) for each in self.filters]
         self.scorers = [each for each in others if hasattr(each, "score_reservation")]

@@ -145,7 +145,7 @@ class ReservationController:
         self._gone: dict[str, set[str]] = {}
         self._controller: Controller[str] | None = None
         self._reservations.on_change(self._came, lambda _, new: self._came(new), self._went)
-        self._pods.on_change(self._pod_came, self._pod_changed, self._pod_went)
+        self._pods.on_change(self._pod_came, self._pod_changed, self._pod_went, self._seated)
         self._nodes.on_change(deleted=self._node_went)
 
     async def run(self) -> None:
@@ -272,10 +272,16 @@ class ReservationController:
             self._owners.setdefault(uid, {})[pod.metadata.uid] = pod
             self._enqueue(self._names.get(uid))
 
+    def _seated(self, pods: list[Pod]) -> list[Pod]:
+        """Those of many that :meth:`_pod_came` must be told of."""
+        return [pod for pod in pods if keys.RESERVATION_ALLOCATED in pod.metadata.annotations]
+
     def _pod_changed(self, old: Pod, pod: Pod) -> None:
-        if seat_of(old) != seat_of(pod) or old.metadata.uid != pod.metadata.uid:
+        before, now = seat_of(old), seat_of(pod)
+        if before and (before != now or old.metadata.uid != pod.metadata.uid):
             self._pod_went(old, False)
-        self._pod_came(pod)
+        if now:
+            self._pod_came(pod)
 
     def _pod_went(self, pod: Pod, unknown: bool) -> None:
         uid = seat_of(pod)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 RESOURCE: Final = "reservations.v1alpha1.scheduling.koordinator.sh"
 """What the queue is told of."""
+HELPED: Final = frozenset(
+    ("Reservation", "NodeResourcesFit", "NodeNUMAResource", "DeviceShare", "NodePorts")
+)
+"""Filters that may let a pod pass once a reservation holds something for it."""
 
 
 def events(

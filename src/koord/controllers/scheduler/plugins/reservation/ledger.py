@@ -20,10 +20,13 @@ import numpy as np
 
 from koord.api import requests
 from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.scheduler.plugins.reservation.columns import Columns
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, holders
 from koord.controllers.scheduler.plugins.reservation.record import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.plugins.reservation.record import Amounts
@@ -40,12 +43,14 @@ class Ledger:
         records: by uid.
         version: counts changes of records.
         by_row: the records that count on a row, by uid.
+        columns: what is left in them, for questions about many rows.
     """
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.records: dict[str, Record] = {}
         self.by_row: dict[int, dict[str, Record]] = {}
+        self.columns = Columns(table)
         # Who sits where, whether or not the reservation counts there already.
         self._seats: dict[tuple[str, int], dict[str, PodInfo]] = {}
         self._claimed_by: dict[str, Record] = {}
@@ -66,12 +71,15 @@ class Ledger:
         """The record of a uid, made if there is none."""
         found = self.records.get(uid)
         if found is None:
+            if not self.records:
+                self.table.turn()  # The plugin was idle.
             found = self.records[uid] = Record(uid)
         return found
 
     def changed(self, record: Record) -> None:
         """Makes answers stale that depend on a record."""
         self._journal.append(record.uid)
+        self.columns.changed(record)
         self.version += 1
         if len(self._journal) > _JOURNAL:
             half = _JOURNAL // 2
@@ -85,6 +93,9 @@ class Ledger:
         """Forgets a record that neither object nor pod speak of any more."""
         if not record.known and record.pod is None:
             self.records.pop(record.uid, None)
+            self.columns.drop(record.uid)
+            if not self.records:
+                self.table.turn()
 
     def hold(self, row: int, pod: PodInfo) -> None:
         """A pod counts for its reservation from now on."""
@@ -120,8 +131,14 @@ class Ledger:
             return
         self._seats.setdefault((uid, row), {})[pod.uid] = pod
         record = self.records.get(uid)
-        if record is not None and record.row == row and record.owners.get(pod.uid) is not pod:
+        if record is None or record.row != row or record.owners.get(pod.uid) is pod:
+            return
+        if record.pod is None or record.claimed:
             self._settle(record)
+            return
+        before = record.shared, record.shared_nonzero
+        record.seat(pod)
+        self._settled(record, *before)
 
     def rise(self, row: int, pod: PodInfo, uid: str) -> None:
         """The inverse of :meth:`sit`."""
@@ -131,8 +148,19 @@ class Ledger:
         if not seats:
             del self._seats[uid, row]
         record = self.records.get(uid)
-        if record is not None and record.row == row:
+        if record is None or record.row != row:
+            return
+        if record.claimed or pod.uid not in record.owners:
             self._settle(record)
+            return
+        before = record.shared, record.shared_nonzero
+        record.unseat(pod.uid)
+        self._settled(record, *before)
+
+    @property
+    def claimed(self) -> Collection[str]:
+        """The pods that reservations take over, by uid."""
+        return self._claimed_by.keys()
 
     def came(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row: one that a reservation takes over sits in it."""
@@ -146,11 +174,26 @@ class Ledger:
         if record is not None and record.row == row and pod.uid in record.owners:
             self._settle(record, without=pod.uid)
 
+    def differs(self, row: int) -> bool:
+        """Whether the records of a row are others than its pods make, counted anew."""
+        counted = self.by_row.get(row)
+        if not counted:
+            return False
+        here = self.table.pods[row]
+        sitting = {reserve.uid: owners for reserve, owners in holders(here)}
+        return any(
+            here.get(uid) is not record.pod or record.differs(sitting.get(uid, {}))
+            for uid, record in counted.items()
+        )
+
     def _settle(self, record: Record, without: str = "") -> None:
         """Counts a record anew, and what the table counts twice of it."""
         before, nonzero = record.shared, record.shared_nonzero
         record.owners = self._owners(record, without) if record.pod is not None else {}
         record.recount()
+        self._settled(record, before, nonzero)
+
+    def _settled(self, record: Record, before: Amounts, nonzero: tuple[int, int]) -> None:
         self._adjust(record, before, nonzero)
         self.changed(record)
 

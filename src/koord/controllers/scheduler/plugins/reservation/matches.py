@@ -8,7 +8,7 @@ those that changed. A pod for which some reservation is held by name has these b
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class Matches:
         mask: bool by row: whether there is one.
         orders: of those that such a pod would get, where they have one.
         version: of the book's ledger when it was brought up to date.
+        flat: what :meth:`Attempt.flat` said last, and of what: version and rows.
 
     Raises:
         KoordError: a malformed annotation.
@@ -72,6 +73,7 @@ class Matches:
         self._index = index
         self._row_of: dict[str, int] = {}
         self.version = -1
+        self.flat: tuple[tuple[int, int], Flat] | None = None
         self._table_version = -1
 
     def concerns_nobody(self, book: Book) -> bool:
@@ -189,19 +191,37 @@ class Matches:
                     self._place(uid, record)
 
 
+class Flat(NamedTuple):
+    """The rows on which pods of a shape have one reservation to choose from, and the others.
+
+    Attributes:
+        rows: where there is one, and its order says nothing.
+        slots: that reservation, in :class:`.columns.Columns`.
+        place: by row, the place in these, -1 where there is none or more.
+        others: the rows on which there are more, or one with an order.
+    """
+
+    rows: NDArray[np.intp]
+    slots: NDArray[np.intp]
+    place: NDArray[np.intp]
+    others: list[int]
+
+
 class Attempt:
     """One pod's view of reservations during one attempt.
 
     Attributes:
         matches: those for its shape.
         own: by row, those for this pod alone.
+        partners: other plugins that may refuse the pod a reservation; None until asked.
     """
 
-    __slots__ = ("matches", "own")
+    __slots__ = ("matches", "own", "partners")
 
     def __init__(self, matches: Matches, own: dict[int, list[Record]]) -> None:
         self.matches = matches
         self.own = own
+        self.partners: list[Any] | None = None
 
     @property
     def wish(self) -> Wish:
@@ -239,6 +259,29 @@ class Attempt:
         if own is None:
             return shared
         return sorted((*shared, *(each for each in own if each.matchable)), key=_age)
+
+    def flat(self) -> Flat:
+        """The rows that columns can answer for; those of reservations for this pod are others."""
+        matches, ledger = self.matches, self.matches.book.ledger
+        matches.update()
+        kept = matches.flat
+        size = matches.book.table.size
+        if kept is not None and kept[0] == (ledger.version, size) and not self.own:
+            return kept[1]
+        single: list[Record] = []
+        others = list(self.own)
+        for row, records in matches.by_row.items():
+            if len(records) == 1 and not records[0].order and row not in self.own:
+                single.append(records[0])
+            elif row not in self.own:
+                others.append(row)
+        rows = np.array([record.row for record in single], np.intp)
+        place = np.full(size, -1, np.intp)
+        place[rows] = np.arange(len(rows))
+        found = Flat(rows, ledger.columns.slots(single), place, others)
+        if not self.own:
+            matches.flat = (ledger.version, size), found
+        return found
 
     def note_order(self, row: int, record: Record | None) -> None:
         """Keeps the order of the reservation that the pod would get on a row."""

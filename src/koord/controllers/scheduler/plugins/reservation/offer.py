@@ -86,7 +86,11 @@ class Allocation(NamedTuple):
 
 
 class ReservationPartner(Protocol):
-    """A plugin that has a say in which reservation a pod gets; both methods are optional."""
+    """A plugin that has a say in which reservation a pod gets; every method is optional."""
+
+    def heeds_reservations(self, cycle: Cycle) -> bool:
+        """Whether the plugin might refuse this pod any reservation; else it is not asked."""
+        ...
 
     def filter_reservation(self, cycle: Cycle, row: int, offer: Offer) -> Rejection | None:
         """Why the pod cannot use this reservation; None if it can.

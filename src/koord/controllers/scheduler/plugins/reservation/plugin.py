@@ -8,6 +8,7 @@ added, removed or copied for an attempt, and a pod that matches nothing pays two
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,12 +19,14 @@ from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.controllers.cluster.nodes import PODS, Aspect
+from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
 from koord.controllers.scheduler.plugins.reservation import (
+    everywhere,
     figures,
     fit,
     hints,
+    overlays,
     phases,
     preempting,
     reasons,
@@ -45,12 +48,12 @@ from koord.controllers.scheduler.plugins.reservation.state import State, state_o
 from koord.controllers.scheduler.queue.events import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from koord.base.metrics import Registry
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Changes, Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
@@ -67,6 +70,8 @@ class Reservation(Accounting, Standing, Plugin):
     """See the head of this file."""
 
     name: ClassVar[str] = PLUGIN
+    restores_from: ClassVar[tuple[str, ...]] = (keys.RESERVATION_ALLOCATED,)
+    told_by_shape: ClassVar[bool] = False
     # NUMA and DEVICES for the plugins that have a say in which reservation a pod may use.
     depends: ClassVar[Aspect] = (
         Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.NUMA | Aspect.DEVICES
@@ -174,6 +179,11 @@ class Reservation(Accounting, Standing, Plugin):
 
     # Filter.
 
+    def idle_at(self, shape: PodShape) -> Collection[str]:
+        """Pods that cannot name a reservation, as long as there is none."""
+        nobody = not shape.annotations and not self.book.ledger.records
+        return ("pre_filter", "filter", "score") if nobody else ()
+
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Finds what matches the pod, and says so to the other plugins."""
         known = cycle.pod.shape.memo.get(PLUGIN)
@@ -211,27 +221,14 @@ class Reservation(Accounting, Standing, Plugin):
 
     def _show(self, cycle: Cycle, attempt: Attempt) -> None:
         """Gives other plugins the reservations, and what of the node is held for the pod."""
-        resources = cycle.table.resources
         required = attempt.wish.required
-
-        def overlay(row: int) -> NDArray[np.int64] | None:
-            records = attempt.records(row)
-            return self._given_back(records, len(resources)) if records else None
 
         def offers(row: int) -> list[Offer]:
             records = attempt.records(row)
             return [record.offer(required=required) for record in records]
 
-        cycle.set_overlay(overlay)
+        overlays.show(cycle, attempt)
         cycle.reservations = offers
-
-    def _given_back(self, records: Sequence[Record], size: int) -> NDArray[np.int64]:
-        found = np.zeros(size, np.int64)
-        for record in records:
-            for name, amount in record.given_back().items():
-                found[self.handle.table.resource(name)] += amount
-            found[PODS] += record.is_free
-        return found
 
     def _pre_filter_reserve_pod(self, cycle: Cycle) -> Rejection | None:
         record = self.book.get(cycle.pod.uid)
@@ -280,11 +277,17 @@ class Reservation(Accounting, Standing, Plugin):
         if state.attempt.wish.required:
             mask = state.attempt.mask(cycle.table.size)
             passes &= _padded(mask, len(cycle.table.open))[rows]
+        if not self._is_few(rows):
+            note = partial(self._note_order, cycle, state.attempt)
+            return passes & everywhere.passes(self.chooser, cycle, state.attempt, note)[rows]
         for place, row in _places(rows, state.attempt):
             if self.chooser.refusal(cycle, state.attempt, row) is not None:
                 passes[place] = False
             self._note_order(cycle, state.attempt, row)
         return passes
+
+    def _is_few(self, rows: Rows) -> bool:
+        return not isinstance(rows, slice) and len(rows) <= overlays.FEW
 
     def _note_order(self, cycle: Cycle, attempt: Attempt, row: int) -> None:
         """Keeps which rows have a reservation with an order, before any is scored."""
@@ -316,12 +319,18 @@ class Reservation(Accounting, Standing, Plugin):
             return raw
         if state.attempt.wish.ignores:
             return raw
+        if not self._is_few(rows):
+            score = partial(self._score, cycle, state)
+            return everywhere.scores(self.chooser, cycle, state, score)[rows]
         for place, row in _places(rows, state.attempt):
-            record = self.chooser.nominate(cycle, state.attempt, row)
-            raw[place] = self.chooser.score(cycle, record) if record is not None else 0
-            if row == state.first:
-                raw[place] = _FIRST_CHOICE
+            raw[place] = self._score(cycle, state, row)
         return raw
+
+    def _score(self, cycle: Cycle, state: State, row: int) -> int:
+        if row == state.first:
+            return _FIRST_CHOICE
+        record = state.nominate_record(cycle, row)
+        return self.chooser.score(cycle, record) if record is not None else 0
 
     # Reserve and what follows.
 
@@ -391,8 +400,9 @@ class Reservation(Accounting, Standing, Plugin):
                 return result
             said.append(result.message)
         if not stands_for_reservation(cycle.pod.pod):
-            # Whoever refused the pod, a reservation that is for it would help.
-            diagnosis.also.add(PLUGIN)
+            if diagnosis.early is None and not hints.HELPED.isdisjoint(diagnosis.plugins):
+                # A reservation that is for the pod would help.
+                diagnosis.also.add(PLUGIN)
             said.append(self._explain(cycle, diagnosis))
         return PostFilterResult(message=", ".join(text for text in said if text))
 
@@ -418,10 +428,8 @@ def _differs(old: ReservationObject, new: ReservationObject) -> bool:
 
 
 def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:
-    """The rows that have reservations for the pod, with their places among those asked about."""
-    if isinstance(rows, slice):
-        return [(row - (rows.start or 0), row) for row in attempt.rows()]
-    asked = rows.tolist()
+    """Those of a few rows that have reservations for the pod, with their places among these."""
+    asked = np.asarray(rows).tolist()
     return [(place, row) for place, row in enumerate(asked) if attempt.records(row)]
 
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from koord.api import requests
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base.errors import KoordError
+from koord.controllers.cluster.nodes import PODS
 from koord.controllers.scheduler.plugins.reservation import owners, phases
 from koord.controllers.scheduler.plugins.reservation.offer import ALIGNED, RESTRICTED, Offer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from koord.api.kinds.constraints import Taint
     from koord.api.kinds.reservation import Reservation, ReservationOwner
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodInfo, PodShape
 
 Amounts = dict[str, int]
 
@@ -50,10 +56,10 @@ class Record:
     """
 
     __slots__ = (
-        "_offers", "age", "allocate_once", "available", "claimed", "deleting", "entries", "error",
-        "held", "known", "labels", "name", "object", "options", "order", "owners", "pod", "policy",
-        "row", "seats", "shared", "shared_nonzero", "taints", "uid", "unschedulable", "used",
-        "withheld",
+        "_counted", "_given", "_offers", "_owned_nonzero", "age", "allocate_once", "available",
+        "claimed", "deleting", "entries", "error", "held", "known", "labels", "name", "object",
+        "options", "order", "owners", "pod", "policy", "row", "seats", "shared", "shared_nonzero",
+        "taints", "uid", "unschedulable", "used", "withheld",
     )  # fmt: skip
 
     def __init__(self, uid: str) -> None:
@@ -82,6 +88,10 @@ class Record:
         self.shared: Amounts = {}
         self.shared_nonzero = (0, 0)
         self._offers: dict[bool, Offer] = {}
+        self._given: NDArray[np.int64] | None = None
+        # As what each owner counts here: its shape may be another when it goes.
+        self._counted: dict[str, PodShape] = {}
+        self._owned_nonzero = (0, 0)
 
     def __repr__(self) -> str:
         return f"Record({self.name!r}, row={self.row}, owners={len(self.owners)})"
@@ -162,12 +172,12 @@ class Record:
         self.object, self.known, self.available = None, False, False
 
     def offer(self, *, required: bool) -> Offer:
-        """What it offers now; only while it counts on a row."""
+        """What it offers now; only while it counts on a row. Its owners are those of any time."""
         found = self._offers.get(required)
         if found is None:
             assert self.pod is not None
             found = self._offers[required] = Offer(
-                self.uid, self.name, self.pod, dict(self.owners), self.policy, self.restricted,
+                self.uid, self.name, self.pod, self.owners, self.policy, self.restricted,
                 self.held, self.used, self.remaining(), required,
             )  # fmt: skip
         return found
@@ -185,26 +195,79 @@ class Record:
         used = self.used
         return {name: max(0, amount - used.get(name, 0)) for name, amount in self.held.items()}
 
+    def given_vector(self, table: NodeTable) -> NDArray[np.int64]:
+        """The same by resource column, with the place of one pod; not to be changed.
+
+        May be shorter than the columns: resources that came later are not held.
+        """
+        found = self._given
+        if found is None:
+            amounts = {table.resource(name): left for name, left in self.given_back().items()}
+            found = self._given = np.zeros(len(table.resources), np.int64)
+            for index, amount in amounts.items():
+                found[index] = amount
+            found[PODS] = self.is_free
+        return found
+
     def recount(self) -> None:
-        """Works out what is held, used and counted twice, after a pod came or went."""
+        """Works out what is held, used and counted twice, after any pods came or went."""
         asked = self.pod.shape.request if self.pod is not None else {}
         self.held = {name: amount for name, amount in asked.items() if amount > 0}
         self.used = dict.fromkeys(self.held, 0)
-        for owner in self.owners.values():
-            for name, amount in owner.shape.request.items():
-                if name in self.used:
-                    self.used[name] += amount
-        self.shared = {name: min(self.held[name], used) for name, used in self.used.items() if used}
+        self._counted, self._owned_nonzero = {}, (0, 0)
+        for uid, owner in self.owners.items():
+            self._count(uid, owner.shape, 1)
+        self._sum_up()
+
+    def differs(self, owners: dict[str, PodInfo]) -> bool:
+        """Whether it counts anything else than it does anew with these owners."""
+        fresh = Record(self.uid)
+        fresh.pod, fresh.owners = self.pod, owners
+        fresh.recount()
+        return self._sums() != fresh._sums()
+
+    def _sums(self) -> tuple[object, ...]:
+        return self.owners, self.held, self.used, self.shared, self.shared_nonzero
+
+    def seat(self, owner: PodInfo) -> None:
+        """Counts one more owner, or the same anew."""
+        uid = owner.uid
+        self.used = dict(self.used)  # offers keep the one that was
+        before = self._counted.get(uid)
+        if before is not None:
+            self._count(uid, before, -1)
+        self.owners[uid] = owner
+        self._count(uid, owner.shape, 1)
+        self._sum_up()
+
+    def unseat(self, uid: str) -> None:
+        """Counts an owner no longer."""
+        self.used = dict(self.used)
+        del self.owners[uid]
+        self._count(uid, self._counted[uid], -1)
+        self._sum_up()
+
+    def _count(self, uid: str, shape: PodShape, sign: int) -> None:
+        used, request = self.used, shape.request
+        for name in used:
+            used[name] += sign * request.get(name, 0)
+        cpu, memory = self._owned_nonzero
+        more = shape.nonzero
+        self._owned_nonzero = cpu + sign * more[0], memory + sign * more[1]
+        if sign > 0:
+            self._counted[uid] = shape
+        else:
+            del self._counted[uid]
+
+    def _sum_up(self) -> None:
+        held = self.held
+        self.shared = {name: min(held[name], used) for name, used in self.used.items() if used}
         self.shared_nonzero = (0, 0)
         if self.pod is not None and self.owners:
             self.shared[requests.PODS] = 1
-            counted = [owner.shape.nonzero for owner in self.owners.values()]
-            held = self.pod.shape.nonzero
-            self.shared_nonzero = (
-                min(held[0], sum(each[0] for each in counted)),
-                min(held[1], sum(each[1] for each in counted)),
-            )
-        self._offers = {}
+            most, owned = self.pod.shape.nonzero, self._owned_nonzero
+            self.shared_nonzero = min(most[0], owned[0]), min(most[1], owned[1])
+        self._offers, self._given = {}, None
 
 
 def _withheld(reservation: Reservation) -> Amounts:

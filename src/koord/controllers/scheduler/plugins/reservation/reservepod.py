@@ -38,7 +38,7 @@ _CONTAINER = "__internal_fake_container__"
 def stands_for_reservation(pod: Pod) -> bool:
     """Whether a pod is one that :func:`reserve_pod` made."""
     meta = pod.metadata
-    return is_reserve_pod(pod) and bool(meta.uid) and meta.name == meta.uid
+    return meta.name == meta.uid and bool(meta.uid) and is_reserve_pod(pod)
 
 
 def reserve_pod(reservation: Reservation) -> Pod:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from koord.controllers.scheduler.queue.events import Action
 
 if TYPE_CHECKING:
-    from koord.controllers.scheduler.framework.handle import Handle, View
+    from koord.controllers.cluster.views import View
+    from koord.controllers.scheduler.framework.handle import Handle
 
 
 def follow(handle: Handle, view: View[Any], resource: str) -> None:

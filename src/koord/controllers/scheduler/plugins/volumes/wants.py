@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _MEMO = "volumes"
 DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
+_THAT_MATTER = frozenset(("persistentVolumeClaim", "ephemeral", *DISKS))
 
 
 class Wants(NamedTuple):
@@ -63,11 +64,17 @@ def _read(volumes: Iterable[dict[str, Any]]) -> Wants:
     claims: list[tuple[str, bool]] = []
     disks: list[dict[str, Any]] = []
     for volume in volumes:
+        if _THAT_MATTER.isdisjoint(volume):
+            continue
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict):
             claims.append((str(claim.get("claimName", "")), False))
         elif isinstance(volume.get("ephemeral"), dict):
             claims.append((str(volume.get("name", "")), True))
-        elif any(isinstance(volume.get(kind), dict) for kind in DISKS):
+        elif _is_disk(volume):
             disks.append(volume)
     return Wants(tuple(claims), tuple(disks)) if claims or disks else NOTHING
+
+
+def _is_disk(volume: dict[str, Any]) -> bool:
+    return any(isinstance(volume.get(kind), dict) for kind in DISKS)

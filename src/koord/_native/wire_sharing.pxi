@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+# Equal parts of decoded objects are kept once: the loops of koord.kube.sharing and page_reader.
+from cpython.bytes cimport PyBytes_FromObject, PyBytes_FromStringAndSize
+from libc.string cimport memcmp
+from datetime import datetime
+
+# After so many different values it shows whether any come again.
+cdef Py_ssize_t TRIAL = 1024
+cdef list EMPTY_LIST = []
+cdef dict EMPTY_DICT = {}
+
+
+cdef class Sharing:
+    """How types are shared.
+
+    Args:
+        size: how many different values of one place are remembered, at least.
+        to_json: gives the text by which structs, lists and maps are known.
+        fields_of: gives the SharedFields of a struct type, None for other types.
+        parts_of: gives the field values of a struct as a tuple.
+    """
+
+    cdef Py_ssize_t size
+    cdef object to_json, fields_of, parts_of
+    cdef dict known
+
+    def __init__(self, Py_ssize_t size, to_json, fields_of, parts_of):
+        self.size = size
+        self.to_json, self.fields_of, self.parts_of = to_json, fields_of, parts_of
+        self.known = {}
+
+    cpdef object fields(self, kind):
+        """How structs of a type are shared; None for other types."""
+        if kind not in self.known:
+            self.known[kind] = self.fields_of(kind)
+        return self.known[kind]
+
+    cpdef object inside(self, value, Place place):
+        """The value, its parts shared."""
+        cdef Place parts, names
+        kind = type(value)
+        if kind is list:
+            parts = place.parts()
+            return [parts.share(item) for item in <list>value]
+        if kind is dict:
+            names, parts = place.names(), place.parts()
+            return {names.share(name): parts.share(item) for name, item in (<dict>value).items()}
+        fields = self.fields(kind)
+        if fields is not None:
+            (<SharedFields>fields).share(value)
+        return value
+
+
+cdef class SharedFields:
+    """The fields of one struct type."""
+
+    cdef Sharing sharing
+    cdef readonly list places
+    cdef object assign
+
+    def __init__(self, Sharing sharing not None, list places not None, assign):
+        self.sharing, self.places, self.assign = sharing, places, assign
+
+    cpdef share(self, value):
+        """Shares every field, in place."""
+        cdef tuple parts = self.sharing.parts_of(value)
+        cdef Py_ssize_t index
+        for index in range(len(parts)):
+            had = parts[index]
+            name, place = <tuple>self.places[index]
+            shared = (<Place>place).share(had)
+            if shared is not had:
+                self.assign(value, name, shared)
+
+
+cdef class Place:
+    """One field of one type, or the items of one: what was seen there."""
+
+    cdef Sharing sharing
+    # Two generations: a value is forgotten when it was not met while a whole one filled up.
+    cdef dict seen, old
+    cdef Py_ssize_t hits
+    # Given up, since what comes here hardly ever comes again.
+    cdef readonly bint open
+    cdef Place parts_, names_
+
+    def __init__(self, Sharing sharing not None):
+        self.sharing = sharing
+        self.seen, self.old = {}, {}
+
+    def __len__(self):
+        """How many values are remembered."""
+        return len(self.seen) + len(self.old)
+
+    cpdef Place parts(self):
+        """The place of the items of what is in this one."""
+        if self.parts_ is None:
+            self.parts_ = Place(self.sharing)
+        return self.parts_
+
+    cdef Place names(self):
+        if self.names_ is None:
+            self.names_ = Place(self.sharing)
+        return self.names_
+
+    cpdef object share(self, value):
+        """An equal value that was here before, or this one with its parts shared."""
+        kind = type(value)
+        if value is None or kind is bool or kind is int or kind is float:
+            return value
+        plain = kind is str or kind is datetime
+        if not value:
+            if kind is list:
+                return EMPTY_LIST
+            if kind is dict:
+                return EMPTY_DICT
+            if kind is str:
+                return value
+        if self.open:
+            return value if plain else self.sharing.inside(value, self)
+        # Equal JSON texts of one place mean equal values. Quantities that are equal may be
+        # spelled differently, so they go by their text too.
+        key = value if plain else self.sharing.to_json(value)
+        found = self.seen.get(key)
+        if found is None:
+            found = self.old.get(key)
+            if found is None:
+                return self.remember(key, value if plain else self.sharing.inside(value, self))
+            self.remember(key, found)
+        self.hits += 1
+        return found
+
+    cdef object remember(self, key, value):
+        self.seen[key] = value
+        known = len(self.seen)
+        if known == self.sharing.size:
+            # A generation is full, and takes the place of the one before.
+            self.old, self.seen = self.seen, {}
+            self.judge(self.sharing.size // 4)
+            self.hits = 0
+        elif known == TRIAL and not self.old:
+            self.judge(TRIAL // 32)
+        return value
+
+    cdef judge(self, Py_ssize_t least_hits):
+        if self.hits < least_hits:
+            self.open = True
+            self.old, self.seen = {}, {}
+
+
+cdef class Part:
+    """Makes one field of an object, or the object, of the text's spans that a row says."""
+
+    cdef object make(self, const char* text, const CSpan* row):
+        raise NotImplementedError
+
+    cdef object renew(self, value, before):
+        """The value before, where the two are the same to who reads them."""
+        return value
+
+
+cdef class KnownPart(Part):
+    """A field by its bytes.
+
+    Args:
+        column: which span of a row it is.
+        place: where its values are shared.
+        decode: gives the value of bytes; raises where a field must be there and is not.
+        default: where there are no bytes, as a tuple; empty for a field that must be there.
+        scalar: whether equal values of one type are the same.
+        most: how many different bytes are remembered at most.
+        items: of a list, how its items are made and how its bytes are split into theirs: used
+            where whole lists hardly ever come again. None where there are no such.
+    """
+
+    cdef uint32_t column
+    cdef Place place
+    cdef object decode, split
+    cdef tuple default
+    cdef bint scalar
+    cdef KnownPart items
+    cdef dict known
+    cdef Py_ssize_t most, misses, hits
+    # What came last comes again most often: pods of one workload are listed one after the other.
+    cdef bytes last
+    cdef object value
+
+    def __init__(
+        self, uint32_t column, Place place not None, decode, tuple default not None, bint scalar,
+        Py_ssize_t most, tuple items=None,
+    ):
+        self.column, self.place, self.decode = column, place, decode
+        self.default = tuple([place.share(each) for each in default])
+        self.scalar = scalar
+        if items is not None:
+            self.items, self.split = items
+        self.remember(most)
+
+    cpdef remember(self, Py_ssize_t most):
+        """Lets go of the bytes that are known, and remembers so many from now on."""
+        self.known = {}
+        self.last = b""
+        self.most = most
+        self.misses = self.hits = 0
+        if self.items is not None:
+            self.items.remember(most)
+
+    cdef object make(self, const char* text, const CSpan* row):
+        cdef CSpan span = row[self.column]
+        cdef Py_ssize_t size = span.end - span.begin
+        if not size and self.default:
+            return self.default[0]
+        if not size or size != len(self.last) or memcmp(text + span.begin, <char*>self.last, size):
+            key = PyBytes_FromStringAndSize(text + span.begin, size)
+            self.value = self.find(key)
+            self.last = key
+        return self.value
+
+    cdef object renew(self, value, before):
+        if self.scalar and type(value) is type(before) and value == before:
+            return before
+        return value
+
+    cdef object find(self, bytes key):
+        found = self.known.get(key)
+        if found is not None:
+            self.hits += 1
+            return found
+        if self.items is not None and self.place.open:
+            found = [self.items.find(PyBytes_FromObject(item)) for item in self.split(key)]
+        else:
+            found = self.place.share(self.decode(key))
+        self.misses += 1
+        # Bytes that hardly ever come again are not worth the memory.
+        if self.misses < TRIAL or self.hits * 8 > self.misses:
+            if len(self.known) >= self.most:
+                self.known.clear()
+            self.known[key] = found
+        return found
+
+
+cdef class Assembly(Part):
+    """Puts structs of one type together.
+
+    Args:
+        column: which span of a row is the whole of the struct.
+        kind: the type.
+        parts_of: gives the field values of a struct as a tuple.
+        parts: a Part a field, in their order.
+    """
+
+    cdef uint32_t column
+    cdef object kind, parts_of
+    cdef list parts
+
+    def __init__(self, uint32_t column, kind, parts_of, list parts not None):
+        self.column, self.kind, self.parts_of, self.parts = column, kind, parts_of, parts
+
+    def read(self, Projection projection not None, bytes text not None, Py_ssize_t first, before):
+        """The bytes in column 0 of the first row, and the structs of rows.
+
+        Args:
+            projection: has the columns of the parts.
+            text: JSON.
+            first: the first row that is a struct's.
+            before: gives the state before of a struct, None for none: what has not changed is its.
+
+        Returns:
+            None where the text cannot be followed.
+        """
+        cdef string out
+        cdef vector[CSpan] rows
+        cdef list found = []
+        cdef size_t width = projection.native.columns()
+        cdef size_t at
+        if not projection.rows(text, out, rows):
+            return None
+        for at in range(first * width, rows.size(), width):
+            if not rows[at + self.column].end:
+                return None
+            made = self.make(out.data(), &rows[at])
+            then = before(made)
+            found.append(made if then is None else self.renew(made, then))
+        return <bytes>out.substr(rows[0].begin, rows[0].end - rows[0].begin), found
+
+    cdef object make(self, const char* text, const CSpan* row):
+        cdef Part part
+        return self.kind(*[part.make(text, row) for part in self.parts])
+
+    cdef object renew(self, value, before):
+        cdef tuple then = self.parts_of(before)
+        cdef list now = list(self.parts_of(value))
+        cdef Py_ssize_t index
+        cdef bint same = True
+        for index in range(len(now)):
+            now[index] = (<Part>self.parts[index]).renew(now[index], then[index])
+            same = same and now[index] is then[index]
+        return before if same else self.kind(*now)

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as a whole: sources, eyes, strategies, hooks and reports, tasks of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from koord.agent.executor.audit import AuditLog, reporter
+from koord.agent.executor.opening import open_executor
+from koord.agent.hardware import read_hardware
+from koord.agent.hooks import registry as hooks
+from koord.agent.hooks.options import machine_options
+from koord.agent.hooks.reconciler import Reconciler
+from koord.agent.metrics.advisor import Advisor
+from koord.agent.metrics.cache import MetricCache
+from koord.agent.metrics.collectors.cold_pages import SCAN
+from koord.agent.metrics.exports import Exports
+from koord.agent.metrics.registry import collectors
+from koord.agent.owners import Owners
+from koord.agent.prediction.checkpoints import Checkpoints
+from koord.agent.prediction.models import NODE, SYSTEM, Models, class_model
+from koord.agent.prediction.training import train
+from koord.agent.report.device import device_changes, device_object
+from koord.agent.report.publisher import Publisher, report_problem
+from koord.agent.report.reporters import MetricReporter, TopologyReporter
+from koord.agent.states.informers import ClusterStates
+from koord.agent.states.pods_source import PolledPods
+from koord.agent.states.snapshot import Part, Snapshot
+from koord.agent.states.store import StateStore
+from koord.agent.states.volumes import Volumes
+from koord.agent.strategies.eviction.api import ApiEvictor
+from koord.agent.strategies.eviction.cgroup import CgroupKiller
+from koord.agent.strategies.eviction.dry import DryEvictor
+from koord.agent.strategies.eviction.processes import Processes
+from koord.agent.strategies.instruments import Instruments
+from koord.agent.strategies.loop import StrategyLoop, View
+from koord.agent.strategies.options import StrategyOptions
+from koord.agent.strategies.registry import strategies
+from koord.agent.strategies.strategy import Hands
+from koord.api.kinds.device import Device
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.api.protocol.priority import PriorityClass
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.informer import Informer
+
+if TYPE_CHECKING:
+    from koord.agent.executor.executor import HostExecutor
+    from koord.agent.executor.report import Told
+    from koord.agent.hooks.hook import Hook
+    from koord.agent.host.machine import Machine
+    from koord.agent.options import AgentOptions
+    from koord.agent.states.kubelet import Kubelet
+    from koord.agent.strategies.strategy import Tick
+    from koord.base.clock import Clock
+    from koord.base.metrics import Registry
+    from koord.kube.client import Client
+    from koord.kube.events import EventRecorder
+
+_CHECKPOINT_STEP_SECONDS = 60.0
+_MILLI = 1000
+_SCANNER, _NODE_SCOPE = "cold-pages", "node"
+_LOG = log.get("agent")
+
+
+class Surroundings(NamedTuple):
+    """What an agent talks to.
+
+    Attributes:
+        client: the way to the API server.
+        recorder: of events.
+        kubelet: of this node; None where it cannot be asked.
+        registry: of metrics.
+        clock: time.
+    """
+
+    client: Client
+    recorder: EventRecorder
+    kubelet: Kubelet | None
+    registry: Registry
+    clock: Clock
+
+
+class Agent:
+    """One node's agent.
+
+    Args:
+        options: flags, checked.
+        machine: what the host is.
+        around: what it talks to.
+
+    Raises:
+        KoordError: the journal cannot be read, or an outside plugin makes no sense.
+    """
+
+    def __init__(self, options: AgentOptions, machine: Machine, around: Surroundings) -> None:
+        self.options, self.machine, self._around = options, machine, around
+        clock = around.clock
+        self.gates = options.gates()
+        self.store = StateStore(clock)
+        self.cluster = ClusterStates(
+            around.client,
+            options.node_name,
+            self.store,
+            machine.layout if options.pods_from == "apiserver" else None,
+        )
+        self.pods = self._polled_pods()
+        settings = options.metrics()
+        self.cache = MetricCache(settings)
+        eyes = collectors(settings, self.gates, machine.features) if options.acts else []
+        self.advisor = Advisor(machine, self.store.snapshot, self.cache, eyes, clock)
+        self._exports = Exports(
+            around.registry, options.node_name, per_cpu=self.gates.enabled("PerCPUMetric"),
+            reported=self.gates.enabled("NodeMetricPromMetrics"),
+        )  # fmt: skip
+        started = around.registry.gauge("koordlet_start_time", "Unix seconds.", ("node",))
+        started.labels(options.node_name).set(int(clock.wall_seconds()))
+        self._settings = settings
+        self.owners = Owners(self.store)
+        self.audit = AuditLog(
+            Path(options.audit_log_dir), clock, options.audit_max_disk_space_mb,
+            options.audit_verbose,
+        )  # fmt: skip
+        self.executor = self._open_executor()
+        self.reconciler = Reconciler(self._hooks(), self.executor, machine)
+        self.evictor = self._evictor()
+        limits_io = self.gates.enabled("BlkIOReconcile") and options.acts
+        self.volumes = Volumes(around.client) if limits_io else None
+        self.loop = self._strategy_loop()
+        self.models = Models(options.prediction())
+        self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath)
+        publisher = Publisher(around.client, self.store, around.recorder)
+        self._publisher = publisher
+        by_name = f"metadata.name={options.node_name}"
+        self._topologies = Informer(around.client, NodeResourceTopology, field_selector=by_name)
+        self._devices = Informer(around.client, Device, field_selector=by_name)
+        reports_topology = self.gates.enabled("NodeTopologyReport")
+        self.topology = TopologyReporter(
+            self.store,
+            read_hardware(machine, huge_pages=self.gates.enabled("HugePageReport")),
+            None if options.disable_query_kubelet_config else around.kubelet,
+            machine.roots.kubelet,
+            self._topologies if reports_topology else None,
+            publisher,
+            options.node_topology_sync_interval,
+        )
+        self.metric = MetricReporter(
+            self.cluster, self.store, self.cache, self.models, publisher, clock,
+            summaries=options.report_class_summary,
+            cold_pages=_SCANNER in self.advisor.standings,
+        )  # fmt: skip
+        self._ready = asyncio.Event()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether strategies and hooks run."""
+        return self._ready.is_set()
+
+    async def ready(self) -> None:
+        """Waits for that."""
+        await self._ready.wait()
+
+    def refresh_metrics(self) -> None:
+        """Brings the series of what is measured up to date, before they are served."""
+        now_ms = int(self._around.clock.wall_seconds() * _MILLI)
+        standings, snapshot = self.advisor.standings, self.store.snapshot()
+        self._exports.refresh(
+            standings, self.cache, snapshot, self._settings, now_ms, self.metric.last
+        )
+
+    async def run(self) -> None:
+        """Works until cancelled; then strategies and hooks take back what they hold.
+
+        Without ``restore_on_exit`` the files stay, and the journal with what they said before: the
+        next agent takes both over, or ``koord node restore`` gives it back.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cluster.run(), name="cluster states")
+            if self.pods is not None:
+                tasks.create_task(self.pods.run(), name="pods")
+            if self.volumes is not None:
+                tasks.create_task(self.volumes.run(), name="volumes")
+            await self._states_ready()
+            tasks.create_task(self._report_on_machine(), name="topology and devices")
+            if self.options.acts:
+                tasks.create_task(self.advisor.run(), name="metrics")
+                await self.advisor.wait_ready()
+            self._restore_models()
+            tasks.create_task(self._predict(), name="prediction")
+            if self.options.enable_node_metric_report:
+                tasks.create_task(self.metric.run(), name="NodeMetric")
+            tasks.create_task(self._act(), name="strategies and hooks")
+            if isinstance(self.evictor, ApiEvictor):
+                tasks.create_task(self.evictor.run(), name="evictions")
+            self._ready.set()
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _polled_pods(self) -> PolledPods | None:
+        if self.options.pods_from == "apiserver":
+            return None
+        kubelet = self._around.kubelet
+        if kubelet is None:
+            raise KoordError(
+                "--pods-from", "", "kubelet", "apiserver, where the kubelet cannot be asked"
+            )
+        return PolledPods(
+            kubelet.pods, self.machine.layout, self.store, self._around.clock,
+            self.options.kubelet_sync_interval,
+        )  # fmt: skip
+
+    def _open_executor(self) -> HostExecutor:
+        audited = reporter(self.audit, self.owners.subject)
+        dry_run = self.options.dry_run
+
+        def tell(told: Told) -> None:
+            self.owners.note(told, self._around.clock.wall_seconds())
+            if self.gates.enabled("AuditEvents") or dry_run:
+                audited(told)
+
+        return open_executor(
+            self.machine,
+            self._around.clock,
+            force_seconds=self.options.resource_force_update_seconds,
+            dry_run=dry_run,
+            reporter=tell,
+        )
+
+    def _hooks(self) -> list[Hook]:
+        options = machine_options(
+            self.gates.enabled,
+            self.machine.features,
+            self.machine.roots,
+            disable_unset_cpu_quota=self.options.disable_unset_cpu_quota,
+            hami_library=self.options.hami_core_library_directory_path,
+        )
+        return hooks.load(options)
+
+    def _evictor(self) -> ApiEvictor | CgroupKiller | DryEvictor:
+        around = self._around
+        if self.options.dry_run:
+            return DryEvictor(around.clock)
+        if self.options.only_evict_by_api:
+            return ApiEvictor(around.client, around.recorder, around.clock)
+        processes = Processes(self.machine.hierarchy)
+        return CgroupKiller(processes, around.recorder, around.clock)
+
+    def _strategy_loop(self) -> StrategyLoop:
+        options, clock = self.options, self._around.clock
+        chosen = StrategyOptions(
+            gates=self.gates,
+            instruments=Instruments(self._around.registry, options.node_name),
+            reconcile_interval_seconds=options.reconcile_interval_seconds,
+            cpu_suppress_interval_seconds=options.cpu_suppress_interval_seconds,
+            cpu_evict_interval_seconds=options.cpu_evict_interval_seconds,
+            memory_evict_interval_seconds=options.memory_evict_interval_seconds,
+            collect_interval_seconds=options.collect_res_used_interval,
+            memory_evict_cool_seconds=options.memory_evict_cool_time_seconds,
+            cpu_evict_cool_seconds=options.cpu_evict_cool_time_seconds,
+            storage=self._storage,
+        )
+        if self.volumes is not None:
+            chosen = replace(chosen, volume_of=self.volumes.volume_of)
+        hands = Hands(self.executor, self.evictor)
+        view = View(self.store, self.cache, self.machine)
+        loop = strategies(chosen) if options.acts else []
+        return StrategyLoop(loop, hands, view, chosen, clock, after=(self._after_round,))
+
+    def _storage(self) -> Any:
+        found = self.advisor.facts.storage.value
+        if found is None:
+            raise KoordError("storage", "", None, "block devices, read once BlkIOReconcile is on")
+        return found
+
+    def _after_round(self, tick: Tick) -> None:
+        if isinstance(self.evictor, ApiEvictor):
+            self.evictor.observe(tick.snapshot.pods.value)
+        elif isinstance(self.evictor, CgroupKiller):
+            self.evictor.watch()
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    async def _states_ready(self) -> None:
+        await self.cluster.ready()
+        if self.pods is not None:
+            await self.pods.ready()
+
+    async def _act(self) -> None:
+        parts = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
+        self.store.subscribe(parts, self._changed)
+        if _SCANNER in self.advisor.standings:
+            self.executor.state(_SCANNER, _NODE_SCOPE, list(SCAN))
+        self.reconciler.changed(self.store.snapshot())
+        ticking = asyncio.create_task(self._tick_hooks(), name="hooks")
+        try:
+            await self.loop.run(gives_back=self.options.restore_on_exit)
+        finally:
+            ticking.cancel()
+            if self.options.restore_on_exit:
+                self.executor.withdraw(_SCANNER)
+                self.reconciler.stop()
+            self.audit.flush()
+
+    def _changed(self, snapshot: Snapshot, parts: Part) -> None:
+        self.reconciler.changed(snapshot, parts)
+
+    async def _tick_hooks(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.runtime_hooks_reconcile_interval)
+            try:
+                self.reconciler.tick()
+            except Exception as error:
+                # Nobody waits for this task: without a line hooks would just fall silent.
+                _LOG.warning("hooks not looked after", exc_info=error)
+            self.audit.flush()
+
+    async def _report_on_machine(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            if self.gates.enabled("NodeTopologyReport"):
+                tasks.create_task(self._topologies.run(), name="topologies")
+            tasks.create_task(self.topology.run(), name="topology")
+            if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
+                tasks.create_task(self._devices.run(), name="devices")
+                tasks.create_task(self._report_devices(), name="Device")
+
+    async def _report_devices(self) -> None:
+        await self._devices.synced()
+        failure = ""
+        while True:
+            await asyncio.sleep(self.options.node_topology_sync_interval)
+            node = self.store.snapshot().node.value
+            if node is None:
+                continue
+            now = datetime.fromtimestamp(int(self._around.clock.wall_seconds()), UTC)
+            try:
+                wanted = device_object(node, self.advisor.facts, now)
+                if wanted is not None:
+                    there = self._devices.get(wanted.metadata.name)
+                    await self._publisher.publish(wanted, there, device_changes)
+                failure = ""
+            except (ApiError, TransportError) as error:  # an ApiError is a KoordError too
+                report_problem("Device", error)
+            except KoordError as error:
+                if str(error) != failure:
+                    _LOG.warning("devices not reported", extra=log.fields(reason=error))
+                failure = str(error)
+
+    def _restore_models(self) -> None:
+        known = {pod.uid for pod in self.store.snapshot().pods.value}
+        known |= {NODE, SYSTEM, *map(class_model, PriorityClass)}
+        try:
+            self._checkpoints.restore(self.models, known)
+        except OSError as error:
+            _LOG.warning("no checkpoints", extra=log.fields(reason=error))
+
+    async def _predict(self) -> None:
+        """Trains every interval, and writes a few checkpoints a minute."""
+        next_step = 0.0
+        while True:
+            await asyncio.sleep(self.models.options.training_seconds)
+            now_ms = int(self._around.clock.wall_seconds() * _MILLI)
+            train(self.models, self.cache, self.store.snapshot().pods.value, now_ms)
+            now = self._around.clock.monotonic_seconds()
+            if now < next_step:
+                continue
+            next_step = now + _CHECKPOINT_STEP_SECONDS
+            try:
+                self._checkpoints.step(self.models, now_ms)
+            except OSError as error:
+                _LOG.warning("checkpoints not written", extra=log.fields(reason=error))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the wishes of several owners become one value: layers, ranks, and what the kernel demands.
+
+Pure: files are seen through the two functions that a :class:`Resolver` gets. Rules: layers in
+``claim.py``; kernel/sched/core.c (a child's quota within its parent's on v1, a burst within its
+quota, quotas of at least 1 ms), Documentation/admin-guide/cgroup-v1/cpusets.rst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.agent.executor.claim import Claim, Layer
+from koord.agent.executor.scaling import scaled_quota_us
+from koord.agent.executor.target import (
+    BURST,
+    CPUS,
+    QUOTA,
+    QUOTA_LEAST_US,
+    Target,
+    Value,
+    parent_of,
+    unlimited_first,
+)
+from koord.kernels.cgroup_parse import Version
+from koord.kernels.cpuset import CPUSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RANKS = {"cpusuppress": 5, "CPUNormalization": 10, "BatchResource": 20, "CPUSetAllocator": 30}
+"""Of several SET claims on one file the highest rank wins; owners not named here have 50.
+
+Suppression sets what BE pods have while nobody suppresses them, which a hook knows better for the
+containers it gives CPUs to.
+"""
+
+_USUAL_RANK = 50
+
+
+class Owned(NamedTuple):
+    """A claim, its value normalised, and whose it is."""
+
+    owner: str
+    scope: str
+    claim: Claim
+
+
+class Composed(NamedTuple):
+    """What to write, and why.
+
+    Attributes:
+        value: in v1 units.
+        owners: who made it what it is, the deciding one last; empty for an original value.
+        reason: of the last of them, and what the kernel's rules made of it.
+    """
+
+    value: Value
+    owners: tuple[str, ...]
+    reason: str
+
+
+def order(owned: Owned) -> tuple[int, int, str, str]:
+    """Claims in the order in which they are applied: layers, ranks, then names in byte order."""
+    rank = RANKS.get(owned.owner, _USUAL_RANK)
+    return (owned.claim.layer, rank, owned.owner, owned.scope)
+
+
+def compose(
+    resource: str,
+    claims: Sequence[Owned],
+    original: Value | None,
+    below: Layer | None = None,
+) -> Composed | None:
+    """What the layers make of one value.
+
+    Args:
+        resource: its key.
+        claims: in any order, values normalised.
+        original: what the file said before koord came; the base where no claim sets the value.
+        below: only layers below this one.
+
+    Returns:
+        None where neither a claim nor an original gives a value.
+    """
+    value, reason = original, "as it was before"
+    owners: tuple[str, ...] = ()
+    for owner, _, claim in sorted(claims, key=order) if len(claims) > 1 else claims:
+        if below is not None and claim.layer >= below:
+            break
+        made = _applied(resource, claim, value)
+        if made is None or (made == value and owners):
+            continue
+        value, owners, reason = made, (*owners, owner), claim.reason
+    return None if value is None else Composed(value, owners, reason)
+
+
+def _applied(resource: str, claim: Claim, value: Value | None) -> Value | None:
+    if claim.layer is Layer.SET:
+        return _set(resource, claim)
+    if claim.layer is Layer.SCALE:
+        return None if value is None else scaled_quota_us(int(value), float(claim.value))
+    if resource == CPUS:
+        return _mixed_cpus(claim, value)
+    if value is None:
+        return int(claim.value) if claim.layer is Layer.CAP else None
+    choose = max if claim.layer is Layer.RAISE else min
+    return choose(int(claim.value), int(value), key=lambda n: unlimited_first(resource, n))
+
+
+def _set(resource: str, claim: Claim) -> Value | None:
+    # No CPUs at all is what no container can run on: such a claim says nothing.
+    if resource == CPUS and not claim.value:
+        return None
+    return claim.value if isinstance(claim.value, str) else int(claim.value)
+
+
+def _mixed_cpus(claim: Claim, value: Value | None) -> Value | None:
+    wanted = CPUSet.parse_wire(str(claim.value))
+    if not wanted:
+        return None
+    if not value:
+        # No CPUs of one's own (v2) are all there are: more than that cannot be.
+        return value if value == "" and claim.layer is Layer.RAISE else str(wanted)
+    held = CPUSet.parse_wire(str(value))
+    mixed = held | wanted if claim.layer is Layer.RAISE else held & wanted
+    return str(mixed or wanted)
+
+
+class Resolver:
+    """The values of a whole tree, each within what the kernel demands; remembers what it found.
+
+    Args:
+        version: on v1 a quota above its parent's is refused, on v2 it just has no effect.
+        claims: of a target; empty where nobody claims it.
+        original: what a target said before koord came.
+        held: what an unclaimed file says now; None where it cannot be read.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        claims: Callable[[Target], Sequence[Owned]],
+        original: Callable[[Target], Value | None],
+        held: Callable[[Target], Value | None],
+    ) -> None:
+        self._version = version
+        self._claims, self._original, self._held = claims, original, held
+        self._finals: dict[Target, Composed | None] = {}
+        self._seen: dict[Target, Value | None] = {}
+
+    def final(self, target: Target) -> Composed | None:
+        """What the file is to say; for one that nobody claims any more, what it said before."""
+        if target not in self._finals:
+            claims = self._claims(target)
+            made = compose(target.resource, claims, self._original(target))
+            self._finals[target] = made and self._within(target, made)
+        return self._finals[target]
+
+    def _within(self, target: Target, made: Composed) -> Composed:
+        if target.resource == CPUS:
+            return self._cpus_within(target, made)
+        if target.resource == QUOTA and int(made.value) >= 0:
+            return self._quota_within(target, made)
+        if target.resource == BURST:
+            quota = int(self._value(Target(QUOTA, target.directory), -1))
+            if 0 <= quota < int(made.value):
+                return made._replace(value=quota, reason=f"{made.reason}; no more than the quota")
+        return made
+
+    def _quota_within(self, target: Target, made: Composed) -> Composed:
+        quota = max(int(made.value), QUOTA_LEAST_US)
+        if self._version is Version.V1:
+            above = parent_of(target.directory)
+            while above is not None:
+                limit = int(self._value(Target(QUOTA, above), -1))
+                if 0 < limit < quota:
+                    quota = limit
+                    made = made._replace(reason=f"{made.reason}; no more than {above} has")
+                above = parent_of(above)
+        return made._replace(value=quota)
+
+    def _cpus_within(self, target: Target, made: Composed) -> Composed:
+        above = parent_of(target.directory)
+        while above is not None:
+            held = str(self._value(Target(CPUS, above), ""))
+            if held:
+                return self._cut(made, held, above)
+            above = parent_of(above)
+        return made
+
+    @staticmethod
+    def _cut(made: Composed, held: str, above: str) -> Composed:
+        outer, wanted = CPUSet.parse_wire(held), CPUSet.parse_wire(str(made.value))
+        inner = (wanted & outer) or outer
+        # No CPUs of one's own (v2) already means those of the parent.
+        if not wanted or inner == wanted:
+            return made
+        reason = f"{made.reason}; only CPUs that {above or 'the root'} has"
+        return made._replace(value=str(inner), reason=reason)
+
+    def _value(self, target: Target, default: Value) -> Value:
+        if self._claims(target) or self._original(target) is not None:
+            final = self.final(target)
+            return default if final is None else final.value
+        if target not in self._seen:
+            self._seen[target] = self._held(target)
+        seen = self._seen[target]
+        return default if seen is None else seen

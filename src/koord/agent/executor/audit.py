@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: what was changed on this node, for whom and why; one JSON object a line.
+
+Files of 2 MiB in one directory, the oldest removed when there are more than the disk may hold.
+Rule: spec agent-qos, section 8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from koord.agent.executor import report
+from koord.base import faults, log
+from koord.base.errors import one_line
+
+if TYPE_CHECKING:
+    from koord.agent.executor.target import Target
+    from koord.base.clock import Clock
+
+FILE_BYTES = 2 * 1024 * 1024
+FLUSH_SECONDS = 5.0
+_MEGABYTE = 1024 * 1024
+_LOG = log.get("agent.audit")
+_CHANGED, _FAILED, _BY_HAND = 3, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an event is about: ``pod``, ``node``, ``group`` or ``unknown``."""
+
+    type: str = "unknown"
+    namespace: str = ""
+    name: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; the JSON names are the original's.
+
+    Attributes:
+        created_seconds: wall time.
+        subject: what it is about.
+        reason: one word.
+        message: one line.
+    """
+
+    created_seconds: float
+    subject: Subject
+    reason: str
+    message: str
+
+    def line(self) -> bytes:
+        """The JSON object, empty fields left out, with its line end."""
+        subject = self.subject
+        created = datetime.fromtimestamp(self.created_seconds, UTC).isoformat()
+        row = {
+            "createdAt": created,
+            "type": subject.type,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "container": subject.container,
+            "reason": self.reason,
+            "message": one_line(self.message),
+        }
+        return json.dumps({key: value for key, value in row.items() if value}).encode() + b"\n"
+
+
+class AuditLog:
+    """Writes events; a full disk costs events, never the agent.
+
+    Args:
+        directory: made where it is not there.
+        clock: for time stamps and flushing.
+        disk_mb: how much the files may hold together (``--audit-max-disk-space-mb``).
+        verbose: events of a higher verbosity are dropped (``--audit-verbose``); 0 keeps all.
+    """
+
+    def __init__(self, directory: Path, clock: Clock, disk_mb: int = 16, verbose: int = 3) -> None:
+        self._directory, self._clock, self._verbose = directory, clock, verbose
+        self._files_most = max(disk_mb * _MEGABYTE // FILE_BYTES, 1)
+        self._waiting: list[bytes] = []
+        self._flushed_seconds = clock.monotonic_seconds()
+        self.dropped = 0
+
+    def record(self, verbosity: int, subject: Subject, reason: str, message: str) -> None:
+        """Takes an event up, and writes what waits when that is 5 seconds old."""
+        if 0 < self._verbose < verbosity:
+            return
+        event = Event(self._clock.wall_seconds(), subject, reason, message)
+        self._waiting.append(event.line())
+        if self._clock.monotonic_seconds() - self._flushed_seconds >= FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        self._flushed_seconds = self._clock.monotonic_seconds()
+        waiting, self._waiting = self._waiting, []
+        try:
+            for chunk in _chunks(waiting):
+                self._append(chunk)
+        except OSError as error:
+            self.dropped += len(waiting)
+            _LOG.warning("audit events lost", extra=log.fields(error=one_line(str(error))))
+
+    def events(self) -> Iterator[dict[str, object]]:
+        """Every event that is there, the newest first; lines that are none are skipped."""
+        self.flush()
+        for path in reversed(self._files()):
+            try:
+                lines = path.read_bytes().splitlines()
+            except FileNotFoundError:
+                continue  # Rotated away under a slow reader.
+            for line in reversed(lines):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue
+
+    def _append(self, chunk: bytes) -> None:
+        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        files = self._files()
+        if not files or files[-1].stat().st_size + len(chunk) > FILE_BYTES:
+            number = int(files[-1].stem.rpartition("-")[2]) + 1 if files else 1
+            files.append(self._directory / f"audit-{number:09}.log")
+        for old in files[: -self._files_most]:
+            old.unlink(missing_ok=True)
+        faults.point("audit.write")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        with os.fdopen(os.open(files[-1], flags, 0o640), "ab") as file:
+            file.write(chunk)
+
+    def _files(self) -> list[Path]:
+        return sorted(self._directory.glob("audit-[0-9]*[0-9].log"))
+
+
+def _chunks(lines: list[bytes]) -> Iterator[bytes]:
+    chunk = b""
+    for line in lines:
+        if chunk and len(chunk) + len(line) > FILE_BYTES // 8:
+            yield chunk
+            chunk = b""
+        chunk += line
+    if chunk:
+        yield chunk
+
+
+def reporter(audit: AuditLog, describe: Callable[[Target], Subject]) -> report.Reporter:
+    """Turns what an executor tells into events.
+
+    Args:
+        audit: where they go.
+        describe: whose a target is.
+    """
+
+    def tell(told: report.Told) -> None:
+        subject = describe(told.target)
+        if isinstance(told, report.Failed):
+            if told.failure.attempts == 1:
+                message = f"{told.target}: {told.failure.result.message}"
+                audit.record(_FAILED, subject, "WriteFailed", message)
+            return
+        if isinstance(told, report.Gone):
+            audit.record(_CHANGED, subject, "Gone", f"{told.target}: its cgroup is not there")
+            return
+        made = told.made
+        message = f"{told.target} = {made.value!s} for {', '.join(made.owners) or 'nobody'}: "
+        message += made.reason
+        if isinstance(told, report.Planned):
+            audit.record(_CHANGED, subject, "WouldWrite", message)
+        elif told.by_hand:
+            audit.record(_BY_HAND, subject, "EditedByHand", message)
+        else:
+            reason = "GivenBack" if told.given_back else "Written"
+            audit.record(_CHANGED, subject, reason, message)
+
+    return tell

@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that writes to the host: composes claims, journals, orders, writes, reads back."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.agent.executor import report
+from koord.agent.executor.arbiter import Composed, Owned, Resolver
+from koord.agent.executor.board import Board
+from koord.agent.executor.comparing import unlike
+from koord.agent.executor.failing import Failure, Failures
+from koord.agent.executor.inquiries import Inquiries
+from koord.agent.executor.kind import GONE, Lacking, Leaving, Wish
+from koord.agent.executor.target import (
+    INHERITED,
+    LIVING,
+    Target,
+    Value,
+    normalised,
+    parent_of,
+    target_of,
+)
+from koord.base import faults, log
+from koord.base.errors import KoordError, one_line
+from koord.kernels.cgroup import Outcome, Written
+from koord.kernels.cgroup_parse import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from koord.agent.executor.claim import Claim, Layer
+    from koord.agent.executor.journal import Journal
+    from koord.agent.executor.kind import Kind
+    from koord.base.clock import Clock
+
+_LOG = log.get("agent.executor")
+
+
+class Settings(NamedTuple):
+    """How an executor works.
+
+    Attributes:
+        version: of the cgroup tree.
+        page_bytes: size of a page; byte limits are cut to whole ones.
+        force_seconds: every file is compared again after this long, and edits by hand put back
+            (``--resource-force-update-seconds``).
+        grace_seconds: how long after its start an executor waits for owners to claim again what
+            the journal holds, before it gives that back.
+        living_seconds: how often tasks are looked at again, whose number changes by itself.
+        dry_run: nothing is written, neither to the host nor to the journal; what would be is
+            reported.
+    """
+
+    version: Version
+    page_bytes: int = 4096
+    force_seconds: float = 60.0
+    grace_seconds: float = 120.0
+    living_seconds: float = 10.0
+    dry_run: bool = False
+
+
+class HostExecutor:
+    """The executor of one node; see :class:`koord.agent.executor.claim.Executor`.
+
+    Not thread-safe: strategies, hooks and the reconciler run in one event loop.
+
+    Args:
+        kinds: writers; the first that takes a resource has it.
+        journal: originals, opened.
+        clock: for waits; wall time is not looked at.
+        settings: how it works.
+        reporter: told of every write and failure.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        journal: Journal,
+        clock: Clock,
+        settings: Settings,
+        reporter: report.Reporter | None = None,
+    ) -> None:
+        self._kinds, self._journal, self._clock = list(kinds), journal, clock
+        self._kind_of: dict[str, Kind] = {}
+        self._settings = settings
+        self._reporter = reporter or report.ignore
+        self._board, self._failures = Board(), Failures()
+        self._orphans = set(journal.targets())
+        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._said: dict[Target, Value] = {}
+        self._started_seconds = self._forced_seconds = clock.monotonic_seconds()
+        self._lived_seconds = self._started_seconds
+        self._recheck: set[Target] = set()
+        self._lacking: set[str] = set()
+        self._inquiries = Inquiries(self._board, journal, self._kind, settings.version)
+
+    def adopt(self, originals: Iterable[tuple[Target, Value]]) -> None:
+        """Takes over what an earlier agent left without a journal; given back like its own.
+
+        Args:
+            originals: what each is to be when nobody claims it within the time of grace.
+        """
+        new = [(target, value) for target, value in originals if target not in self._journal]
+        self._journal.add(new)
+        self._orphans.update(target for target, _ in new)
+
+    def state(self, owner: str, scope: str, claims: list[Claim]) -> None:
+        """Replaces all claims of an owner within a scope; what can never be written is refused.
+
+        A refused claim is reported once and counts as not made; the others of the call stand.
+        """
+        if self._board.stands(owner, scope, claims):
+            return
+        taken: list[tuple[Target, Owned]] = []
+        refused: list[str] = []
+        for claim in claims:
+            try:
+                target = target_of(claim)
+                value = normalised(claim, self._settings.page_bytes)
+                self._check(target, claim, value)
+                taken.append((target, Owned(owner, scope, claim._replace(value=value))))
+            except KoordError as error:
+                refused.append(str(error))
+        self._board.state(owner, scope, taken, claims)
+        self._refuse(owner, scope, tuple(refused))
+
+    def withdraw(self, owner: str, scope: str | None = None) -> None:
+        """Takes claims back: those of a scope, or all of an owner's."""
+        for name in self._board.scopes(owner) if scope is None else [scope]:
+            self.state(owner, name, [])
+
+    def bases(self, resource: str, directories: list[str], below: Layer) -> list[int | None]:
+        """What the layers below one make of a numeric file; None where nobody claims it there."""
+        return self._inquiries.bases(resource, directories, below)
+
+    def current(self, resource: str, directory: str) -> str | None:
+        """What the file says now, in v1 units; None where it cannot be read."""
+        return self._inquiries.current(resource, directory)
+
+    def values(self, resource: str, directories: list[str]) -> list[Value | None]:
+        """The same of many directories; numbers as such."""
+        return self._inquiries.values(resource, directories)
+
+    def recheck(self, *owners: str) -> None:
+        """Compares the files that some owners claim at the next :meth:`settle`; none is any."""
+        self._recheck |= self._board.claimed(owners)
+
+    def settle(self) -> None:
+        """Composes, orders and writes what changed; failures are kept and tried again."""
+        now = self._clock.monotonic_seconds()
+        due = self._due(now)
+        if due:
+            self._settle(sorted(due), now)
+        self._commit_quietly()
+
+    def give_all_back(self) -> list[Failure]:
+        """Withdraws every claim and puts every original back; what remains that could not be."""
+        for target in self._board.targets():
+            for owned in self._board.of(target):
+                self._board.state(owned.owner, owned.scope, [])
+        now = self._clock.monotonic_seconds()
+        for _ in range(3):  # children may wait for parents, and parents for children
+            if targets := self._journal.targets():
+                self._orphans -= set(targets)
+                self._settle(targets, now)
+        self._commit_quietly()
+        return [failure for failure in self._failures.all() if failure.target in self._journal]
+
+    def failures(self) -> list[Failure]:
+        """Targets that do not say what they should.
+
+        Not those that the kernel does not have, and not those of cgroups that are not there.
+        """
+        return [each for each in self._failures.all() if each.result.outcome is Outcome.FAILED]
+
+    def unsupported(self) -> list[str]:
+        """Files that somebody wanted and this kernel does not have, by name."""
+        every = self._failures.all()
+        return sorted({e.target.resource for e in every if e.result.outcome is Outcome.UNSUPPORTED})
+
+    def refused(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Claims that can never be written, by owner and scope, one line each."""
+        return dict(self._refused)
+
+    def explain(self) -> list[report.Line]:
+        """Every target with its value, and the claims that made it."""
+        resolver = self._resolver()
+        lines = []
+        for target in self._board.targets():
+            claims = tuple(report.said(owned) for owned in self._board.of(target))
+            made = resolver.final(target)
+            lines.append(report.Line(target, made.value if made else None, claims))
+        return lines
+
+    # -- what is due ---------------------------------------------------------------------------
+
+    def _due(self, now: float) -> set[Target]:
+        changed, self._board.dirty = self._board.dirty, set()
+        if self._orphans and now - self._started_seconds > self._settings.grace_seconds:
+            changed |= {target for target in self._orphans if not self._board.of(target)}
+            self._orphans = set()
+        self._orphans -= changed
+        due = self._failures.due(now) | unlike(
+            self._recheck, self._kind, self._said, self._failures
+        )
+        forced = now - self._forced_seconds > self._settings.force_seconds
+        lived = now - self._lived_seconds >= self._settings.living_seconds
+        self._recheck = set()
+        if not (changed or due or forced or lived):
+            return due
+        known = set(self._board.targets()) | (set(self._journal.targets()) - self._orphans)
+        due |= self._board.reached(changed, known)
+        if forced:
+            self._forced_seconds = now
+            due |= {target for target in known if not self._failures.waiting(target, now)}
+        if lived:
+            self._lived_seconds = now
+            due |= {target for target in known if target.resource in LIVING}
+        return due & (known | changed)
+
+    def _settle(self, due: list[Target], now: float) -> None:
+        ready = self._journalled(due, now)
+        resolver = self._resolver()
+        wishes: list[Wish] = []
+        made: dict[Target, Composed] = {}
+        for target in ready:
+            final = resolver.final(target)
+            if final is None:
+                continue
+            made[target] = final
+            wishes.append(Wish(target, final.value, not self._board.of(target)))
+        if self._settings.dry_run:
+            self._plan(wishes, made)
+            return
+        for wish, result in self._written(wishes, now):
+            self._note(wish, made[wish.target], result, now)
+
+    def _resolver(self) -> Resolver:
+        return Resolver(self._settings.version, self._board.of, self._original, self._held)
+
+    def _original(self, target: Target) -> Value | None:
+        # What waits for its owner to come back still says what that owner wanted.
+        waits = target in self._orphans and not self._board.of(target)
+        return None if waits else self._journal.original(target)
+
+    def _held(self, target: Target) -> Value | None:
+        try:
+            return self._kind(target.resource).held(target)
+        except (OSError, ValueError):
+            return None
+
+    # -- journal -------------------------------------------------------------------------------
+
+    def _journalled(self, due: list[Target], now: float) -> list[Target]:
+        """Those of the targets whose original is safe on disk; the others fail or are over."""
+        ready, new = [], []
+        for target in due:
+            if target in self._journal:
+                ready.append(target)
+            elif self._board.of(target):
+                new.append(target)
+            else:
+                self._over(target)
+        originals = [(t, v) for t in new if (v := self._first_look(t, now)) is not None]
+        self._journal.add(originals)
+        taken = [target for target, _ in originals]
+        try:
+            if not self._settings.dry_run:
+                self._journal.commit()
+        except OSError as error:
+            self._journal.drop(taken)
+            for target in taken:
+                self._fail(target, _from_error(error, "journal: "), now)
+            return ready
+        return sorted(ready + taken)
+
+    def _first_look(self, target: Target, now: float) -> Value | None:
+        try:
+            faults.point("executor.first_look")
+            held = self._kind(target.resource).original(target)
+        except (OSError, ValueError) as error:
+            if self._lacks(target):
+                self._skip(target, now)
+            else:
+                self._fail(target, _from_error(error), now)
+            return None
+        return self._uninherited(target, held)
+
+    def _uninherited(self, target: Target, held: Value) -> Value:
+        """What a new cgroup would say, had its parent not been written when it was made."""
+        above = parent_of(target.directory)
+        while target.resource in INHERITED and above is not None:
+            parent = Target(target.resource, above)
+            if parent in self._journal and self._held(parent) == held:
+                return self._journal.original(parent) or held
+            above = parent_of(above)
+        return held
+
+    def _commit_quietly(self) -> None:
+        try:
+            if not self._settings.dry_run:
+                self._journal.commit()
+        except OSError as error:
+            # What is on disk names more than is still to be given back, which does no harm.
+            _LOG.warning("journal not written", extra=log.fields(error=one_line(str(error))))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _written(self, wishes: list[Wish], now: float) -> list[tuple[Wish, Written]]:
+        done: list[tuple[Wish, Written]] = []
+        kinds = [self._kind(wish.target.resource) for wish in wishes]
+        for kind in self._kinds:
+            own = [wish for wish, its in zip(wishes, kinds, strict=True) if its is kind]
+            if not own:
+                continue
+            try:
+                faults.point("executor.write")
+                done += zip(own, kind.write(own, now), strict=True)
+            except OSError as error:
+                done += [(wish, _from_error(error)) for wish in own]
+        return done
+
+    def _note(self, wish: Wish, made: Composed, result: Written, now: float) -> None:
+        target = wish.target
+        if result.outcome is Outcome.MISSING and self._is_gone(target):
+            self._forget(target)
+            return
+        if result.outcome not in (Outcome.UNCHANGED, Outcome.WRITTEN):
+            # A file that is missing may come back: what it said is then still to be given back.
+            missing = result.outcome is Outcome.MISSING and not wish.giving_back
+            if result.outcome is not Outcome.FAILED and not missing:
+                self._journal.drop([target])
+                self._said.pop(target, None)
+            if target in self._journal or not wish.giving_back:
+                self._fail(target, result, now)
+            else:
+                self._over(target)
+            return
+        if result.outcome is Outcome.WRITTEN:
+            by_hand = self._said.get(target) == made.value
+            self._reporter(report.Written(target, made, by_hand, wish.giving_back))
+        self._said[target] = made.value
+        self._failures.passed(target)
+        if not wish.giving_back:
+            return
+        if made.value == self._journal.original(target):
+            self._journal.drop([target])
+            self._over(target)
+        else:
+            waits = Written(Outcome.FAILED, 0, f"{target}: {made.reason}")
+            self._fail(target, waits, now)
+
+    def _fail(self, target: Target, result: Written, now: float) -> None:
+        gone = result.outcome is Outcome.MISSING and self._is_gone(target)
+        if result.outcome is Outcome.MISSING and not gone:
+            result = result._replace(outcome=Outcome.FAILED)
+        failure = self._failures.failed(target, result, now)
+        if not gone:
+            self._reporter(report.Failed(target, failure))
+        elif failure.attempts == 1:
+            self._reporter(report.Gone(target))
+
+    def _is_gone(self, target: Target) -> bool:
+        kind = self._kind(target.resource)
+        return isinstance(kind, Leaving) and kind.gone(target)
+
+    def _forget(self, target: Target) -> None:
+        """Gives up what went with its cgroup; who wants it in a new one claims it again."""
+        self._journal.drop([target])
+        self._board.forget(target)
+        self._over(target)
+        self._reporter(report.Gone(target))
+
+    def _lacks(self, target: Target) -> bool:
+        kind = self._kind(target.resource)
+        return isinstance(kind, Lacking) and kind.lacks(target)
+
+    def _skip(self, target: Target, now: float) -> None:
+        """A file that this kernel does not have: told of once, however many cgroups want it."""
+        if target.resource not in self._lacking:
+            self._lacking.add(target.resource)
+            _LOG.info("not in this kernel", extra=log.fields(file=target.resource))
+        why = f"this kernel has no {target.resource}"
+        self._failures.failed(target, Written(Outcome.UNSUPPORTED, errno.ENOENT, why), now)
+
+    def _over(self, target: Target) -> None:
+        self._failures.passed(target)
+        self._said.pop(target, None)
+
+    def _plan(self, wishes: list[Wish], made: dict[Target, Composed]) -> None:
+        for wish in wishes:
+            if self._said.get(wish.target) != wish.value:
+                self._said[wish.target] = wish.value
+                if self._held(wish.target) != wish.value:
+                    composed = made[wish.target]
+                    self._reporter(report.Planned(wish.target, composed, wish.giving_back))
+            if wish.giving_back:
+                self._journal.drop([wish.target])
+                self._over(wish.target)
+
+    # -- claims --------------------------------------------------------------------------------
+
+    def _kind(self, resource: str) -> Kind:
+        if resource not in self._kind_of:
+            kind = next((each for each in self._kinds if each.takes(resource)), None)
+            if kind is None:
+                raise KoordError("claim", "resource", resource, "a resource that this node has")
+            self._kind_of[resource] = kind
+        return self._kind_of[resource]
+
+    def _check(self, target: Target, claim: Claim, value: str | float) -> None:
+        kind = self._kind(target.resource)
+        if isinstance(value, float):
+            return
+        if why := kind.refusal(target, value):
+            raise KoordError(f"claim {target}", "", claim.value, why)
+
+    def _refuse(self, owner: str, scope: str, refused: tuple[str, ...]) -> None:
+        if refused and refused != self._refused.get((owner, scope)):
+            for why in refused:
+                fields = log.fields(owner=owner, scope=scope, why=why)
+                _LOG.warning("claim refused", extra=fields)
+        if refused:
+            self._refused[owner, scope] = refused
+        else:
+            self._refused.pop((owner, scope), None)
+
+
+def _from_error(error: Exception, prefix: str = "") -> Written:
+    number = getattr(error, "errno", None) or 0
+    outcome = Outcome.FAILED
+    if number in GONE and not prefix:
+        outcome = Outcome.MISSING
+    elif number == errno.EOPNOTSUPP:
+        outcome = Outcome.UNSUPPORTED
+    return Written(outcome, number, one_line(f"{prefix}{error}"))

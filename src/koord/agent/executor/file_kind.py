@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole files that another program on the node reads: those of terway-qos.
+
+Rule: spec agent-runtime, section 7.10.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from koord.agent.executor.target import TERWAY_BANDWIDTH, TERWAY_PODS, Target, Value
+from koord.kernels.cgroup import Outcome, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.agent.executor.beneath import Beneath
+    from koord.agent.executor.kind import Wish
+
+TERWAY_ROOT = "/host-var-lib/terway/qos"
+_NAMES = {TERWAY_BANDWIDTH: "global_bps_config", TERWAY_PODS: "pod.json"}
+
+
+class TerwayKind:
+    """Writes the files under one directory, each whole; removed when nobody claims them.
+
+    Args:
+        root: the directory, which terway makes.
+    """
+
+    def __init__(self, root: Beneath) -> None:
+        self._root = root
+
+    def takes(self, resource: str) -> bool:
+        """Whether it is one of the files."""
+        return resource in _NAMES
+
+    def refusal(self, target: Target, value: Value) -> str:
+        """A directory, or no text at all."""
+        return "" if value and not target.directory else "a text, and no directory"
+
+    def held(self, target: Target) -> Value:
+        """The file's text; empty where there is none."""
+        self._root.directories()  # no such directory: ENOENT
+        try:
+            return self._root.read(_NAMES[target.resource])
+        except FileNotFoundError:
+            return ""
+
+    def original(self, target: Target) -> Value:
+        """The same: an empty text removes the file."""
+        return self.held(target)
+
+    def write(self, wishes: Sequence[Wish], now_seconds: float) -> list[Written]:
+        """A file that already says so is left alone."""
+        return [self._one(wish) for wish in wishes]
+
+    def _one(self, wish: Wish) -> Written:
+        try:
+            if self.held(wish.target) == wish.value:
+                return Written(Outcome.UNCHANGED, 0, "")
+            if wish.value:
+                self._root.replace(_NAMES[wish.target.resource], str(wish.value))
+            else:
+                self._root.remove(_NAMES[wish.target.resource])
+        except OSError as error:
+            gone = error.errno == errno.ENOENT
+            outcome = Outcome.MISSING if gone else Outcome.FAILED
+            return Written(outcome, error.errno or errno.EIO, f"{wish.target}: {error}")
+        return Written(Outcome.WRITTEN, 0, "")

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CoreSched: which pods may share a core, and which classes run only when others are idle.
+
+Rule: spec agent-runtime, section 7.7. The cookies themselves are the executor's work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koord.agent.executor.target import CORE_SCHED
+from koord.agent.hooks.context import pod_of
+from koord.agent.hooks.group_identity import CORE_SWITCH, IDENTITY_SWITCH
+from koord.agent.hooks.hook import Answer, ContainerContext, PodContext
+from koord.agent.hooks.quiet import QuietHook
+from koord.agent.host.features import Feature
+from koord.agent.states.snapshot import Part, Snapshot
+from koord.api.protocol.agent import core_sched_group, core_sched_policy
+from koord.api.protocol.qos import QoSClass
+from koord.kernels.cgroup_path import KubeQos
+
+if TYPE_CHECKING:
+    from koord.agent.hooks.options import HookOptions
+    from koord.api.kinds.nodeslo import NodeSLOSpec
+    from koord.api.kinds.qos_strategy import ResourceQOS
+
+IDLE = "cpu.idle"
+EXPELLER = "-expeller"
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """One class.
+
+    Attributes:
+        enabled: whether its pods have groups.
+        expeller: whether its groups are apart from those of other classes.
+        idle: whether it runs only when others do not.
+    """
+
+    enabled: bool = False
+    expeller: bool = False
+    idle: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """All classes; SYSTEM is never touched."""
+
+    by_qos: dict[QoSClass, ClassRule]
+    by_kube_qos: dict[KubeQos, ClassRule]
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any class is."""
+        return any(row.enabled for row in self.by_qos.values())
+
+    def of(self, context: PodContext) -> ClassRule:
+        """The rule of a pod's class."""
+        by_kube = self.by_kube_qos.get(context.kube_qos, ClassRule())
+        return self.by_qos.get(context.qos, by_kube)
+
+
+def rule_of(slo: NodeSLOSpec | None) -> Rule:
+    """What a NodeSLO means; without the policy ``coreSched`` nothing is enabled."""
+    strategy = slo.resource_qos_strategy if slo else None
+    policies = strategy.policies if strategy else None
+    if strategy is None or policies is None or policies.cpu_policy != "coreSched":
+        return Rule({}, {})
+    lsr, ls = _class(strategy.lsr_class), _class(strategy.ls_class)
+    be = _class(strategy.be_class)
+    return Rule(
+        {QoSClass.LSE: lsr, QoSClass.LSR: lsr, QoSClass.LS: ls, QoSClass.BE: be},
+        {
+            KubeQos.GUARANTEED: lsr if lsr.enabled else ls,
+            KubeQos.BURSTABLE: ls,
+            KubeQos.BEST_EFFORT: be,
+        },
+    )
+
+
+def _class(part: ResourceQOS | None) -> ClassRule:
+    quality = part.cpu_qos if part else None
+    if quality is None:
+        return ClassRule()
+    return ClassRule(bool(quality.enable), bool(quality.core_expeller), quality.sched_idle == 1)
+
+
+def group_of(rule: Rule, context: PodContext) -> str | None:
+    """The group of a pod; None for one without core scheduling."""
+    own = rule.of(context)
+    pod = pod_of(context)
+    if context.qos is QoSClass.SYSTEM or not rule.enabled or not own.enabled:
+        return None
+    if core_sched_policy(pod) == "none":
+        return None
+    return core_sched_group(pod) + (EXPELLER if own.expeller else "")
+
+
+class CoreSched(QuietHook):
+    """The hook."""
+
+    name = "CoreSched"
+    gate = "CoreSched"
+    follows = Part.SLO
+
+    def __init__(self, options: HookOptions) -> None:
+        self._options = options
+        self._rule = Rule({}, {})
+
+    def learn(self, snapshot: Snapshot) -> bool:
+        """From the NodeSLO."""
+        rule = rule_of(snapshot.slo.value)
+        changed, self._rule = rule != self._rule, rule
+        return changed
+
+    def _active(self) -> bool:
+        return self._rule.enabled and self._options.has(Feature.CORE_SCHED)
+
+    def container(self, context: ContainerContext) -> Answer | None:
+        """The group of its pod, for its sandbox too."""
+        group = group_of(self._rule, context.pod) if self._active() else None
+        if group is None:
+            return None
+        return Answer({CORE_SCHED: group}, reason=f"core scheduling group {group!r}")
+
+    def kube_qos(self, qos: KubeQos) -> Answer | None:
+        """Whether a class is idle, and with the first directory the kernel's switches."""
+        if not self._active():
+            return None
+        rule = self._rule.by_kube_qos.get(qos, ClassRule())
+        values: dict[str, str | int] = {}
+        if self._options.has(Feature.CPU_IDLE):
+            values[IDLE] = int(rule.idle)
+        if qos is KubeQos.GUARANTEED:
+            wanted = ((IDENTITY_SWITCH, 0), (CORE_SWITCH, 1))
+            values.update((n, v) for n, v in wanted if self._options.sysctl(n) is not None)
+        return Answer(values, reason=f"core scheduling of {qos} pods")

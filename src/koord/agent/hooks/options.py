@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hooks may ask of the machine they are made for; each is a function, so that tests answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from koord.agent.host.cpuinfo import read_cpu_info
+from koord.agent.host.features import Feature, Features
+from koord.base.errors import KoordError
+from koord.kernels import resctrl
+
+if TYPE_CHECKING:
+    from koord.agent.host.roots import Roots
+
+HAMI_LIBRARY = "/usr/local/vgpu/libvgpu.so"
+
+
+def _nothing(name: str) -> str | None:
+    return None
+
+
+def _no_names(path: str) -> list[str]:
+    return []
+
+
+def _no_resctrl() -> tuple[resctrl.Info, resctrl.Vendor] | None:
+    return None
+
+
+def _no_directory(path: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class HookOptions:
+    """Settings and questions.
+
+    Attributes:
+        gate: whether a feature gate is on.
+        has: whether the machine has a feature.
+        sysctl: value of a file in ``/proc/sys/kernel`` by name; None where there is none.
+        pci_names: entries of a directory beneath ``/sys/bus/pci/devices``.
+        resctrl_info: limits and vendor of the mounted resctrl tree; None without one.
+        make_directory: makes a directory of the host anew, writable for all.
+        disable_unset_cpu_quota: keeps the quota of pods with bound CPUs
+            (``--disable-unset-cpu-quota``).
+        hami_library: HAMi-core's library on the host.
+    """
+
+    gate: Callable[[str], bool]
+    has: Callable[[Feature], bool]
+    sysctl: Callable[[str], str | None] = _nothing
+    pci_names: Callable[[str], list[str]] = _no_names
+    resctrl_info: Callable[[], tuple[resctrl.Info, resctrl.Vendor] | None] = _no_resctrl
+    make_directory: Callable[[str], None] = _no_directory
+    disable_unset_cpu_quota: bool = False
+    hami_library: str = HAMI_LIBRARY
+
+
+def machine_options(
+    gate: Callable[[str], bool],
+    features: Features,
+    roots: Roots,
+    *,
+    disable_unset_cpu_quota: bool = False,
+    hami_library: str = HAMI_LIBRARY,
+) -> HookOptions:
+    """Options that ask the machine itself.
+
+    Args:
+        gate: whether a feature gate is on.
+        features: what the kernel offers.
+        roots: where its files are.
+        disable_unset_cpu_quota: see :class:`HookOptions`.
+        hami_library: see :class:`HookOptions`.
+    """
+    return HookOptions(
+        gate=gate,
+        has=features.has,
+        sysctl=lambda name: _sysctl(roots, name),
+        pci_names=lambda path: _pci_names(roots, path),
+        resctrl_info=lambda: _resctrl_info(roots),
+        make_directory=_make_anew,
+        disable_unset_cpu_quota=disable_unset_cpu_quota,
+        hami_library=hami_library,
+    )
+
+
+def _sysctl(roots: Roots, name: str) -> str | None:
+    try:
+        return Path(roots.proc, "sys/kernel", name).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def _pci_names(roots: Roots, path: str) -> list[str]:
+    try:
+        return sorted(entry.name for entry in Path(roots.sys, "bus/pci/devices", path).iterdir())
+    except OSError:
+        return []
+
+
+def _resctrl_info(roots: Roots) -> tuple[resctrl.Info, resctrl.Vendor] | None:
+    try:
+        info, cpu = resctrl.read_info(roots.resctrl), read_cpu_info(roots)
+    except (OSError, ValueError, KoordError):
+        return None
+    # Makers without rules of their own follow Intel's.
+    return info, cpu.vendor or resctrl.Vendor.INTEL
+
+
+def _make_anew(path: str) -> None:
+    place = Path(path)
+    if place.is_symlink():
+        place.unlink()
+    place.mkdir(parents=True, exist_ok=True)
+    for entry in place.iterdir():
+        if entry.is_file() or entry.is_symlink():
+            entry.unlink()
+    place.chmod(0o777)  # The library writes there as whatever user the container runs.

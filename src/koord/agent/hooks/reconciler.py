@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-alone delivery: asks hooks about what changed and claims their answers of the executor.
+
+Rule: spec agent-runtime, section 9. Asked are only pods that changed, and hooks whose rule did.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from koord.agent.executor.claim import Claim, Executor
+from koord.agent.hooks.claims import claims_of
+from koord.agent.hooks.context import container_context, pod_context, sandbox_context
+from koord.agent.hooks.hook import Hook, NodeWide
+from koord.agent.hooks.sandbox import sandbox_directory
+from koord.agent.states.snapshot import Part, Snapshot
+from koord.base import faults, log
+from koord.base.errors import KoordError
+from koord.kernels.cgroup_path import HostPath, KubeQos, host_application_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koord.agent.host.machine import Machine
+    from koord.agent.states.pods import PodState
+    from koord.api.kinds.slo_strategies import HostApplication
+
+_LOG = log.get("agent.hooks")
+KATA = "kata"
+INTERVAL_SECONDS = 10.0
+"""How often directories of classes and of host applications are looked after."""
+
+LATEST_TICKS = 8
+"""A sandbox that is not found is looked for after 1, 2, 4 and then every so many intervals: beside
+CRI-O, whose sandboxes look like containers, none is ever found."""
+
+_ALL = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY | Part.METRIC_SPEC
+_NODE, _CLASSES, _APPLICATION = "node", "kubeqos", "host/"
+
+
+@runtime_checkable
+class Rechecking(Protocol):
+    """An executor that can be told to look at the files of some owners again."""
+
+    def recheck(self, *owners: str) -> None:
+        """At the next settle."""
+        ...
+
+
+class _Search(NamedTuple):
+    """Ticks until a sandbox is looked for again, and between this search and the one before."""
+
+    left: int = 1
+    waited: int = 1
+
+
+class Reconciler:
+    """One agent's.
+
+    Args:
+        hooks: in the order in which they are asked.
+        executor: who writes; a scope is a pod's UID, ``kubeqos``, ``host/NAME`` or ``node``.
+        machine: layout and cgroup tree.
+        sandbox: finds a pod's sandbox; by listing its directory if None.
+    """
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook],
+        executor: Executor,
+        machine: Machine,
+        sandbox: Callable[[PodState], str] | None = None,
+    ) -> None:
+        self._hooks, self._executor, self._machine = list(hooks), executor, machine
+        self._sandbox = sandbox or (lambda pod: sandbox_directory(machine.hierarchy, pod))
+        self._snapshot = Snapshot()
+        self._pods: dict[str, PodState] = {}
+        self._sandboxes: dict[str, str] = {}
+        self._searches: dict[str, _Search] = {}
+        self._applications: set[str] = set()
+        self._problems: dict[tuple[str, str], str] = {}
+        self._first = True
+
+    def changed(self, snapshot: Snapshot, parts: Part = _ALL) -> None:
+        """Learns from what changed, asks about it and settles.
+
+        Args:
+            snapshot: the newest view.
+            parts: what of it may be new; the first call takes everything for new.
+        """
+        if self._first:
+            parts, self._first = _ALL, False
+        self._snapshot = snapshot
+        relearned = [hook for hook in self._hooks if hook.follows & parts and self._learn(hook)]
+        self._follow_pods(relearned)
+        if parts & Part.SLO or relearned:
+            self._follow_directories()
+        for hook in self._hooks:
+            if hook.follows & parts and isinstance(hook, NodeWide):
+                self._state(hook, _NODE, partial(hook.node, snapshot))
+        self._executor.settle()
+
+    def tick(self) -> None:
+        """Every 10 seconds: directories of classes, host applications, late sandboxes, edits."""
+        self._follow_directories()
+        for uid in [uid for uid in self._searches if self._search_is_due(uid)]:
+            if self._find_sandbox(pod := self._pods[uid]):
+                self._ask(pod, self._hooks)
+        if isinstance(self._executor, Rechecking):
+            self._executor.recheck(*(hook.name for hook in self._hooks))
+        self._executor.settle()
+
+    def stop(self) -> None:
+        """Takes back what the hooks hold."""
+        for hook in self._hooks:
+            self._executor.withdraw(hook.name)
+        self._executor.settle()
+
+    def problems(self) -> dict[tuple[str, str], str]:
+        """What went wrong last, by hook and scope, one line each."""
+        return dict(self._problems)
+
+    # -- pods ----------------------------------------------------------------------------------
+
+    def _follow_pods(self, relearned: list[Hook]) -> None:
+        present = {pod.uid: pod for pod in self._snapshot.pods.value if pod.active}
+        for uid in self._pods.keys() - present.keys():
+            self._gone(uid)
+        before, self._pods = self._pods, present
+        for uid, pod in present.items():
+            old = before.get(uid)
+            if old is not pod and old != pod:
+                self._searches.pop(uid, None)
+                self._find_sandbox(pod)
+                self._ask(pod, self._hooks)
+            elif relearned:
+                self._ask(pod, relearned)
+
+    def _gone(self, uid: str) -> None:
+        self._sandboxes.pop(uid, None)
+        self._searches.pop(uid, None)
+        for hook in self._hooks:
+            self._executor.withdraw(hook.name, uid)
+            self._problems.pop((hook.name, uid), None)
+
+    def _find_sandbox(self, pod: PodState) -> str:
+        """Its directory; empty where it cannot be told, and then it is looked for again."""
+        found = "" if _is_kata(pod) else self._sandbox(pod)
+        self._sandboxes[pod.uid] = found
+        if found or _is_kata(pod):
+            self._searches.pop(pod.uid, None)
+        else:
+            self._searches.setdefault(pod.uid, _Search())
+        return found
+
+    def _search_is_due(self, uid: str) -> bool:
+        """Counts a tick; after a search the wait for the next is twice as long."""
+        left, waited = self._searches[uid]
+        if left > 1:
+            self._searches[uid] = _Search(left - 1, waited)
+            return False
+        longer = min(2 * waited, LATEST_TICKS)
+        self._searches[uid] = _Search(longer, longer)
+        return True
+
+    def _ask(self, pod: PodState, hooks: list[Hook]) -> None:
+        for hook in hooks:
+            self._state(hook, pod.uid, partial(self._wanted, hook, pod))
+
+    def _wanted(self, hook: Hook, pod: PodState) -> list[Claim]:
+        context = pod_context(pod)
+        claims: list[Claim] = []
+        if answer := hook.pod(context):
+            claims += claims_of(answer, pod.directory, container=False)
+        if _is_kata(pod):
+            return claims
+        inner = [container_context(context, c) for c in pod.containers if c.spec and c.directory]
+        if sandbox := self._sandboxes.get(pod.uid):
+            inner.insert(0, sandbox_context(context, sandbox))
+        for container in inner:
+            if answer := hook.container(container):
+                claims += claims_of(answer, container.directory, container=True)
+        return claims
+
+    # -- the node ------------------------------------------------------------------------------
+
+    def _follow_directories(self) -> None:
+        for hook in self._hooks:
+            self._state(hook, _CLASSES, partial(self._of_classes, hook))
+        slo = self._snapshot.slo.value
+        applications = {app.name: app for app in slo.host_applications} if slo else {}
+        for name in self._applications - applications.keys():
+            for hook in self._hooks:
+                self._executor.withdraw(hook.name, _APPLICATION + name)
+                self._problems.pop((hook.name, _APPLICATION + name), None)
+        self._applications = set(applications)
+        for name, application in applications.items():
+            for hook in self._hooks:
+                wanted = partial(self._of_application, hook, application)
+                self._state(hook, _APPLICATION + name, wanted)
+
+    def _of_classes(self, hook: Hook) -> list[Claim]:
+        claims: list[Claim] = []
+        for qos in (KubeQos.GUARANTEED, KubeQos.BURSTABLE, KubeQos.BEST_EFFORT):
+            if answer := hook.kube_qos(qos):
+                claims += claims_of(answer, self._machine.layout.qos(qos), container=False)
+        return claims
+
+    def _of_application(self, hook: Hook, application: HostApplication) -> list[Claim]:
+        answer = hook.host_application(application)
+        if answer is None:
+            return []
+        path = application.cgroup_path
+        where = HostPath(path.base, path.parent_dir, path.relative_path) if path else None
+        driver = self._machine.layout.driver
+        try:
+            directory = host_application_directory(
+                driver, application.name, application.qos, where
+            ).strip("/")
+        except ValueError as error:
+            name = f"host application {application.name}"
+            raise KoordError.wrap(name, "cgroupPath", error) from None
+        return claims_of(answer, directory, container=False)
+
+    # -- hooks ---------------------------------------------------------------------------------
+
+    def _learn(self, hook: Hook) -> bool:
+        try:
+            faults.point("hooks.learn")
+            changed = hook.learn(self._snapshot)
+        except KoordError as error:
+            self._problem(hook, "rule", str(error))
+            return False
+        self._problems.pop((hook.name, "rule"), None)
+        return changed
+
+    def _state(self, hook: Hook, scope: str, wanted: Callable[[], list[Claim]]) -> None:
+        """What a hook cannot answer leaves what it claimed before."""
+        try:
+            claims = wanted()
+        except KoordError as error:
+            self._problem(hook, scope, str(error))
+            return
+        self._problems.pop((hook.name, scope), None)
+        self._executor.state(hook.name, scope, claims)
+
+    def _problem(self, hook: Hook, scope: str, why: str) -> None:
+        if self._problems.get((hook.name, scope)) != why:
+            _LOG.warning("hook failed", extra=log.fields(hook=hook.name, scope=scope, why=why))
+        self._problems[hook.name, scope] = why
+
+
+def _is_kata(pod: PodState) -> bool:
+    return pod.pod.spec.runtime_class_name == KATA

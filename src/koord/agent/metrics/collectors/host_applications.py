@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applications of the host that have a QoS class. Rule: spec agent-qos, section 3.7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.metrics.collector import Collector, Round, Usage
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.samples import Keys, Samples
+from koord.agent.states.snapshot import Aged
+from koord.kernels.cgroup_path import HostPath, host_application_directory
+
+if TYPE_CHECKING:
+    from koord.agent.metrics.settings import Settings
+    from koord.api.kinds.slo_strategies import HostApplication
+    from koord.kernels.cgroup_path import Driver
+
+_NS = 1e-9
+_FILES = ["cpuacct.usage", "memory.stat", "memory.usage_in_bytes"]
+WITH_PAGE_CACHE = "usageWithPageCache"
+
+
+class HostApplicationsCollector(Collector):
+    """CPU and memory of those that the NodeSLO names; one that cannot be read has no sample."""
+
+    name = "host-applications"
+
+    def __init__(self, settings: Settings) -> None:
+        self.interval_seconds = settings.used
+        self._rates = Rates(settings.used)
+        self._of: object = None
+        self._keys: Keys = ()
+        self._directories: list[str] = []
+
+    def collect(self, now: Round) -> Samples:
+        """Measures; without a NodeSLO nobody knows which there are, so nothing is told."""
+        samples = Samples(now.now_ms)
+        slo = now.snapshot.slo.value
+        if slo is None:
+            return samples
+        if slo.host_applications is not self._of:
+            self._of = slo.host_applications
+            found = directories(slo.host_applications, now.machine.layout.driver)
+            self._keys = tuple((name,) for name in found)
+            self._directories = list(found.values())
+        now.board.host_applications = Aged(self._measure(now, samples), now.now_seconds)
+        return samples
+
+    def _measure(self, now: Round, samples: Samples) -> Usage:
+        at_seconds = now.clock.monotonic_seconds()
+        usage, stat, charged = now.groups.read_others(self._directories, _FILES).values()
+        good = (usage.error == 0) & (stat.error == 0) & (charged.error == 0)
+        change = self._rates.advance(self._keys, usage["value"], good, at_seconds)
+        cpu = change.per_second() * _NS
+        plain = stat["inactive_anon"] + stat["active_anon"] + stat["unevictable"]
+        used = np.where(good, plain, np.nan)
+        cached = np.where(good, charged["value"], np.nan)
+        samples.add(Kind.HOST_APPLICATION_CPU_USAGE, self._keys, cpu)
+        samples.add(Kind.HOST_APPLICATION_MEMORY_USAGE, self._keys, used)
+        samples.add(Kind.HOST_APPLICATION_MEMORY_USAGE_WITH_PAGE_CACHE, self._keys, cached)
+        counted = cached if _counts_page_cache(now) else used
+        return Usage(float(np.nansum(cpu)), float(np.nansum(counted)))
+
+
+def directories(applications: list[HostApplication], driver: Driver) -> dict[str, str]:
+    """The cgroup of each application by name; one whose path leads nowhere is left out."""
+    found = {}
+    for application in applications:
+        path = application.cgroup_path
+        where = HostPath(path.base, path.parent_dir, path.relative_path) if path else None
+        try:
+            directory = host_application_directory(driver, application.name, application.qos, where)
+        except ValueError:
+            continue
+        found[application.name] = directory.strip("/")
+    return found
+
+
+def _counts_page_cache(now: Round) -> bool:
+    spec = now.snapshot.metric_spec.value
+    policy = spec.metric_collect_policy if spec else None
+    return policy is not None and policy.node_memory_collect_policy == WITH_PAGE_CACHE

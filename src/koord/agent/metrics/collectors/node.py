@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU and memory of the whole machine. Rule: spec agent-qos, section 3.1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.host import meminfo
+from koord.agent.host.proc_stat import CPUTicks, read_cpu_ticks
+from koord.agent.metrics.collector import Collector, Round, Usage
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.samples import NO_LABELS, Samples
+from koord.agent.states.snapshot import Aged
+
+if TYPE_CHECKING:
+    from koord.agent.metrics.settings import Settings
+
+_GOOD = np.ones(1, np.bool_)
+
+
+class NodeCollector(Collector):
+    """Busy ticks a second, and memory that is not available; nothing at all in the first round."""
+
+    name = "node"
+
+    def __init__(self, settings: Settings) -> None:
+        self.interval_seconds = settings.used
+        self._rates = Rates(settings.used)
+
+    def collect(self, now: Round) -> Samples:
+        """Measures; raises KoordError where either file is unreadable."""
+        ticks = ticks_of(now)
+        memory = meminfo.used_bytes(meminfo_of(now), f"{now.machine.roots.proc}/meminfo")
+        total = np.array([ticks.value.total], np.int64)
+        change = self._rates.advance(NO_LABELS, total, _GOOD, ticks.at_seconds)
+        cpu = float(change.per_second()[0]) * now.machine.tick_seconds
+        samples = Samples(now.now_ms)
+        if cpu == cpu:
+            now.board.node = Aged(Usage(cpu, memory), now.now_seconds)
+            samples.one(Kind.NODE_CPU_USAGE, cpu)
+            samples.one(Kind.NODE_MEMORY_USAGE, memory)
+        return samples
+
+
+def ticks_of(now: Round) -> Aged[CPUTicks]:
+    """The ticks of this round: /proc/stat is read once for all who ask; raises KoordError."""
+    if now.board.ticks is None or now.board.ticks.at_seconds < now.now_seconds:
+        at_seconds = now.clock.monotonic_seconds()
+        now.board.ticks = Aged(read_cpu_ticks(now.machine.roots.proc), at_seconds)
+    return now.board.ticks
+
+
+def meminfo_of(now: Round) -> dict[str, int]:
+    """/proc/meminfo of this round, read once for all who ask; raises KoordError."""
+    if now.board.meminfo is None or now.board.meminfo.at_seconds != now.now_seconds:
+        now.board.meminfo = Aged(meminfo.read_meminfo(now.machine.roots.proc), now.now_seconds)
+    return now.board.meminfo.value

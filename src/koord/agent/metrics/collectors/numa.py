@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU and memory of each NUMA node. Rule: spec agent-qos, section 3.2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.host import meminfo
+from koord.agent.metrics.collector import Collector, Round
+from koord.agent.metrics.collectors.node import ticks_of
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.samples import Keys, Samples
+from koord.agent.states.snapshot import Aged
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.agent.metrics.settings import Settings
+
+_LIST_AGAIN_SECONDS = 60.0
+
+
+class NUMACollector(Collector):
+    """Memory that cannot be had back at once, and the busy ticks of the CPUs of each node."""
+
+    name = "numa"
+
+    def __init__(self, settings: Settings) -> None:
+        self.interval_seconds = settings.used
+        self._rates = Rates(settings.used)
+        self._ids: NDArray[np.int64] = np.empty(0, np.int64)
+        self._nodes: list[int] = []
+        self._listed_seconds = float("-inf")
+        self._cpus: Keys = ()
+        self._node_of: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def collect(self, now: Round) -> Samples:
+        """Measures; raises KoordError where a file is unreadable."""
+        samples = Samples(now.now_ms)
+        memory = self._memory(now)
+        now.board.node_numa_memory = Aged(memory, now.now_seconds)
+        samples.add(Kind.NODE_NUMA_MEMORY_USAGE, numa_keys(memory), list(memory.values()))
+        cpu = self._cpu(now)
+        if cpu:
+            now.board.node_numa_cpu = Aged(cpu, now.now_seconds)
+            samples.add(Kind.NODE_NUMA_CPU_USAGE, numa_keys(cpu), list(cpu.values()))
+        return samples
+
+    def _memory(self, now: Round) -> dict[int, float]:
+        sys = now.machine.roots.sys
+        if now.now_seconds - self._listed_seconds >= _LIST_AGAIN_SECONDS:
+            self._nodes, self._listed_seconds = meminfo.numa_nodes(sys), now.now_seconds
+        found = {}
+        for node in self._nodes:
+            path = f"{sys}/devices/system/node/node{node}/meminfo"
+            used = meminfo.numa_used_bytes(meminfo.read_numa_meminfo(sys, node), path)
+            found[node] = float(used)
+        return found
+
+    def _cpu(self, now: Round) -> dict[int, float]:
+        ticks = ticks_of(now)
+        self._learn(now, ticks.value.cpus)
+        good = np.ones(len(self._cpus), np.bool_)
+        change = self._rates.advance(self._cpus, ticks.value.ticks, good, ticks.at_seconds)
+        cores = change.per_second() * now.machine.tick_seconds
+        # New CPUs, those whose ticks went back and those of no known node do not count.
+        counted = np.isfinite(cores) & (self._node_of >= 0)
+        if not counted.any():
+            return {}
+        nodes = self._node_of[counted]
+        # Not np.unique, which loads the masked arrays of NumPy: a megabyte.
+        known = np.flatnonzero(np.bincount(nodes))
+        sums = np.bincount(nodes, cores[counted])
+        return {int(node): float(sums[node]) for node in known}
+
+    def _learn(self, now: Round, ids: NDArray[np.int64]) -> None:
+        if np.array_equal(ids, self._ids) and self._cpus:
+            return
+        node_of = {cpu.cpu: cpu.node for cpu in now.machine.topology.cpus if cpu.node is not None}
+        self._ids = ids
+        self._cpus = tuple((str(cpu),) for cpu in ids.tolist())
+        self._node_of = np.array([node_of.get(cpu, -1) for cpu in ids.tolist()], np.int64)
+
+
+def numa_keys(by_node: dict[int, float]) -> Keys:
+    """Labels of values by NUMA node."""
+    return tuple((str(node),) for node in by_node)

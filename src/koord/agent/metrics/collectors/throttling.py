@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often pods and containers ran into their CPU limit. Rule: spec agent-qos, section 3.5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.metrics.collector import Collector, Round
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.samples import Samples
+
+if TYPE_CHECKING:
+    from koord.agent.metrics.settings import Settings
+
+
+class ThrottlingCollector(Collector):
+    """Throttled periods over periods since the round before; 0 where no period passed."""
+
+    name = "throttling"
+
+    def __init__(self, settings: Settings) -> None:
+        self.interval_seconds = settings.used
+        self._periods, self._throttled = Rates(settings.used), Rates(settings.used)
+
+    def collect(self, now: Round) -> Samples:
+        """Measures; a cgroup that cannot be read has no sample."""
+        samples = Samples(now.now_ms)
+        if not now.knows_pods:
+            return samples
+        stat = now.groups.read(now, "cpu.stat")
+        keys, at = stat.rows.all_keys, stat.at_seconds
+        periods = self._periods.advance(keys, stat.column("nr_periods"), stat.good, at)
+        throttled = self._throttled.advance(keys, stat.column("nr_throttled"), stat.good, at)
+        ratio = throttled.amount / np.maximum(periods.amount, 1)
+        ratio[periods.amount == 0] = 0.0
+        ratio[np.isnan(periods.seconds) | np.isnan(throttled.seconds)] = np.nan
+        pods, containers = stat.rows.split(ratio)
+        samples.add(Kind.POD_CPU_THROTTLED, stat.rows.pod_keys, pods)
+        samples.add(Kind.CONTAINER_CPU_THROTTLED, stat.rows.container_keys, containers)
+        return samples

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of koordlet: one field a flag, under the original's names and with its defaults.
+
+Rule: spec agent-qos, section 1, and agent-runtime, section 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from koord.agent.gates import feature_gates
+from koord.agent.host.roots import Roots
+from koord.agent.metrics.settings import Settings
+from koord.base.errors import KoordError
+
+if TYPE_CHECKING:
+    from koord.agent.prediction.models import PredictionOptions
+    from koord.base.gates import FeatureGates
+
+_MIB = 1 << 20
+_FROM_MODE = ""
+# Below this, measuring and acting are switched off altogether.
+_LEAST_COLLECT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """What koordlet is told, each with the text of ``--help``; floats are durations in seconds.
+
+    Paths left empty follow ``agent_mode``, see :mod:`koord.agent.host.roots`.
+    """
+
+    node_name: Annotated[str, "this node; the environment variable NODE_NAME by default"] = ""
+    feature_gates: Annotated[str, "switch features: A=true,B=false"] = ""
+    dry_run: Annotated[bool, "write nothing; say what would be written"] = False
+    restore_on_exit: Annotated[bool, "at the end, files get back what they said before"] = True
+    cgroup_root_dir: Annotated[str, "where cgroups are mounted"] = _FROM_MODE
+    sys_root_dir: Annotated[str, "the host's /sys"] = _FROM_MODE
+    sys_fs_root_dir: Annotated[str, "the host's /sys/fs"] = _FROM_MODE
+    proc_root_dir: Annotated[str, "the host's /proc"] = _FROM_MODE
+    var_run_root_dir: Annotated[str, "the host's /var/run"] = _FROM_MODE
+    run_root_dir: Annotated[str, "the host's /run"] = _FROM_MODE
+    var_lib_kubelet_dir: Annotated[str, "the kubelet's directory"] = _FROM_MODE
+    xpu_device_infos_dir: Annotated[str, "where other tools describe accelerators"] = _FROM_MODE
+    state_dir: Annotated[str, "koordlet's own: what files said before it wrote them"] = _FROM_MODE
+    cgroup_driver: Annotated[str, "systemd or cgroupfs; found out by default"] = ""
+
+    collect_res_used_interval: Annotated[float, "usage of node, pods and containers"] = 1.0
+    collect_sys_metric_outdated_interval: Annotated[float, "oldest sample for system usage"] = 10.0
+    collect_node_cpu_info_interval: Annotated[float, "facts about the processor"] = 60.0
+    collect_node_storage_info_interval: Annotated[float, "block devices and mounts"] = 1.0
+    cpi_collector_interval: Annotated[float, "cycles per instruction"] = 60.0
+    collect_cpi_timewindow: Annotated[float, "how long cycles are counted"] = 10.0
+    psi_collector_interval: Annotated[float, "pressure"] = 10.0
+    coldpage_collector_interval: Annotated[float, "cold pages"] = 5.0
+    resctrl_collector_interval: Annotated[float, "cache occupancy"] = 10.0
+    enable_pagecache_collector: Annotated[bool, "measure usage with the page cache too"] = False
+    enable_resctrl_collector: Annotated[bool, "measure cache and bandwidth of classes"] = False
+    xpu_enforce_collect_from_device_infos: Annotated[bool, "never ask NVIDIA's driver"] = False
+    tsdb_retention_duration: Annotated[float, "longest time that samples are kept"] = 12 * 3600.0
+    tsdb_max_bytes: Annotated[int, "most memory that samples may take"] = 100 * _MIB
+
+    reconcile_interval_seconds: Annotated[int, "strategies without an interval of their own"] = 1
+    cpu_suppress_interval_seconds: Annotated[int, "suppression of best effort"] = 1
+    cpu_evict_interval_seconds: Annotated[int, "eviction for want of CPU"] = 1
+    memory_evict_interval_seconds: Annotated[int, "eviction for want of memory"] = 1
+    memory_evict_cool_time_seconds: Annotated[int, "pause after such an eviction"] = 4
+    cpu_evict_cool_time_seconds: Annotated[int, "pause after such an eviction"] = 20
+    only_evict_by_api: Annotated[bool, "evict through the API server; kill nothing here"] = False
+    resource_force_update_seconds: Annotated[int, "compare files again after this long"] = 60
+    runtime_hooks_reconcile_interval: Annotated[float, "directories of QoS classes"] = 10.0
+    disable_unset_cpu_quota: Annotated[bool, "keep the quota of pods with bound CPUs"] = False
+    hami_core_library_directory_path: Annotated[str, "HAMi-core"] = "/usr/local/vgpu/libvgpu.so"
+
+    pods_from: Annotated[str, "where pods come from: kubelet, or apiserver"] = "kubelet"
+    kubelet_sync_interval: Annotated[float, "how often pods are read"] = 10.0
+    kubelet_sync_timeout: Annotated[float, "how long the kubelet may take"] = 3.0
+    kubelet_preferred_address_type: Annotated[str, "which address of the node"] = "InternalIP"
+    kubelet_ca: Annotated[
+        str, "authority of the kubelet's certificate; the cluster's by default"
+    ] = ""
+    kubelet_insecure_tls: Annotated[bool, "plain HTTP on the kubelet's read-only port"] = False
+    kubelet_skip_verify: Annotated[bool, "do not check the kubelet's certificate"] = False
+    kubelet_read_only_port: Annotated[int, "with --kubelet-insecure-tls"] = 10255
+    node_topology_sync_interval: Annotated[float, "share pools, zones and devices"] = 3.0
+    disable_query_kubelet_config: Annotated[bool, "do not ask for /configz"] = False
+    enable_node_metric_report: Annotated[bool, "report usage"] = True
+    report_class_summary: Annotated[bool, "report sums by class too"] = False
+
+    prediction_checkpoint_filepath: Annotated[str, "models on disk"] = "/prediction-checkpoints"
+    prediction_cold_start_duration: Annotated[float, "younger pods are not predicted"] = 24 * 3600.0
+    prediction_safety_margin_percent: Annotated[int, "added to every predicted peak"] = 10
+    prediction_cpu_histogram_decay_half_life: Annotated[float, "of CPU samples"] = 12 * 3600.0
+    prediction_memory_histogram_decay_half_life: Annotated[float, "of memory samples"] = 24 * 3600.0
+    prediction_training_interval: Annotated[float, "between two samples"] = 60.0
+    prediction_model_expiration_duration: Annotated[float, "forget a model without samples"] = (
+        1800.0
+    )
+    prediction_checkpoint_interval: Annotated[float, "how old a checkpoint may get"] = 600.0
+    prediction_max_model_checkpoints_per_step: Annotated[int, "files written at a time"] = 12
+
+    audit_log_dir: Annotated[str, "where changes are written down"] = "/var/log/koordlet"
+    audit_verbose: Annotated[int, "how much of it; 0 is all"] = 3
+    audit_max_disk_space_mb: Annotated[int, "how much disk that may take"] = 16
+    audit_max_concurrent_readers: Annotated[int, "clients that page through it at a time"] = 4
+    audit_max_events_limit: Annotated[int, "the largest page"] = 2048
+
+    addr: Annotated[str, "serve health, metrics and status on HOST:PORT"] = ":9316"
+
+    def roots(self, base: Roots) -> Roots:
+        """The host's directories: what is told, else the mode's."""
+        chosen = {
+            "cgroup": self.cgroup_root_dir,
+            "sys": self.sys_root_dir,
+            "sys_fs": self.sys_fs_root_dir,
+            "proc": self.proc_root_dir,
+            "var_run": self.var_run_root_dir,
+            "run": self.run_root_dir,
+            "kubelet": self.var_lib_kubelet_dir,
+            "xpu_device_infos": self.xpu_device_infos_dir,
+            "state": self.state_dir,
+        }
+        told = {name: path.rstrip("/") or "/" for name, path in chosen.items() if path}
+        return Roots(**{**vars(base), **told})
+
+    def gates(self) -> FeatureGates:
+        """The feature gates.
+
+        Raises:
+            KoordError: an unknown one.
+        """
+        return feature_gates(self.feature_gates)
+
+    def check(self) -> None:
+        """Refuses what cannot be meant.
+
+        Raises:
+            KoordError: the flag, its value and what would be right.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, int | float) and value < 0:
+                raise KoordError(flag_of(name), "", value, "0 or more")
+        if self.pods_from not in ("kubelet", "apiserver"):
+            raise KoordError("--pods-from", "", self.pods_from, "kubelet or apiserver")
+        if self.cgroup_driver not in ("", "systemd", "cgroupfs"):
+            raise KoordError("--cgroup-driver", "", self.cgroup_driver, "systemd or cgroupfs")
+        self.listen()
+        self.gates()
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is measured and acted upon; too short an interval switches it off."""
+        return self.collect_res_used_interval >= _LEAST_COLLECT_SECONDS
+
+    def listen(self) -> tuple[str, int]:
+        """Host and port to serve on.
+
+        Raises:
+            KoordError: no such pair.
+        """
+        host, colon, port = self.addr.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65_535:
+            raise KoordError("--addr", "", self.addr, "HOST:PORT or :PORT")
+        return host.strip("[]") or "0.0.0.0", int(port)
+
+    def metrics(self) -> Settings:
+        """The collectors' part."""
+        return Settings(
+            used=self.collect_res_used_interval,
+            system_outdated=self.collect_sys_metric_outdated_interval,
+            cpu_info=self.collect_node_cpu_info_interval,
+            storage=self.collect_node_storage_info_interval,
+            cpi=self.cpi_collector_interval,
+            cpi_window=self.collect_cpi_timewindow,
+            pressure=self.psi_collector_interval,
+            cold_pages=self.coldpage_collector_interval,
+            resctrl=self.resctrl_collector_interval,
+            page_cache=self.enable_pagecache_collector,
+            resctrl_enabled=self.enable_resctrl_collector,
+            devices_from_files=self.xpu_enforce_collect_from_device_infos,
+            retention=self.tsdb_retention_duration,
+            max_bytes=self.tsdb_max_bytes,
+        )
+
+    def prediction(self) -> PredictionOptions:
+        """The predictor's part."""
+        from koord.agent.prediction.models import PredictionOptions
+
+        return PredictionOptions(
+            cold_start_seconds=self.prediction_cold_start_duration,
+            safety_margin_percent=self.prediction_safety_margin_percent,
+            cpu_half_life_seconds=self.prediction_cpu_histogram_decay_half_life,
+            memory_half_life_seconds=self.prediction_memory_histogram_decay_half_life,
+            training_seconds=self.prediction_training_interval,
+            expiration_seconds=self.prediction_model_expiration_duration,
+            checkpoint_seconds=self.prediction_checkpoint_interval,
+            checkpoints_per_step=self.prediction_max_model_checkpoints_per_step,
+        )
+
+
+def flag_of(field: str) -> str:
+    """The flag of a field."""
+    return f"--{field.replace('_', '-')}"

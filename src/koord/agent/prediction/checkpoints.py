@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models on disk, so that a restart forgets nothing: one file a model.
+
+A checkpoint is only worth something while its pod lives, so one that cannot be read, or whose pod
+is gone, is deleted and told of; nothing stops for it. Rule: spec agent-qos, section 7.4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from koord.base import faults, log
+from koord.base.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from koord.agent.prediction.models import Model, Models
+
+VERSION = 1
+_SUFFIX = ".tmp"
+_MILLI = 1000
+_LOG = log.get("agent.prediction")
+
+
+class Checkpoints:
+    """The files of all models.
+
+    Args:
+        folder: made if it is not there; nothing else may lie in it.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+
+    def restore(self, models: Models, known: Container[str]) -> list[str]:
+        """Reads the models whose names are known; deletes every other file.
+
+        Returns:
+            The names of what was restored, in order.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        restored = []
+        for path in sorted(self._folder.iterdir()):
+            name = path.name
+            if name.endswith(_SUFFIX) or name not in known:
+                self._delete(name)
+                continue
+            try:
+                models.by_name[name] = _loaded(models, json.loads(path.read_bytes()))
+                restored.append(name)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                _LOG.warning(
+                    "checkpoint deleted",
+                    extra=log.fields(path=str(path), reason=one_line(str(error))),
+                )
+                self._delete(name)
+        return restored
+
+    def step(self, models: Models, now_ms: int) -> list[str]:
+        """Deletes the files of expired models and writes the oldest checkpoints anew.
+
+        Returns:
+            The names of what was written, the oldest checkpoint first.
+        """
+        for name in models.expire(now_ms):
+            self._delete(name)
+        due_ms = now_ms - int(models.options.checkpoint_seconds * _MILLI)
+        oldest = sorted(models.by_name.items(), key=lambda item: (item[1].saved_ms, item[0]))
+        written = []
+        for name, model in oldest[: models.options.checkpoints_per_step]:
+            if model.saved_ms > due_ms:
+                break
+            self._write(name, model)
+            model.saved_ms = now_ms
+            written.append(name)
+        return written
+
+    def _write(self, name: str, model: Model) -> None:
+        body = {
+            "cpu": model.cpu.save(),
+            "memory": model.memory.save(),
+            "updatedMilliseconds": model.updated_ms,
+        }
+        text = json.dumps(body, sort_keys=True)
+        document = {"version": VERSION, "crc32": zlib.crc32(text.encode()), "model": body}
+        partial = self._folder / f"{name}{_SUFFIX}"
+        with partial.open("w") as file:
+            file.write(json.dumps(document, sort_keys=True))
+            file.flush()
+            faults.point("agent.prediction.sync")
+            os.fsync(file.fileno())
+        faults.point("agent.prediction.rename")
+        partial.replace(self._folder / name)
+
+    def _delete(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+def _loaded(models: Models, document: dict[str, Any]) -> Model:
+    body = document["model"]
+    if document["version"] != VERSION:
+        raise ValueError(f"version: got {document['version']!r}, expected {VERSION}")
+    if document["crc32"] != zlib.crc32(json.dumps(body, sort_keys=True).encode()):
+        raise ValueError("crc32: does not match, the file is damaged")
+    model = models.new()
+    model.cpu.load(body["cpu"])
+    model.memory.load(body["memory"])
+    model.updated_ms = int(body["updatedMilliseconds"])
+    return model

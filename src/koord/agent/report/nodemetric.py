@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NodeMetric status: windows over what was measured. Rule: spec agent-qos, section 6.4."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.reader import Window
+from koord.agent.report.summary import add_summaries
+from koord.agent.report.usage import pairs, resources
+from koord.api.kinds.device import DeviceInfo
+from koord.api.kinds.nodemetric import (
+    AggregatedUsage,
+    HostApplicationMetricInfo,
+    NodeMetricInfo,
+    NodeMetricStatus,
+    NUMAUsage,
+    PodMetricInfo,
+    Prediction,
+    ResourceMap,
+)
+from koord.api.protocol.resources import CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
+from koord.kernels.quantity import Format, Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.agent.metrics.reader import MetricReader, Rows
+    from koord.agent.prediction.reclaimable import Reclaimable
+    from koord.agent.states.pods import PodState
+    from koord.api.duration import Duration
+    from koord.api.kinds.nodemetric import NodeMetricSpec
+    from koord.api.kinds.slo_strategies import HostApplication
+
+WITH_PAGE_CACHE, WITH_HOT_PAGES = "usageWithPageCache", "usageWithHotPageCache"
+_STATISTICS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+_MILLI = 1000
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a report is made from.
+
+    Attributes:
+        spec: with its defaults.
+        pods: of the node.
+        applications: of the host, from the NodeSLO.
+        metrics: what was measured.
+        cold_pages: whether pages are told apart by how long they were not touched.
+        summaries: whether the sums by class are filled in too.
+        predicted: what prod pods leave; None if that could not be told.
+    """
+
+    spec: NodeMetricSpec
+    pods: Sequence[PodState]
+    applications: Sequence[HostApplication]
+    metrics: MetricReader
+    cold_pages: bool = False
+    summaries: bool = False
+    predicted: Reclaimable | None = None
+
+
+def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
+    """The status; None as long as the node itself was not measured in the window."""
+    policy = reported.spec.metric_collect_policy
+    assert policy is not None
+    window = Window(now_ms - (policy.aggregate_duration_seconds or 0) * _MILLI, now_ms)
+    metrics = reported.metrics
+    memory_kind = _memory_kind(policy.node_memory_collect_policy, reported.cold_pages)
+    node = _single(metrics, Kind.NODE_CPU_USAGE, memory_kind, window)
+    if node is None:
+        return None
+    durations = policy.node_aggregate_policy.durations if policy.node_aggregate_policy else []
+    system = _single(metrics, Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE, window)
+    node.devices = _devices(metrics, window)
+    whole = (Kind.NODE_CPU_USAGE, memory_kind)
+    rest = (Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE)
+    found = NodeMetricStatus(
+        update_time=datetime.fromtimestamp(now_ms // _MILLI, UTC),
+        node_metric=NodeMetricInfo(
+            node_usage=node,
+            system_usage=system,
+            aggregated_node_usages=[_aggregated(metrics, *whole, d, now_ms) for d in durations],
+            aggregated_system_usages=[_aggregated(metrics, *rest, d, now_ms) for d in durations],
+            numa_usages=_numa(metrics, window),
+        ),
+        pods_metric=_pods(reported, window),
+        host_application_metric=_applications(reported, window),
+    )
+    _add_prediction(found, reported.predicted)
+    if reported.summaries:
+        add_summaries(found, reported.pods, metrics, window)
+    return found
+
+
+def _memory_kind(policy: str | None, cold_pages: bool) -> Kind:
+    if policy == WITH_PAGE_CACHE:
+        return Kind.NODE_MEMORY_USAGE_WITH_PAGE_CACHE
+    if policy == WITH_HOT_PAGES and cold_pages:
+        return Kind.NODE_MEMORY_WITH_HOT_PAGE_USAGE
+    return Kind.NODE_MEMORY_USAGE
+
+
+def _single(
+    metrics: MetricReader, cpu_kind: Kind, memory_kind: Kind, window: Window
+) -> ResourceMap | None:
+    cpu, memory = metrics.read(cpu_kind, window), metrics.read(memory_kind, window)
+    if not cpu.labels or not memory.labels:
+        return None
+    return ResourceMap(resources=resources(float(cpu.avg[0]), float(memory.avg[0])))
+
+
+def _aggregated(
+    metrics: MetricReader, cpu_kind: Kind, memory_kind: Kind, duration: Duration, now_ms: int
+) -> AggregatedUsage:
+    """Statistics of one window; empty ones unless samples cover half of it."""
+    span_ms = duration.nanoseconds // 1_000_000
+    window = Window(now_ms - span_ms, now_ms)
+    shares = tuple(_STATISTICS.values())
+    cpu = metrics.read(cpu_kind, window, shares)
+    memory = metrics.read(memory_kind, window, shares)
+    usage = {name: ResourceMap() for name in ("avg", *_STATISTICS)}
+    if cpu.labels and memory.labels and 2 * (cpu.newest_ms[0] - cpu.oldest_ms[0]) >= span_ms:
+        usage["avg"] = ResourceMap(resources=resources(float(cpu.avg[0]), float(memory.avg[0])))
+        for at, name in enumerate(_STATISTICS):
+            pair = float(cpu.percentiles[0, at]), float(memory.percentiles[0, at])
+            usage[name] = ResourceMap(resources=resources(*pair))
+    return AggregatedUsage(usage=usage, duration=duration)
+
+
+def _numa(metrics: MetricReader, window: Window) -> list[NUMAUsage]:
+    """By NUMA node, in the order of their numbers; one that lacks CPU or memory is left out."""
+    whole = pairs(metrics, Kind.NODE_NUMA_CPU_USAGE, Kind.NODE_NUMA_MEMORY_USAGE, window)
+    rest = pairs(metrics, Kind.SYS_NUMA_CPU_USAGE, Kind.SYS_NUMA_MEMORY_USAGE, window)
+    return [
+        NUMAUsage(
+            numa_node_id=int(zone),
+            node_usage=ResourceMap(resources=resources(*whole[zone])),
+            system_usage=ResourceMap(resources=resources(*rest[zone])) if zone in rest else None,
+        )
+        for zone in sorted(whole, key=int)
+    ]
+
+
+def _pods(reported: Reported, window: Window) -> list[PodMetricInfo]:
+    metrics = reported.metrics
+    used = pairs(metrics, Kind.POD_CPU_USAGE, Kind.POD_MEMORY_USAGE, window)
+    cards = _pod_devices(metrics, window)
+    found = [
+        PodMetricInfo(
+            namespace=pod.pod.metadata.namespace,
+            name=pod.pod.metadata.name,
+            priority=str(pod.priority_class),
+            qos=str(pod.qos_default),
+            pod_usage=ResourceMap(
+                resources=resources(*used[pod.uid]), devices=cards.get(pod.uid, [])
+            ),
+        )
+        for pod in reported.pods
+        if pod.uid in used
+    ]
+    return sorted(found, key=lambda pod: (pod.namespace, pod.name))
+
+
+def _applications(reported: Reported, window: Window) -> list[HostApplicationMetricInfo]:
+    used = pairs(
+        reported.metrics,
+        Kind.HOST_APPLICATION_CPU_USAGE,
+        Kind.HOST_APPLICATION_MEMORY_USAGE,
+        window,
+    )
+    return [
+        HostApplicationMetricInfo(
+            name=application.name,
+            usage=ResourceMap(resources=resources(*used[application.name])),
+            priority=application.priority,
+            qos=application.qos,
+        )
+        for application in sorted(reported.applications, key=lambda each: each.name)
+        if application.name in used
+    ]
+
+
+def _devices(metrics: MetricReader, window: Window) -> list[DeviceInfo]:
+    core = metrics.read(Kind.NODE_GPU_CORE_USAGE, window)
+    memory = metrics.read(Kind.NODE_GPU_MEMORY_USAGE, window)
+    return _cards(core, memory, _totals(metrics, window), 0).get("", [])
+
+
+def _pod_devices(metrics: MetricReader, window: Window) -> dict[str, list[DeviceInfo]]:
+    core = metrics.read(Kind.POD_GPU_CORE_USAGE, window)
+    memory = metrics.read(Kind.POD_GPU_MEMORY_USAGE, window)
+    return _cards(core, memory, _totals(metrics, window), 1)
+
+
+def _totals(metrics: MetricReader, window: Window) -> dict[tuple[str, ...], float]:
+    total = metrics.read(Kind.NODE_GPU_MEMORY_TOTAL, window)
+    return dict(zip(total.labels, total.last.tolist(), strict=True))
+
+
+def _cards(
+    core: Rows, memory: Rows, totals: dict[tuple[str, ...], float], labels: int
+) -> dict[str, list[DeviceInfo]]:
+    """Usage of cards by who uses them; ``labels`` stand before minor and UUID."""
+    used = dict(zip(memory.labels, memory.avg.tolist(), strict=True))
+    found: dict[str, list[DeviceInfo]] = defaultdict(list)
+    for row, percent in zip(core.labels, core.avg.tolist(), strict=True):
+        total = totals.get(row[labels:])
+        if row not in used or not total:
+            continue
+        minor, uuid = row[labels:]
+        amounts = {
+            GPU_CORE: Quantity.from_value(int(percent)),
+            GPU_MEMORY: Quantity.from_value(int(used[row]), Format.BINARY_SI),
+            GPU_MEMORY_RATIO: Quantity.from_value(int(_PERCENT * used[row] / total)),
+        }
+        card = DeviceInfo(type="gpu", id=uuid, minor=int(minor), health=True, resources=amounts)
+        found["".join(row[:labels])].append(card)
+    return {who: sorted(cards, key=lambda card: card.minor or 0) for who, cards in found.items()}
+
+
+def _add_prediction(found: NodeMetricStatus, predicted: Reclaimable | None) -> None:
+    if predicted is None:
+        found.prod_reclaimable_metric = Prediction(resource=ResourceMap())
+        return
+    for name in ("reclaimable", "peak"):
+        amount = getattr(predicted, name)
+        listed = resources(amount.cpu_milli / _MILLI, amount.memory_bytes)
+        listed[CPU] = Quantity.from_milli(amount.cpu_milli)
+        told = Prediction(resource=ResourceMap(resources=listed))
+        setattr(found, f"prod_{name}_metric", told)

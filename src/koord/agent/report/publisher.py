@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes this node's own objects: makes them, brings its part of them up to date, no more.
+
+What others keep in an object stays. One annotated ``koordinator.sh/managed: "false"`` is left to
+its author, and an event says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from koord.api import codec
+from koord.api.kinds.meta import Object
+from koord.api.kinds.registry import kind_of_type
+from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
+from koord.api.objects import stamped
+from koord.api.protocol import keys
+from koord.base import faults, log
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.patches import Patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from koord.agent.states.snapshot import States
+    from koord.kube.client import Client
+    from koord.kube.events import EventRecorder
+
+FIELD_MANAGER = "koordlet"
+MANAGED_ZONE_RESOURCES = frozenset(
+    {"cpu", "memory", "koordinator.sh/gpu", "hugepages-2Mi", "hugepages-1Gi"}
+)
+_NOT_FOUND, _EXISTS = 404, 409
+_LOG = log.get("agent.report")
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+class Publisher:
+    """Brings single objects up to date.
+
+    Args:
+        client: the way to the API server.
+        states: the Node that events are about.
+        recorder: of events; None for none.
+    """
+
+    def __init__(
+        self, client: Client, states: States, recorder: EventRecorder | None = None
+    ) -> None:
+        self._client = client
+        self._states = states
+        self._recorder = recorder
+        self._left: set[str] = set()
+
+    async def publish(
+        self, wanted: O, there: O | None, changes: Callable[[O, O], dict[str, Any] | None]
+    ) -> bool:
+        """Makes the object, or patches it where it differs; whether anything was written.
+
+        Args:
+            wanted: the agent's part of it, whole.
+            there: as it is in a cache; None if it is not there. Patches carry its version, so that
+                one made from an old state is refused and made again.
+            changes: gives the merge patch that makes the agent's part right; None if it is.
+
+        Raises:
+            ApiError, TransportError: not written; a later call tries again.
+        """
+        if there is None:
+            faults.point("agent.report.create")
+            await self._client.create(stamped(wanted), field_manager=FIELD_MANAGER)
+            return True
+        if self.is_left(there):
+            return False
+        change = changes(there, wanted)
+        if change is None:
+            return False
+        change.setdefault("metadata", {})["resourceVersion"] = there.metadata.resource_version
+        faults.point("agent.report.patch")
+        kind = kind_of_type(type(wanted))
+        await self._client.patch(
+            Object, wanted.metadata.name, Patch.merge(change),
+            field_manager=FIELD_MANAGER, kind=kind,
+        )  # fmt: skip
+        return True
+
+    async def write_status(self, there: Object, status: object, most_seconds: float) -> None:
+        """Replaces what a status says, field by field.
+
+        Args:
+            there: the object as it is in a cache.
+            status: the whole status.
+            most_seconds: for all tries. A connection that is dead and does not say so takes no
+                longer than that, and the next call has another one.
+
+        Raises:
+            ApiError, TransportError: not written.
+        """
+        if self.is_left(there):
+            return
+        kind = kind_of_type(type(there))
+        faults.point("agent.report.status")
+        await self._client.patch(
+            Object, there.metadata.name, Patch.merge({"status": codec.to_document(status)}),
+            subresource="status", field_manager=FIELD_MANAGER, kind=kind,
+            timeout_seconds=most_seconds,
+        )  # fmt: skip
+
+    def is_left(self, there: Object) -> bool:
+        """Whether an object is its author's; says so once, as an event on the node."""
+        left = there.metadata.annotations.get(keys.MANAGED) == "false"
+        name = f"{type(there).__name__} {there.metadata.name}"
+        node = self._states.snapshot().node.value
+        if left and name not in self._left and self._recorder is not None and node is not None:
+            text = f'{name} is annotated {keys.MANAGED}: "false"; nothing is reported in it'
+            self._recorder.event(node, "Normal", "LeftToAuthor", text)
+        (self._left.add if left else self._left.discard)(name)
+        return left
+
+
+def report_problem(what: str, error: ApiError | TransportError) -> bool:
+    """Tells of a report that could not be written; whether it is one to be tried again."""
+    if isinstance(error, ApiError) and error.http_status in (_NOT_FOUND, _EXISTS):
+        # Somebody was faster, or the object went: the cache hears of it.
+        return False
+    _LOG.warning("not reported", extra=log.fields(object=what, reason=error))
+    return True
+
+
+def metadata_changes(there: Object, wanted: Object) -> dict[str, Any]:
+    """The labels and annotations that differ; JSON is compared by what it says."""
+    changed: dict[str, Any] = {}
+    for field in ("labels", "annotations"):
+        have, want = getattr(there.metadata, field), getattr(wanted.metadata, field)
+        differing = {key: text for key, text in want.items() if not _same(have.get(key), text)}
+        if differing:
+            changed[field] = differing
+    return changed
+
+
+def topology_changes(
+    there: NodeResourceTopology, wanted: NodeResourceTopology
+) -> dict[str, Any] | None:
+    """What to patch; resources that others keep in a zone stay. Rule: cpu-numa, section 12."""
+    metadata = metadata_changes(there, wanted)
+    # A reservation that is gone from the node must go from here too.
+    stale = keys.NODE_RESERVATION
+    if stale in there.metadata.annotations and stale not in wanted.metadata.annotations:
+        metadata.setdefault("annotations", {})[stale] = None
+    change: dict[str, Any] = {"metadata": metadata} if metadata else {}
+    if there.topology_policies != wanted.topology_policies:
+        change["topologyPolicies"] = wanted.topology_policies
+    zones = _merged_zones(there.zones, wanted.zones)
+    if zones != there.zones:
+        change["zones"] = codec.to_document(zones)
+    return change or None
+
+
+def _merged_zones(there: Sequence[Zone], wanted: Sequence[Zone]) -> list[Zone]:
+    known: Mapping[str, Zone] = {zone.name: zone for zone in there}
+    merged = []
+    for zone in wanted:
+        old = known.get(zone.name)
+        if old is None:
+            merged.append(zone)
+            continue
+        own = {resource.name: resource for resource in zone.resources}
+        others = [each for each in old.resources if each.name not in own]
+        kept = [each for each in others if each.name not in MANAGED_ZONE_RESOURCES]
+        resources: list[ZoneResource] = sorted(
+            [*own.values(), *kept], key=lambda resource: resource.name
+        )
+        merged.append(Zone(zone.name, zone.type, old.parent, old.costs, old.attributes, resources))
+    return merged
+
+
+def _same(have: str | None, want: str) -> bool:
+    if have is None or have == want:
+        return have == want
+    try:
+        return bool(codec.parse_json(have, "") == codec.parse_json(want, ""))
+    except ValueError:
+        return False

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops that report: NodeMetric at its interval, NodeResourceTopology when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from koord.agent.prediction.models import Peak
+from koord.agent.prediction.reclaimable import PredictedPod, predict
+from koord.agent.report.nodemetric import Reported, status
+from koord.agent.report.publisher import report_problem, topology_changes
+from koord.agent.report.topology import (
+    STATIC,
+    Hardware,
+    KubeletView,
+    kubelet_allocations,
+    topology_object,
+)
+from koord.agent.states.nodeslo import effective_metric_spec
+from koord.agent.states.snapshot import Part
+from koord.api.kinds.nodemetric import NodeMetricSpec
+from koord.api.protocol.nodes import raw_allocatable
+from koord.api.requests import effective
+from koord.base import log
+from koord.base.errors import KoordError, one_line
+from koord.kernels.quantity import Quantity, Rounding
+from koord.kube.errors import ApiError, TransportError
+
+if TYPE_CHECKING:
+    from koord.agent.metrics.reader import MetricReader
+    from koord.agent.prediction.models import Models
+    from koord.agent.prediction.reclaimable import Reclaimable
+    from koord.agent.report.publisher import Publisher
+    from koord.agent.states.informers import ClusterStates
+    from koord.agent.states.kubelet import Kubelet, KubeletConfiguration
+    from koord.agent.states.pods import PodState
+    from koord.agent.states.snapshot import Snapshot, States
+    from koord.agent.states.store import StateStore
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.nodemetric import NodeMetricStatus
+    from koord.api.kinds.topology import NodeResourceTopology
+    from koord.base.clock import Clock
+    from koord.kernels.cpuset import CPUSet
+    from koord.kube.informer import Informer
+
+_LOG = log.get("agent.report")
+_MILLI = 1000
+# One report in ten seconds is what Koordinator's limiter lets through.
+_AGAIN_SECONDS = 10.0
+
+
+class MetricReporter:
+    """Reports usage; the NodeMetric itself is the manager's to make.
+
+    Args:
+        cluster: with the NodeMetric as it is.
+        states: pods, NodeSLO and spec.
+        metrics: what was measured.
+        models: what was learnt; None where nothing is predicted.
+        publisher: the way out.
+        clock: of the report.
+        summaries: whether sums by class are filled in.
+        cold_pages: whether pages are told apart by age.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterStates,
+        states: States,
+        metrics: MetricReader,
+        models: Models | None,
+        publisher: Publisher,
+        clock: Clock,
+        *,
+        summaries: bool = False,
+        cold_pages: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._states = states
+        self._metrics = metrics
+        self._models = models
+        self._publisher = publisher
+        self._clock = clock
+        self._summaries = summaries
+        self._cold_pages = cold_pages
+        self.last: NodeMetricStatus | None = None
+
+    async def run(self) -> None:
+        """Reports until cancelled; an interval passes before the first time.
+
+        A report that failed is made anew every ten seconds: who decides by it counts a node without
+        one as lost after a few intervals, and an interval may be long.
+        """
+        while True:
+            spec = self._states.snapshot().metric_spec.value
+            policy = spec.metric_collect_policy if spec else None
+            interval = float((policy and policy.report_interval_seconds) or 60)
+            await asyncio.sleep(interval)
+            while not await self._reported():
+                await asyncio.sleep(min(_AGAIN_SECONDS, interval))
+
+    async def _reported(self) -> bool:
+        """Whether nothing is left to do until the next interval."""
+        try:
+            await self.report()
+        except (ApiError, TransportError) as error:
+            return not report_problem("NodeMetric", error)
+        except Exception as error:
+            # A mistake in one report must not end the agent, nor the reports.
+            _LOG.warning("NodeMetric not made", exc_info=error)
+        return True
+
+    async def report(self) -> bool:
+        """One report; False where there is nothing to report or nobody to report to."""
+        self.last = self.status()
+        there = next((metric for _, metric in self._cluster.metric.items()), None)
+        if self.last is None or there is None:
+            return False
+        await self._publisher.write_status(there, self.last, _AGAIN_SECONDS)
+        return True
+
+    def status(self) -> NodeMetricStatus | None:
+        """What would be reported now."""
+        snapshot = self._states.snapshot()
+        spec = snapshot.metric_spec.value
+        slo = snapshot.slo.value
+        reported = Reported(
+            spec=spec or effective_metric_spec(NodeMetricSpec()),
+            pods=snapshot.pods.value,
+            applications=slo.host_applications if slo else [],
+            metrics=self._metrics,
+            cold_pages=self._cold_pages,
+            summaries=self._summaries,
+            predicted=self._predicted(snapshot),
+        )
+        return status(reported, int(self._clock.wall_seconds() * _MILLI))
+
+    def _predicted(self, snapshot: Snapshot) -> Reclaimable | None:
+        node = snapshot.node.value
+        if self._models is None or node is None:
+            return None
+        now = self._clock.wall_seconds()
+        pods = [predicted_pod(pod, now) for pod in snapshot.pods.value]
+        try:
+            return predict(self._models, pods, _allocatable(node))
+        except KoordError as error:
+            _LOG.info("nothing predicted", extra=log.fields(reason=error))
+            return None
+
+
+def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
+    """What predictors look at of a pod, at a wall time."""
+    metadata = pod.pod.metadata
+    created = metadata.creation_timestamp
+    asked = effective(pod.pod)
+    return PredictedPod(
+        uid=pod.uid,
+        priority_class=pod.priority_class,
+        age_seconds=now_seconds - created.timestamp() if created else 0.0,
+        ended=pod.terminated or metadata.deletion_timestamp is not None,
+        request=Peak(asked.get("cpu", 0), asked.get("memory", 0)),
+    )
+
+
+def _allocatable(node: Node) -> Peak:
+    """Before amplification, where the node says what that was."""
+    amounts = raw_allocatable(node) or node.status.allocatable
+    zero = Quantity()
+    return Peak(
+        amounts.get("cpu", zero).milli(Rounding.DOWN),
+        amounts.get("memory", zero).value(Rounding.DOWN),
+    )
+
+
+class TopologyReporter:
+    """Computes CPUs, pools and zones, for this agent's own use and for the API.
+
+    Args:
+        store: gets the object as computed.
+        hardware: what the machine has.
+        kubelet: asked for its configuration; None where it is not.
+        kubelet_root: where the kubelet keeps ``cpu_manager_state``.
+        existing: the object in the API; None where it is not reported.
+        publisher: the way out.
+        interval_seconds: between two looks.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        hardware: Hardware,
+        kubelet: Kubelet | None,
+        kubelet_root: str,
+        existing: Informer[NodeResourceTopology] | None,
+        publisher: Publisher,
+        interval_seconds: float = 3.0,
+    ) -> None:
+        self._store = store
+        self._hardware = hardware
+        self._kubelet = kubelet
+        self._state_file = Path(kubelet_root) / "cpu_manager_state"
+        self._existing = existing
+        self._publisher = publisher
+        self._interval_seconds = interval_seconds
+        self._configuration: KubeletConfiguration | None = None
+        self._failure = ""
+        self._malformed: list[str] = []
+
+    async def run(self) -> None:
+        """Looks again and again until cancelled."""
+        while True:
+            try:
+                await self.report()
+                self._failure = ""
+            except (ApiError, TransportError) as error:  # each is one of those below, too
+                report_problem("NodeResourceTopology", error)
+            except (KoordError, OSError) as error:
+                if str(error) != self._failure:
+                    _LOG.warning("topology not computed", extra=log.fields(reason=error))
+                self._failure = str(error)
+            await asyncio.sleep(self._interval_seconds)
+
+    async def report(self) -> None:
+        """One look: computes, keeps, and writes if something changed."""
+        snapshot = self._store.snapshot()
+        node = snapshot.node.value
+        if node is None:
+            return
+        await self._ask_kubelet()
+        view = KubeletView(self._configuration, self._allocations())
+        found: list[str] = []
+        pods = snapshot.pods.value
+        wanted = topology_object(node, self._hardware, pods, view, found.append)
+        self._tell(found)
+        self._store.put(Part.TOPOLOGY, wanted)
+        if self._existing is not None and self._existing.has_synced:
+            there = self._existing.get(wanted.metadata.name)
+            await self._publisher.publish(wanted, there, topology_changes)
+
+    def _tell(self, malformed: list[str]) -> None:
+        """Each malformed annotation once, and again when it was well, or says something else."""
+        for line in malformed:
+            if line not in self._malformed:
+                _LOG.warning(line)
+        self._malformed = malformed
+
+    async def _ask_kubelet(self) -> None:
+        if self._kubelet is None:
+            return
+        try:
+            self._configuration = await self._kubelet.configuration()
+        except (KoordError, TransportError, TimeoutError) as error:
+            # What it said last stays true until it restarts, and then it answers again.
+            _LOG.info("kubelet not asked", extra=log.fields(reason=one_line(str(error))))
+
+    def _allocations(self) -> dict[str, CPUSet]:
+        configuration = self._configuration
+        if configuration is None or configuration.cpu_manager_policy != STATIC:
+            return {}
+        try:
+            return kubelet_allocations(self._state_file.read_bytes())
+        except FileNotFoundError:
+            return {}

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NodeResourceTopology of this node. Rule: spec cpu-numa, section 12, agent-qos, 6.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.agent.report.pools import Bound, kept_cpus, packed_cpus, readable_cpus, shared_pools
+from koord.api import codec
+from koord.api.kinds.meta import ObjectMeta, OwnerReference
+from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
+from koord.api.protocol import annotation, keys
+from koord.api.protocol.node_reservation import node_reservation
+from koord.api.protocol.nodes import system_qos_resource
+from koord.api.protocol.qos import QoSClass
+from koord.api.protocol.scheduling import resource_status
+from koord.api.protocol.topology import (
+    CPUBasicInfo,
+    CPUInfo,
+    CPUTopology,
+    KubeletCPUManagerPolicy,
+    PodCPUAlloc,
+    pod_cpu_allocs_text,
+)
+from koord.api.wirestruct import WireStruct
+from koord.base.errors import KoordError
+from koord.kernels.cpuset import CPUSet
+from koord.kernels.quantity import Format, Quantity, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from koord.agent.states.kubelet import KubeletConfiguration
+    from koord.agent.states.pods import PodState
+    from koord.api.kinds.node import Node
+
+STATIC = "static"
+_MILLI = 1000
+_POLICIES = {
+    ("container", "single-numa-node"): "SingleNUMANodeContainerLevel",
+    ("container", "restricted"): "RestrictedContainerLevel",
+    ("container", "best-effort"): "BestEffortContainerLevel",
+    ("pod", "single-numa-node"): "SingleNUMANodePodLevel",
+    ("pod", "restricted"): "RestrictedPodLevel",
+    ("pod", "best-effort"): "BestEffortPodLevel",
+}
+
+
+@dataclass(frozen=True)
+class ZoneMemory:
+    """Memory of one NUMA node in bytes; huge pages are no part of ``memory``."""
+
+    memory_bytes: int
+    huge_2mi_bytes: int = 0
+    huge_1gi_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What of the machine goes into the object.
+
+    Attributes:
+        cpus: those online, by id.
+        basic: model and switches.
+        zones: by NUMA node.
+    """
+
+    cpus: Sequence[CPUInfo]
+    basic: CPUBasicInfo
+    zones: Sequence[ZoneMemory]
+
+
+@dataclass(frozen=True)
+class KubeletView:
+    """What the kubelet says about CPUs; empty where it is not asked.
+
+    Attributes:
+        configuration: from ``/configz``.
+        allocations: of the static policy, by pod UID.
+    """
+
+    configuration: KubeletConfiguration | None = None
+    allocations: dict[str, CPUSet] = field(default_factory=dict)
+
+
+def ignore(line: str) -> None:
+    """For who does not want to be told."""
+    del line
+
+
+class _ManagerState(WireStruct):
+    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def kubelet_allocations(text: bytes) -> dict[str, CPUSet]:
+    """CPUs by pod UID from the kubelet's ``cpu_manager_state``; empty text has none.
+
+    A container's list that cannot be read is left out.
+
+    Raises:
+        KoordError: no JSON of that form.
+    """
+    if not text.strip():
+        return {}
+    found: dict[str, CPUSet] = {}
+    state = codec.decode_json(text, _ManagerState, "cpu_manager_state")
+    for uid, containers in sorted(state.entries.items()):
+        union = CPUSet()
+        for cpus in containers.values():
+            union = union | readable_cpus(cpus)
+        if union:
+            found[uid] = union
+    return found
+
+
+def topology_object(
+    node: Node,
+    hardware: Hardware,
+    pods: Sequence[PodState],
+    kubelet: KubeletView,
+    tell: Callable[[str], None] = ignore,
+) -> NodeResourceTopology:
+    """The object as it should be; what others keep in it is not in here.
+
+    Args:
+        node: with its annotations.
+        hardware: what the machine has.
+        pods: those of the node.
+        kubelet: what it says.
+        tell: gets a line for each annotation that is malformed, and left out.
+
+    Raises:
+        KoordError: the CPUs and the memory tell of different NUMA nodes.
+    """
+    zones = {cpu.node for cpu in hardware.cpus}
+    if max(zones) + 1 != len(hardware.zones):
+        expected = f"{max(zones) + 1}, as the CPUs have"
+        raise KoordError(node.title, "NUMA nodes with memory", len(hardware.zones), expected)
+    return NodeResourceTopology(
+        metadata=ObjectMeta(
+            name=node.metadata.name,
+            labels={keys.MANAGED_BY: "Koordinator"},
+            annotations=_annotations(node, hardware, pods, kubelet, tell),
+            owner_references=[owner(node)],
+        ),
+        topology_policies=[_policy(kubelet.configuration)],
+        zones=_zones(node, hardware),
+    )
+
+
+def owner(node: Node) -> OwnerReference:
+    """The reference that makes an object go with its node."""
+    return OwnerReference(
+        api_version="v1",
+        kind="Node",
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def _annotations(
+    node: Node,
+    hardware: Hardware,
+    pods: Sequence[PodState],
+    kubelet: KubeletView,
+    tell: Callable[[str], None],
+) -> dict[str, str]:
+    bound = bound_pods(pods, tell)
+    allocations = _kubelet_pods(kubelet, pods, bound)
+    by_kubelet = CPUSet()
+    for allocation in allocations:
+        by_kubelet = by_kubelet | readable_cpus(allocation.cpuset)
+    reserved = _reservation(node, hardware, tell)
+    system = _system(node, tell)
+    kept = reserved | (readable_cpus(system.cpuset) if system.exclusive else CPUSet())
+    pools = shared_pools(hardware.cpus, bound.values(), by_kubelet, kept)
+    found = {
+        keys.CPU_BASIC_INFO: annotation.text(hardware.basic),
+        keys.CPU_TOPOLOGY: annotation.text(CPUTopology(detail=list(hardware.cpus))),
+        keys.CPU_SHARED_POOLS: annotation.text(pools.shared),
+        keys.BE_CPU_SHARED_POOLS: annotation.text(pools.best_effort),
+        keys.POD_CPU_ALLOCS: pod_cpu_allocs_text(allocations),
+        keys.CPU_MANAGER_POLICY: annotation.text(_manager_policy(kubelet, hardware)),
+    }
+    if keys.NODE_RESERVATION in node.metadata.annotations:
+        report = {"reservedCPUs": str(reserved)} if reserved else {}
+        found[keys.NODE_RESERVATION] = annotation.text(report)
+    if system.text:
+        found[keys.SYSTEM_QOS_RESOURCE] = system.text
+    return found
+
+
+def bound_pods(pods: Sequence[PodState], tell: Callable[[str], None] = ignore) -> dict[str, Bound]:
+    """The pods that are bound to CPUs by koord's scheduler, by UID; ended ones hold none."""
+    found = {}
+    for pod in pods:
+        if pod.terminated or keys.RESOURCE_STATUS not in pod.pod.metadata.annotations:
+            continue
+        try:
+            cpus = resource_status(pod.pod).cpuset
+        except KoordError as error:
+            tell(f"pod {pod.key} not counted: {error}")
+            continue
+        if readable_cpus(cpus):
+            found[pod.uid] = Bound(pod.qos_default, cpus)
+    return found
+
+
+def _kubelet_pods(
+    kubelet: KubeletView, pods: Sequence[PodState], bound: dict[str, Bound]
+) -> list[PodCPUAlloc]:
+    by_uid = {pod.uid: pod for pod in pods}
+    found = []
+    for uid, cpus in sorted(kubelet.allocations.items()):
+        pod = by_uid.get(uid)
+        if uid in bound or (pod is not None and pod.qos in (QoSClass.LS, QoSClass.BE)):
+            continue
+        allocation = PodCPUAlloc(uid=uid, cpuset=str(cpus), managed_by_kubelet=True)
+        if pod is not None:
+            allocation.namespace = pod.pod.metadata.namespace
+            allocation.name = pod.pod.metadata.name
+        found.append(allocation)
+    return found
+
+
+@dataclass(frozen=True)
+class _System:
+    text: str = ""
+    cpuset: str = ""
+    exclusive: bool = False
+
+
+def _system(node: Node, tell: Callable[[str], None]) -> _System:
+    text = node.metadata.annotations.get(keys.SYSTEM_QOS_RESOURCE, "")
+    try:
+        found = system_qos_resource(node)
+    except KoordError as error:
+        tell(f"annotation ignored: {error}")
+        return _System()
+    return _System(text, found.cpuset, found.exclusive) if found and text else _System()
+
+
+def _reservation(node: Node, hardware: Hardware, tell: Callable[[str], None]) -> CPUSet:
+    try:
+        return kept_cpus(hardware.cpus, node_reservation(node))
+    except KoordError as error:
+        tell(f"annotation ignored: {error}")
+        return CPUSet()
+
+
+def _policy(configuration: KubeletConfiguration | None) -> str:
+    if configuration is None:
+        return "None"
+    asked = (configuration.topology_manager_scope, configuration.topology_manager_policy)
+    return _POLICIES.get(asked, "None")
+
+
+def _manager_policy(kubelet: KubeletView, hardware: Hardware) -> KubeletCPUManagerPolicy:
+    configuration = kubelet.configuration
+    if configuration is None:
+        return KubeletCPUManagerPolicy()
+    policy = KubeletCPUManagerPolicy(
+        policy=configuration.cpu_manager_policy, options=configuration.cpu_manager_policy_options
+    )
+    if policy.policy == STATIC:
+        policy.reserved_cpus = str(_kubelet_reserved(configuration, hardware))
+    return policy
+
+
+def _kubelet_reserved(configuration: KubeletConfiguration, hardware: Hardware) -> CPUSet:
+    """CPUs that the kubelet's static policy never gives out; none where it makes no sense."""
+    online = CPUSet.from_ids(cpu.id for cpu in hardware.cpus)
+    if configuration.reserved_system_cpus:
+        named = readable_cpus(configuration.reserved_system_cpus)
+        return named if named <= online else CPUSet()
+    milli = 0
+    for amounts in (configuration.kube_reserved, configuration.system_reserved):
+        try:
+            milli += Quantity.parse(amounts.get("cpu", "0")).milli(Rounding.UP)
+        except ValueError:
+            return CPUSet()
+    return packed_cpus(hardware.cpus, -(-milli // _MILLI))
+
+
+def _zones(node: Node, hardware: Hardware) -> list[Zone]:
+    zones = []
+    reserved = _reserved_share(node, len(hardware.zones))
+    for number, memory in enumerate(hardware.zones):
+        cpus = sum(1 for cpu in hardware.cpus if cpu.node == number)
+        amounts = {
+            "cpu": (Quantity.from_value(cpus), reserved.get("cpu")),
+            "hugepages-1Gi": (_bytes(memory.huge_1gi_bytes), None),
+            "hugepages-2Mi": (_bytes(memory.huge_2mi_bytes), None),
+            "memory": (_bytes(memory.memory_bytes), reserved.get("memory")),
+        }
+        resources = [_resource(name, *amounts[name]) for name in sorted(amounts)]
+        zones.append(Zone(name=f"node-{number}", type="Node", resources=resources))
+    return zones
+
+
+def _bytes(value: int) -> Quantity:
+    return Quantity.from_value(value, Format.BINARY_SI)
+
+
+def _resource(name: str, capacity: Quantity, reserved_milli: int | None) -> ZoneResource:
+    left = capacity
+    if reserved_milli:
+        milli = max(0, capacity.milli(Rounding.DOWN) - reserved_milli)
+        left = Quantity.from_milli(milli, capacity.format)
+    return ZoneResource(name=name, capacity=capacity, allocatable=left, available=left)
+
+
+def _reserved_share(node: Node, zones: int) -> dict[str, int]:
+    """What of each zone is the system's, in thousandths, where the node's label asks for it."""
+    if node.metadata.labels.get(keys.ENABLE_NUMA_RESERVATION) != "true":
+        return {}
+    zero, shares = Quantity(), {}
+    for name in ("cpu", "memory"):
+        capacity = node.status.capacity.get(name, zero)
+        reserved = capacity - node.status.allocatable.get(name, zero)
+        if reserved > zero:
+            shares[name] = -(-reserved.milli(Rounding.UP) // zones)
+    return shares

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the snapshot that come from the API server: node, NodeSLO, NodeMetric's spec, pods."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from koord.agent.states.nodeslo import effective_metric_spec, effective_slo
+from koord.agent.states.pods_source import pod_states
+from koord.agent.states.snapshot import Part
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.nodeslo import NodeSLO
+from koord.api.kinds.pod import Pod
+from koord.kube.informer import Informer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.agent.host.layout import Layout
+    from koord.agent.states.store import StateStore
+    from koord.kube.client import Client
+
+# How long a watch that says nothing still counts as a confirmation of what is known.
+CONFIRM_SECONDS = 10.0
+
+
+class ClusterStates:
+    """Watches this node's objects and nothing else.
+
+    Args:
+        client: the way to the API server.
+        node_name: this node.
+        store: where the parts go.
+        layout: of cgroups; given, pods come from the API server and not from the kubelet.
+    """
+
+    def __init__(
+        self, client: Client, node_name: str, store: StateStore, layout: Layout | None = None
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        by_name = f"metadata.name={node_name}"
+        self.node: Informer[Node] = Informer(client, Node, field_selector=by_name)
+        self.slo: Informer[NodeSLO] = Informer(client, NodeSLO, field_selector=by_name)
+        self.metric: Informer[NodeMetric] = Informer(client, NodeMetric, field_selector=by_name)
+        self._informers: list[Informer[Any]] = [self.node, self.slo, self.metric]
+        self._follow(self.node, lambda node: store.put(Part.NODE, node))
+        self._follow(self.slo, lambda slo: store.put(Part.SLO, effective_slo(slo.spec)))
+        self._follow(
+            self.metric,
+            lambda metric: store.put(Part.METRIC_SPEC, effective_metric_spec(metric.spec)),
+        )
+        if layout is not None:
+            selector = f"spec.nodeName={node_name}"
+            self.pods: Informer[Pod] = Informer(client, Pod, field_selector=selector)
+            self._informers.append(self.pods)
+            self._follow(self.pods, lambda _: self._put_pods())
+            self.pods.on_change(deleted=lambda *_: self._put_pods())
+
+    async def ready(self) -> None:
+        """Waits until everything was listed once; a NodeSLO or NodeMetric may not exist."""
+        for informer in self._informers:
+            await informer.synced()
+
+    async def run(self) -> None:
+        """Watches until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run(), name=f"informer of {informer.name}")
+            tasks.create_task(self._confirm(), name="ages of watched parts")
+
+    def _follow(self, informer: Informer[Any], put: Callable[[Any], None]) -> None:
+        informer.on_change(added=put, updated=lambda _, new: put(new))
+
+    def _put_pods(self) -> None:
+        assert self._layout is not None
+        if self.pods.has_synced:
+            pods = [pod for _, pod in self.pods.items()]
+            before = self._store.snapshot().pods.value
+            self._store.put(Part.PODS, pod_states(pods, self._layout, before))
+
+    async def _confirm(self) -> None:
+        """A live watch that is silent means that nothing changed."""
+        await self.ready()
+        while True:
+            snapshot = self._store.snapshot()
+            for informer, part, held in (
+                (self.node, Part.NODE, snapshot.node.value),
+                (self.slo, Part.SLO, snapshot.slo.value),
+                (self.metric, Part.METRIC_SPEC, snapshot.metric_spec.value),
+            ):
+                if informer.connected and held is not None:
+                    self._store.put(part, held)
+            if self._layout is not None and self.pods.connected:
+                self._put_pods()
+            await asyncio.sleep(CONFIRM_SECONDS)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps best-effort pods within the CPU that services leave."""

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of :mod:`decision` for one node, from a tick. Rule: spec agent-qos, section 9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.metrics.kinds import Kind
+from koord.agent.strategies import amounts, readings
+from koord.agent.strategies.cpusuppress import decision
+from koord.api.protocol.node_reservation import node_reservation, reserved_resources
+from koord.api.protocol.qos import QoSClass
+from koord.api.protocol.resources import CPU
+from koord.base.errors import KoordError
+from koord.kernels.cgroup_path import KubeQos
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.agent.states.pods import PodState
+    from koord.agent.strategies.strategy import Tick
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.slo_strategies import HostApplication, ResourceThresholdStrategy
+
+
+def usage(tick: Tick, best_effort: frozenset[str]) -> decision.Usage:
+    """CPU in use on this node.
+
+    Args:
+        tick: of this round.
+        best_effort: what :func:`best_effort_uids` makes of its pods.
+
+    Raises:
+        KoordError: the node's own usage was not measured lately.
+    """
+    node = readings.node_last(tick, Kind.NODE_CPU_USAGE)
+    pods = readings.last_by_label(tick, Kind.POD_CPU_USAGE)
+    hosts = readings.last_by_label(tick, Kind.HOST_APPLICATION_CPU_USAGE)
+    applications = [
+        each for each in readings.slo_spec(tick).host_applications if each.name in hosts
+    ]
+    return decision.Usage(
+        np.array([node]),
+        np.zeros(len(pods), np.int64),
+        np.array(list(pods.values()), np.float64),
+        np.array([uid in best_effort for uid in pods], np.bool_),
+        np.zeros(len(applications), np.int64),
+        np.array([hosts[each.name] for each in applications], np.float64),
+        np.array([_is_be_host(each) for each in applications], np.bool_),
+    )
+
+
+def bounds(tick: Tick, config: ResourceThresholdStrategy) -> decision.Bounds:
+    """What this node has and how much of it may be used.
+
+    Raises:
+        KoordError: no Node, no CPU in its capacity, or no threshold.
+    """
+    node = readings.node(tick)
+    capacity = amounts.amount(node.status.capacity, CPU) or 0
+    if capacity <= 0:
+        raise KoordError(node.title, "status.capacity.cpu", capacity, "more than 0")
+    threshold, least = config.cpu_suppress_threshold_percent, config.cpu_suppress_min_percent
+    if threshold is None:
+        field = "resourceUsedThresholdWithBE.cpuSuppressThresholdPercent"
+        raise KoordError("NodeSLO", field, None, "a percentage")
+    return decision.Bounds(
+        np.array([capacity], np.int64),
+        np.array([reserved_milli(node)], np.int64),
+        np.array([threshold], np.int64),
+        np.array([decision.UNSET if least is None else least], np.int64),
+    )
+
+
+def reserved_milli(node: Node) -> int:
+    """CPU held back: by the kubelet, or by the annotation if that is more."""
+    capacity = amounts.amount(node.status.capacity, CPU) or 0
+    allocatable = amounts.amount(node.status.allocatable, CPU)
+    kubelet = max(0, capacity - (capacity if allocatable is None else allocatable))
+    try:
+        annotated = reserved_resources(node_reservation(node), node.title)
+    except KoordError:
+        annotated = {}
+    return max(kubelet, amounts.amount(annotated, CPU) or 0)
+
+
+def best_effort_uids(pods: Iterable[PodState]) -> frozenset[str]:
+    """Those that do not count as services; usage of pods that are not known counts as one's."""
+    return frozenset(pod.uid for pod in pods if is_best_effort(pod))
+
+
+def is_best_effort(pod: PodState) -> bool:
+    """Whether a pod does not count as a service."""
+    return pod.qos is QoSClass.BE or pod.kube_qos is KubeQos.BEST_EFFORT
+
+
+def _is_be_host(application: HostApplication) -> bool:
+    base = application.cgroup_path.base if application.cgroup_path else ""
+    return application.qos == QoSClass.BE and base == "KubepodsBesteffort"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPUs of the machine are whose, as suppression sees it. Rule: spec agent-qos, section 9.4.
+
+Malformed annotations count as absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koord.agent.strategies.cpusuppress.cpus import Place
+from koord.api.protocol import annotation, keys
+from koord.api.protocol.node_reservation import node_reservation, reserved_cpus
+from koord.api.protocol.nodes import SystemQOSResource
+from koord.api.protocol.qos import QoSClass
+from koord.api.protocol.scheduling import resource_status
+from koord.base.errors import KoordError
+from koord.kernels.cpuset import CPUSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.agent.states.pods import PodState
+    from koord.api.kinds.topology import NodeResourceTopology
+    from koord.kernels.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MachineCPUs:
+    """The online CPUs of a machine; another object wherever the pods or the topology are others.
+
+    Attributes:
+        count: all of them.
+        lsr: those that LSR pods hold.
+        shared: those that neither LSE nor LSR pods hold. Both without what is held back.
+        best_effort: what BE pods may have without suppression: all but LSE's and what is held back.
+    """
+
+    count: int
+    lsr: tuple[Place, ...]
+    shared: tuple[Place, ...]
+    best_effort: CPUSet
+
+
+def classified(
+    topology: Topology, reported: NodeResourceTopology, pods: Iterable[PodState]
+) -> MachineCPUs:
+    """The machine's CPUs by the pods that hold them; of two that hold one, the last counts."""
+    holder: dict[int, QoSClass] = {}
+    lse = CPUSet()
+    for pod in pods:
+        held = pod_cpus(pod)
+        holder.update((cpu, pod.qos) for cpu in held)
+        if pod.qos is QoSClass.LSE:
+            lse = lse | held
+    back = held_back(reported)
+    places = _places(topology)
+    free = [place for place in places if place.cpu not in back]
+    return MachineCPUs(
+        count=len(places),
+        lsr=tuple(each for each in free if holder.get(each.cpu) is QoSClass.LSR),
+        shared=tuple(
+            each for each in free if holder.get(each.cpu) not in (QoSClass.LSR, QoSClass.LSE)
+        ),
+        best_effort=CPUSet.from_ids(place.cpu for place in free) - lse,
+    )
+
+
+def held_back(reported: NodeResourceTopology) -> CPUSet:
+    """CPUs reserved by number, and those that SYSTEM pods have for themselves."""
+    try:
+        reserved = CPUSet.parse_wire(reserved_cpus(node_reservation(reported))[0])
+    except (KoordError, ValueError):
+        reserved = CPUSet()
+    try:
+        key = keys.SYSTEM_QOS_RESOURCE
+        system = annotation.read(reported, key, SystemQOSResource, empty_is_absent=True)
+        own = CPUSet.parse_wire(system.cpuset if system and system.exclusive else "")
+    except (KoordError, ValueError):
+        own = CPUSet()
+    return reserved | own
+
+
+def pod_cpus(pod: PodState) -> CPUSet:
+    """The CPUs that a pod is bound to."""
+    try:
+        return CPUSet.parse_wire(resource_status(pod.pod).cpuset)
+    except (KoordError, ValueError):
+        return CPUSet()
+
+
+def has_allocation(pod: PodState) -> bool:
+    """Whether the scheduler gave a pod CPUs or zones of its own."""
+    try:
+        status = resource_status(pod.pod)
+    except KoordError:
+        return False
+    return bool(status.cpuset or status.numa_node_resources)
+
+
+def _places(topology: Topology) -> list[Place]:
+    """Where CPUs sit; a CPU whose core the kernel does not tell is a core of its own."""
+    return [
+        Place(
+            each.cpu,
+            each.cpu if each.core is None else each.core,
+            each.socket or 0,
+            each.node or 0,
+        )
+        for each in topology.cpus
+        if each.online
+    ]

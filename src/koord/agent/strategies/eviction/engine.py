@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A round of evictions: cool-down, what each feature wants, the tasks, and what is told of it.
+
+Rule: spec agent-qos, sections 10, 10.5 and 11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koord.agent.strategies import readings
+from koord.agent.strategies.eviction.tasks import Outcome, Task, Victim, execute, merged
+from koord.base import log
+from koord.base.errors import KoordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from koord.agent.states.pods import PodState
+    from koord.agent.strategies.options import StrategyOptions
+    from koord.agent.strategies.strategy import Hands, Tick
+    from koord.api.kinds.slo_strategies import ResourceThresholdStrategy
+
+REASON = "evicted"
+"""The reason that the series of evictions carry."""
+
+_LOG = log.get("agent.eviction")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one feature wants in this round.
+
+    Attributes:
+        target: whether used or requested amounts are to be released.
+        release: milli-cores or bytes by resource.
+        victims: in the order of eviction.
+        amounts: what a pod would release of that target, by resource.
+    """
+
+    target: str
+    release: Mapping[str, int]
+    victims: Sequence[PodState]
+    amounts: Callable[[PodState], Mapping[str, int]]
+
+
+class Engine:
+    """Rounds of one strategy.
+
+    Args:
+        name: of the strategy.
+        cool_seconds: after a new eviction, until the next round that may evict.
+        wishes: by feature, in the order of their tasks; None is nothing to do.
+        options: gates and instruments.
+        cool_at_start: whether the first round waits too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cool_seconds: float,
+        wishes: Mapping[str, Callable[[Tick, ResourceThresholdStrategy], Wish | None]],
+        options: StrategyOptions,
+        *,
+        cool_at_start: bool,
+    ) -> None:
+        self._name = name
+        self._cool_seconds = cool_seconds
+        self._wishes = wishes
+        self._options = options
+        self._cool_at_start = cool_at_start
+        self._last_seconds: float | None = None
+        self._told: dict[str, PodState] = {}
+
+    def run(self, tick: Tick, hands: Hands) -> Mapping[str, object]:
+        """One round.
+
+        Raises:
+            KoordError: configuration is missing, or what is known is too old to evict upon.
+        """
+        cooling = self._cooling_seconds(tick.now_seconds)
+        if cooling > 0:
+            return {"state": "cooling", "for_seconds": round(cooling, 3)}
+        config = readings.thresholds(tick)
+        if not config.enable:
+            return {"state": "disabled"}
+        readings.check_fresh(tick, readings.TO_EVICT)
+        wishes, notes = self._wanted(tick, config)
+        if not wishes:
+            return {"state": "calm", "notes": notes} if notes else {"state": "calm"}
+        outcome = execute(tasks_of(wishes), hands.evictor)
+        if outcome.started:
+            self._last_seconds = tick.now_seconds
+        self._tell(tick, outcome)
+        return {**_told(wishes, outcome), **({"notes": notes} if notes else {})}
+
+    def _cooling_seconds(self, now: float) -> float:
+        if self._last_seconds is None:
+            self._last_seconds = now if self._cool_at_start else float("-inf")
+        return self._last_seconds + self._cool_seconds - now
+
+    def _wanted(
+        self, tick: Tick, config: ResourceThresholdStrategy
+    ) -> tuple[dict[str, Wish], dict[str, str]]:
+        wishes: dict[str, Wish] = {}
+        notes: dict[str, str] = {}
+        for feature, build in self._wishes.items():
+            if not self._options.gates.enabled(feature):
+                continue
+            try:
+                wish = build(tick, config)
+            except KoordError as error:
+                notes[feature] = str(error)
+                continue
+            if wish is not None and any(amount > 0 for amount in wish.release.values()):
+                wishes[feature] = wish
+        return wishes, notes
+
+    def _tell(self, tick: Tick, outcome: Outcome) -> None:
+        present = {pod.key: pod for pod in tick.snapshot.pods.value}
+        for key in self._told.keys() - present.keys():
+            self._options.instruments.forget_evicted(self._told.pop(key), REASON)
+        for feature, names in outcome.started.items():
+            for key in names:
+                self._told[key] = present[key]
+                self._options.instruments.evicted(present[key], REASON)
+                _LOG.warning("evicting", extra=log.fields(pod=key, feature=feature))
+
+
+def tasks_of(wishes: Mapping[str, Wish]) -> list[Task]:
+    """The tasks of a round, in the order of the wishes; a pod counts for all of them."""
+
+    def victim(pod: PodState) -> Victim:
+        return Victim(pod, merged([(wish.target, wish.amounts(pod)) for wish in wishes.values()]))
+
+    return [
+        Task(feature, wish.target, wish.release, [victim(pod) for pod in wish.victims])
+        for feature, wish in wishes.items()
+    ]
+
+
+def _told(wishes: Mapping[str, Wish], outcome: Outcome) -> dict[str, object]:
+    return {
+        "state": "evicting",
+        "release": {feature: dict(wish.release) for feature, wish in wishes.items()},
+        "started": outcome.started,
+        "counted": outcome.counted,
+        "refused": outcome.refused,
+        "short": outcome.short,
+    }

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs strategies, each on its interval, those due at the same time on one view of the node.
+
+Rule: spec agent-qos, section 1: each runs at once, and then every interval counted from the end of
+its round. What one does wrong never stops another. With ``-v`` 4 every decision is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koord.agent.strategies.registry import enabled
+from koord.agent.strategies.strategy import Tick
+from koord.base import faults, log
+from koord.base.errors import KoordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from koord.agent.host.machine import Machine
+    from koord.agent.metrics.reader import MetricReader
+    from koord.agent.states.snapshot import States
+    from koord.agent.strategies.options import StrategyOptions
+    from koord.agent.strategies.strategy import Hands, Strategy
+    from koord.base.clock import Clock
+
+_LOG = log.get("agent.strategies")
+_IDLE_SECONDS = 1.0  # how soon a gate that is switched on is noticed
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where ticks come from."""
+
+    states: States
+    metrics: MetricReader
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The last round of a strategy.
+
+    Attributes:
+        at_seconds: wall time.
+        result: what it saw and decided; of the last round that succeeded.
+        error: why this round was given up; empty where it was not.
+    """
+
+    at_seconds: float
+    result: Mapping[str, object]
+    error: str = ""
+
+
+class StrategyLoop:
+    """The strategies of one node.
+
+    Args:
+        strategies: in the order in which they run within a round.
+        hands: how they act.
+        view: what they look at.
+        options: gates and instruments.
+        clock: when they run.
+        after: called after every round with its tick, such as an evictor's watch.
+    """
+
+    def __init__(
+        self,
+        strategies: Sequence[Strategy],
+        hands: Hands,
+        view: View,
+        options: StrategyOptions,
+        clock: Clock,
+        after: Sequence[Callable[[Tick], None]] = (),
+    ) -> None:
+        self._strategies = list(strategies)
+        self._hands, self._view, self._clock = hands, view, clock
+        self._options = options
+        self._after = list(after)
+        self._due: dict[str, float] = {}
+        self._rounds: dict[str, Round] = {}
+
+    @property
+    def rounds(self) -> Mapping[str, Round]:
+        """The last round of each strategy that has run, by name."""
+        return dict(self._rounds)
+
+    async def run(self, *, gives_back: bool = True) -> None:
+        """Runs rounds until cancelled; then every strategy takes back what it holds.
+
+        Args:
+            gives_back: False leaves that to who comes next.
+        """
+        try:
+            while True:
+                await asyncio.sleep(self.round())
+        finally:
+            if gives_back:
+                self.stop()
+
+    def round(self) -> float:
+        """Runs what is due; seconds until something is due again."""
+        now = self._clock.monotonic_seconds()
+        running = self._switched()
+        due = [each for each in running if self._due.get(each.name, now) <= now]
+        if due:
+            tick = self._tick()
+            for strategy in due:
+                self._run_one(strategy, tick)
+            # One end for all: those of one interval stay together, and wake the node once.
+            end = self._clock.monotonic_seconds()
+            self._due.update((each.name, end + each.interval_seconds) for each in due)
+            self._finish(tick)
+        end = self._clock.monotonic_seconds()
+        return max(0.0, min((self._due[s.name] - end for s in running), default=_IDLE_SECONDS))
+
+    def stop(self) -> None:
+        """Stops every strategy that runs."""
+        for strategy in self._strategies:
+            if strategy.name in self._due:
+                self._stop_one(strategy)
+        self._settle()
+
+    def _switched(self) -> list[Strategy]:
+        """The strategies whose gates are on; one whose gate went off is stopped."""
+        running = []
+        for strategy in self._strategies:
+            if enabled(strategy, self._options.gates):
+                running.append(strategy)
+            elif strategy.name in self._due:
+                self._stop_one(strategy)
+        return running
+
+    def _tick(self) -> Tick:
+        return Tick(
+            now_seconds=self._clock.monotonic_seconds(),
+            now_ms=int(self._clock.wall_seconds() * 1000),
+            snapshot=self._view.states.snapshot(),
+            metrics=self._view.metrics,
+            machine=self._view.machine,
+        )
+
+    def _run_one(self, strategy: Strategy, tick: Tick) -> None:
+        before = self._rounds.get(strategy.name)
+        at = self._clock.wall_seconds()
+        try:
+            faults.point("agent.strategy.run")
+            result = strategy.run(tick, self._hands)
+        except KoordError as error:
+            self._fail(strategy, Round(at, before.result if before else {}, str(error)))
+            self._options.instruments.failed(strategy.name, error.code)
+        except Exception as error:
+            # A mistake of the program in one strategy; the others protect the node all the same.
+            self._fail(strategy, Round(at, before.result if before else {}, repr(error)), error)
+            self._options.instruments.failed(strategy.name, type(error).__name__)
+        else:
+            if before is not None and before.error:
+                _LOG.info("strategy works again", extra=log.fields(strategy=strategy.name))
+            self._rounds[strategy.name] = Round(at, result)
+            if _LOG.isEnabledFor(logging.DEBUG):
+                said = {"strategy": strategy.name, **result}
+                _LOG.debug("round", extra=log.fields(**said))
+
+    def _fail(self, strategy: Strategy, failed: Round, error: BaseException | None = None) -> None:
+        before = self._rounds.get(strategy.name)
+        self._rounds[strategy.name] = failed
+        if before is None or before.error != failed.error:
+            told = log.fields(strategy=strategy.name, error=failed.error)
+            _LOG.warning("round given up", extra=told, exc_info=error)
+
+    def _stop_one(self, strategy: Strategy) -> None:
+        del self._due[strategy.name]
+        self._rounds.pop(strategy.name, None)
+        try:
+            strategy.stop(self._hands)
+        except Exception as error:
+            told = log.fields(strategy=strategy.name)
+            _LOG.warning("strategy not stopped", extra=told, exc_info=error)
+
+    def _finish(self, tick: Tick) -> None:
+        self._settle()
+        for call in self._after:
+            try:
+                call(tick)
+            except Exception as error:
+                _LOG.warning("round not finished", exc_info=error)
+
+    def _settle(self) -> None:
+        try:
+            self._hands.executor.settle()
+        except Exception as error:
+            _LOG.warning("claims not settled", exc_info=error)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory protection, throttling and reclaim by QoS class."""

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What strategies are made from: intervals, gates, and what only the agent as a whole has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from koord.agent.gates import feature_gates
+from koord.agent.strategies.instruments import Instruments
+from koord.base.metrics import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.agent.strategies.blkio.devices import Storage
+    from koord.base.gates import FeatureGates
+
+
+def _instruments() -> Instruments:
+    return Instruments(registry(), "")
+
+
+def _no_volume(namespace: str, claim: str) -> str:
+    del namespace, claim
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOptions:
+    """Flags of koordlet that strategies read, with their defaults.
+
+    Rule: spec agent-qos, section 1. Outside strategies get the same object.
+
+    Attributes:
+        gates: the agent's feature gates.
+        instruments: the Prometheus series of strategies.
+        reconcile_interval_seconds: of everything that has no interval of its own.
+        collect_interval_seconds: how often usage is measured.
+        memory_evict_cool_seconds: pause after an eviction for want of memory.
+        cpu_evict_cool_seconds: pause after an eviction for want of CPU.
+        storage: lists block devices and mounts; None where nobody does.
+        volume_of: the PersistentVolume of a claim by namespace and name; empty where it has none.
+    """
+
+    gates: FeatureGates = field(default_factory=feature_gates)
+    instruments: Instruments = field(default_factory=_instruments)
+    reconcile_interval_seconds: float = 1.0
+    cpu_suppress_interval_seconds: float = 1.0
+    cpu_evict_interval_seconds: float = 1.0
+    memory_evict_interval_seconds: float = 1.0
+    collect_interval_seconds: float = 1.0
+    memory_evict_cool_seconds: float = 4.0
+    cpu_evict_cool_seconds: float = 20.0
+    storage: Callable[[], Storage] | None = None
+    volume_of: Callable[[str, str], str] = _no_volume

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What strategies read from a tick: last usage, averages of a window, and whether they are fresh.
+
+All limits on age are here. Nothing is evicted or suppressed on older data: the round is given up
+and what was stated before stays. Rule: spec agent-qos, section 4 ("degraded data rules").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.reader import Rows, Window
+from koord.base.errors import Code, KoordError
+
+if TYPE_CHECKING:
+    from koord.agent.strategies.strategy import Tick
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.nodeslo import NodeSLOSpec
+    from koord.api.kinds.slo_strategies import ResourceThresholdStrategy
+
+
+class Ages(NamedTuple):
+    """How old parts of a snapshot may be, in seconds."""
+
+    pods: float
+    node: float
+
+
+TO_EVICT = Ages(pods=30.0, node=600.0)
+"""Three polls of the kubelet; a node's capacity and allocatable change seldom, and its watch may be
+quiet for minutes."""
+TO_SUPPRESS = Ages(pods=600.0, node=float("inf"))
+"""Usage of pods that are not in the list counts as services' or the system's, so that an old list
+leaves best-effort pods less, never services; and services need protection most while the API server
+or the kubelet is away."""
+
+
+def thresholds(tick: Tick) -> ResourceThresholdStrategy:
+    """The strategy that suppression and evictions are switched and set by.
+
+    Raises:
+        KoordError: it, or its switch, was never seen.
+    """
+    slo = slo_spec(tick)
+    found = slo.resource_used_threshold_with_be
+    if found is None or found.enable is None:
+        raise _missing("NodeSLO", "resourceUsedThresholdWithBE.enable", "true or false")
+    return found
+
+
+def slo_spec(tick: Tick) -> NodeSLOSpec:
+    """The NodeSLO.
+
+    Raises:
+        KoordError: never seen.
+    """
+    if tick.snapshot.slo.value is None:
+        raise _missing("NodeSLO", "", "the NodeSLO of this node")
+    return tick.snapshot.slo.value
+
+
+def node(tick: Tick) -> Node:
+    """The Node.
+
+    Raises:
+        KoordError: never seen.
+    """
+    if tick.snapshot.node.value is None:
+        raise _missing("Node", "", "the Node object")
+    return tick.snapshot.node.value
+
+
+def check_fresh(tick: Tick, most: Ages) -> None:
+    """Whether pods and node are young enough to act upon; configuration stays valid.
+
+    Raises:
+        KoordError: which is not.
+    """
+    parts = (
+        ("pods", tick.snapshot.pods, most.pods),
+        ("Node", tick.snapshot.node, most.node),
+    )
+    for name, part, limit in parts:
+        age = part.age_seconds(tick.now_seconds)
+        if age > limit:
+            raise _missing(name, "age", f"at most {limit:.0f} s, to act upon", f"{age:.0f} s")
+
+
+def last(tick: Tick, kind: Kind, match: tuple[str | None, ...] = ()) -> Rows:
+    """The newest values of a kind within the window of "last" reads; no row is no value."""
+    return tick.metrics.read(kind, tick.metrics.last_window(tick.now_ms), match=match)
+
+
+def over(tick: Tick, kind: Kind, seconds: float, match: tuple[str | None, ...] = ()) -> Rows:
+    """A window of a kind up to now."""
+    window = Window(tick.now_ms - int(seconds * 1000), tick.now_ms)
+    return tick.metrics.read(kind, window, match=match)
+
+
+def last_by_label(tick: Tick, kind: Kind) -> dict[str, float]:
+    """The newest values by pod UID, container id or host application."""
+    rows = last(tick, kind)
+    return rows.by_label(rows.last)
+
+
+def average_by_label(tick: Tick, kind: Kind, seconds: float) -> dict[str, float]:
+    """Averages of a window by pod UID, container id or host application."""
+    rows = over(tick, kind, seconds)
+    return rows.by_label(rows.avg)
+
+
+def node_last(tick: Tick, kind: Kind) -> float:
+    """The newest value of a kind that has no labels.
+
+    Raises:
+        KoordError: none in the window of "last" reads.
+    """
+    rows = last(tick, kind)
+    if not rows.labels:
+        raise _missing(f"metric {kind}", "", "a sample in the window of last values")
+    return float(rows.last[0])
+
+
+def node_average(tick: Tick, kind: Kind, seconds: float) -> float:
+    """The average of a kind without labels over a window that reaches up to now.
+
+    Raises:
+        KoordError: no sample, or none in the window of "last" reads.
+    """
+    rows = over(tick, kind, seconds)
+    if not rows.labels or int(rows.newest_ms[0]) < tick.metrics.last_window(tick.now_ms).start_ms:
+        raise _missing(f"metric {kind}", "", "a sample in the window of last values")
+    return float(rows.avg[0])
+
+
+def _missing(name: str, field: str, expected: str, value: object = None) -> KoordError:
+    return KoordError(name, field, value, expected, Code.NOT_FOUND)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which strategies there are: koord's own, and those of other packages by entry point."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from koord.base.errors import Code, KoordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from importlib.metadata import EntryPoint
+
+    from koord.agent.strategies.options import StrategyOptions
+    from koord.agent.strategies.strategy import Strategy
+    from koord.base.gates import FeatureGates
+
+GROUP = "koord.agent.strategies"
+"""Entry points of this group are callables ``(StrategyOptions) -> Strategy``."""
+
+BUILTIN: Mapping[str, str] = {
+    "cpusuppress": "cpusuppress.actor:CPUSuppress",
+    "cpuburst": "cpuburst.actor:CPUBurst",
+    "cpuevict": "cpuevict.actor:CPUEvict",
+    "memoryevict": "memoryevict.actor:MemoryEvict",
+    "memoryqos": "memoryqos.actor:MemoryQoS",
+    "resctrl": "resctrl.actor:Resctrl",
+    "blkio": "blkio.actor:BlkIO",
+    "sysreconcile": "sysreconcile.actor:SystemConfig",
+}
+"""koord's own, in the order in which they run within a round."""
+
+_ATTRIBUTES = ("name", "gate", "interval_seconds", "run", "stop")
+
+
+def strategies(
+    options: StrategyOptions, points: Iterable[EntryPoint] | None = None
+) -> list[Strategy]:
+    """Every strategy, koord's own first, then others by name.
+
+    Args:
+        options: what they are made from.
+        points: entry points of other packages; those that are installed where None.
+
+    Raises:
+        KoordError: one cannot be loaded or is no strategy, or two have the same name.
+    """
+    found = [builtin(name, options) for name in BUILTIN]
+    names = {strategy.name for strategy in found}
+    chosen = entry_points(group=GROUP) if points is None else points
+    for point in sorted(chosen, key=lambda each: each.name):
+        strategy = _outside(point, options)
+        if strategy.name in names:
+            raise KoordError(f"strategy {point.value}", "name", strategy.name, "a name of its own")
+        names.add(strategy.name)
+        found.append(strategy)
+    return found
+
+
+def builtin(name: str, options: StrategyOptions) -> Strategy:
+    """One of koord's own; a KeyError for another name."""
+    module, _, attribute = BUILTIN[name].partition(":")
+    make: Callable[[StrategyOptions], Strategy]
+    make = getattr(import_module(f"koord.agent.strategies.{module}"), attribute)
+    return make(options)
+
+
+def enabled(strategy: Strategy, gates: FeatureGates) -> bool:
+    """Whether one of its gates (``A|B``) is on and it has an interval; no gate is always on."""
+    names = [name for name in strategy.gate.split("|") if name]
+    on = not names or any(gates.enabled(name) for name in names)
+    return on and strategy.interval_seconds > 0
+
+
+def _outside(point: EntryPoint, options: StrategyOptions) -> Strategy:
+    title = f"strategy {point.value}"
+    try:
+        strategy: Any = point.load()(options)
+    except KoordError:
+        raise
+    except Exception as error:  # whatever somebody else's code raises, the agent starts or says why
+        raise KoordError(title, "", repr(error), "a strategy", Code.UNSUPPORTED) from error
+    missing = [name for name in _ATTRIBUTES if not hasattr(strategy, name)]
+    if missing:
+        raise KoordError(title, missing[0], None, f"a strategy with {', '.join(_ATTRIBUTES)}")
+    known = {gate.name for gate in options.gates.known()}
+    unknown = [name for name in str(strategy.gate).split("|") if name and name not in known]
+    if unknown:
+        raise KoordError(title, "gate", unknown[0], "a feature gate of the agent, or none")
+    checked: Strategy = strategy
+    return checked

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koordlet``: the node agent as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from koord.agent.options import AgentOptions
+from koord.agent.unused_flags import UNUSED
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli import flags
+from koord.cli.programs import run_program
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from koord.agent.app import Agent
+    from koord.agent.host.machine import Machine
+    from koord.agent.states.kubelet import Kubelet
+    from koord.api.kinds.node import Node
+    from koord.base.clock import Clock
+    from koord.base.metrics import Registry
+    from koord.kube.client import Client
+    from koord.kube.config import ClusterConfig
+    from koord.kube.events import EventRecorder
+    from koord.kube.messages import Transport
+
+NAME = "koordlet"
+_NODE_RETRY_SECONDS = 5.0
+_NOT_FOUND = 404
+_AUTHORITIES = "SSL_CERT_FILE"  # where OpenSSL looks for them
+_TLS_READ_BYTES = 32 << 10  # two records; asyncio's own is a quarter of a megabyte
+
+
+_DESCRIPTION = """\
+Looks after this node: measures it, protects its services, lends what is idle to batch.
+
+Runs as root, on the host (agent_mode=hostMode) or in a container with the host's
+directories mounted. Without --kubeconfig KUBECONFIG, the pod's service account and
+~/.kube/config are tried. On SIGTERM every file gets back what it said before, unless
+--restore-on-exit=false leaves them to the next koordlet: for upgrades."""
+_EXAMPLE = """example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run"""
+
+
+def parse(arguments: Sequence[str]) -> tuple[AgentOptions, Path | None, int]:
+    """Options, kubeconfig and verbosity from the command line, and the node's name if not there.
+
+    Raises:
+        KoordError: a flag, its value and what would be right.
+        SystemExit: help was asked for.
+    """
+    told = vars(_parser().parse_args(flags.two_dashes(arguments)))
+    kubeconfig: Path | None = told.pop("kubeconfig")
+    verbosity: int = told.pop("verbosity")
+    options = AgentOptions(**{name: told[name] for name in vars(AgentOptions())})
+    options = replace(options, node_name=options.node_name or os.environ.get("NODE_NAME", ""))
+    if not options.node_name:
+        raise KoordError("--node-name", "", "", "this node's name, or NODE_NAME in the environment")
+    options.check()
+    return options, kubeconfig, verbosity
+
+
+def without_effect(arguments: Sequence[str]) -> list[str]:
+    """The original's flags among the arguments that do nothing here."""
+    return flags.without_effect(arguments, UNUSED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    return flags.parser(NAME, _DESCRIPTION, _EXAMPLE, AgentOptions, UNUSED)
+
+
+async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
+    from koord.agent.serving import AgentEndpoints
+    from koord.base.clock import SystemClock
+    from koord.base.metrics import registry as new_registry
+    from koord.kube.client import Client
+    from koord.kube.config import ClusterConfig
+    from koord.kube.events import EventRecorder
+    from koord.kube.http import HttpTransport
+    from koord.kube.lifecycle import Component, run_until_stopped
+
+    clock, registry = SystemClock(), new_registry()
+    cluster = ClusterConfig.load(kubeconfig)
+    transport = HttpTransport(cluster)
+    client = Client(transport, NAME)
+    recorder = EventRecorder(client, NAME, host=options.node_name, clock=clock, metrics=registry)
+    host, port = options.listen()
+    endpoints = AgentEndpoints(registry, clock, host, port)
+    try:
+        await endpoints.start()
+    except OSError as error:
+        raise KoordError("--addr", "", options.addr, f"free ({error.strerror})") from None
+    ready = asyncio.Event()
+    work = partial(_agent, options, cluster, client, recorder, registry, clock, endpoints, ready)
+    try:
+        return await run_until_stopped(
+            [
+                Component("endpoints", endpoints.run),
+                Component("events", recorder.run),
+                Component("agent", work, ready.wait),
+            ]
+        )
+    finally:
+        await transport.close()
+
+
+async def _agent(
+    options: AgentOptions,
+    cluster: ClusterConfig,
+    client: Client,
+    recorder: EventRecorder,
+    registry: Registry,
+    clock: Clock,
+    endpoints: Any,
+    ready: asyncio.Event,
+) -> None:
+    from koord.agent.app import Agent, Surroundings
+    from koord.agent.host.limits import raise_descriptors
+    from koord.agent.states.kubelet_times import TimedTransport
+
+    raise_descriptors()
+    node = await own_node(client, options.node_name)
+    kubelet = _kubelet(options, cluster, node, lambda way: TimedTransport(way, registry, clock))
+    machine = _machine(options, node)
+    around = Surroundings(client, recorder, kubelet, registry, clock)
+    agent = Agent(options, machine, around)
+    endpoints.attach(agent)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(agent.run())
+            tasks.create_task(_watch_cgroups(agent, machine))
+            await agent.ready()
+            ready.set()
+    finally:
+        if kubelet is not None:
+            await kubelet.close()
+
+
+async def own_node(client: Client, name: str) -> Node:
+    """Waits until the node is registered."""
+    from koord.api.kinds.node import Node
+    from koord.kube.errors import ApiError
+
+    while True:
+        try:
+            return await client.get(Node, name)
+        except ApiError as error:
+            if error.http_status != _NOT_FOUND:
+                raise
+        log.get("agent").warning("waiting for the node", extra=log.fields(node=name))
+        await asyncio.sleep(_NODE_RETRY_SECONDS)
+
+
+def _machine(options: AgentOptions, node: Node) -> Machine:
+    from koord.agent.host.driver import ask_kubelet
+    from koord.agent.host.machine import find
+    from koord.agent.host.mounting import mount_quietly
+    from koord.agent.host.roots import default_roots
+    from koord.kernels.cgroup_path import Driver
+
+    roots = options.roots(default_roots())
+    if options.gates().enabled("RdtResctrl") and not options.dry_run:
+        mount_quietly(roots)
+    port = node.status.daemon_endpoints.kubelet_endpoint.port
+    driver = Driver(options.cgroup_driver) if options.cgroup_driver else None
+    return find(roots, driver, lambda: ask_kubelet(roots.proc, port))
+
+
+def _kubelet(
+    options: AgentOptions,
+    cluster: ClusterConfig,
+    node: Node,
+    timed: Callable[[Transport], Transport],
+) -> Kubelet | None:
+    from koord.agent.states.kubelet import Kubelet, kubelet_config, kubelet_server
+    from koord.kube.http import HttpTransport
+
+    if options.pods_from == "apiserver" and options.disable_query_kubelet_config:
+        return None
+    server = kubelet_server(
+        node,
+        (options.kubelet_preferred_address_type,),
+        options.kubelet_read_only_port if options.kubelet_insecure_tls else None,
+    )
+    config = kubelet_config(
+        cluster, server, options.kubelet_ca, verify=not options.kubelet_skip_verify
+    )
+    return Kubelet(timed(HttpTransport(config, connections=2)), options.kubelet_sync_timeout)
+
+
+async def _watch_cgroups(agent: Agent, machine: Machine) -> None:
+    """A pod whose cgroup appears is asked for at once; without inotify the interval remains."""
+    from koord.agent.states.podevents import DirectoryEvents
+    from koord.kernels.cgroup_path import KubeQos
+
+    if agent.pods is None:
+        return
+    top = machine.groups_root
+    directories = [str(top / machine.layout.qos(qos)) for qos in KubeQos]
+    try:
+        await DirectoryEvents(directories, agent.pods.poke).run()
+    except OSError as error:
+        log.get("agent").info("pods are only polled", extra=log.fields(reason=error))
+
+
+def main() -> None:
+    """The console script; errors are one line, exit status 2 for input and 1 for failure."""
+    run_program(_program)
+
+
+def _program() -> int:
+    options, kubeconfig, verbosity = parse(sys.argv[1:])
+    log.setup(verbosity)
+    _stay_small()
+    flags.warn("agent", without_effect(sys.argv[1:]))
+    try:
+        return asyncio.run(_run(options, kubeconfig))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "agent") from None
+
+
+def _stay_small() -> None:
+    """An agent is on every node: what it can do without it does not hold."""
+    # NumPy's linear algebra, which nothing here uses, would start a thread a CPU.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _without_authorities()
+    from asyncio.sslproto import SSLProtocol
+
+    from koord.agent.host.limits import keep_little
+
+    # What each connection sets aside to read into: most are watches, which seldom say anything.
+    SSLProtocol.max_size = _TLS_READ_BYTES
+    keep_little()
+
+
+def _without_authorities() -> None:
+    """Imports aiohttp, which then reads every authority that the system trusts, twice, into
+    contexts that no connection here has: what it trusts is the cluster's configuration's to say.
+    """
+    told = os.environ.get(_AUTHORITIES)
+    os.environ[_AUTHORITIES] = os.devnull
+    try:
+        with suppress(ModuleNotFoundError):  # told of where it is needed
+            importlib.import_module("aiohttp")
+    finally:
+        del os.environ[_AUTHORITIES]
+        if told is not None:
+            os.environ[_AUTHORITIES] = told
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord node``: what the agent of this machine sees and does, and putting the machine back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli import node_text
+from koord.cli.output import Format, OutputOption, print_json, print_table, stdout
+from koord.cli.values import seconds
+
+if TYPE_CHECKING:
+    from koord.agent.host.machine import Machine
+    from koord.agent.host.roots import Roots
+
+app = typer.Typer()
+
+SERVER = "http://127.0.0.1:9316"
+_ANSWER_SECONDS = 3.0
+
+RootOption = Annotated[
+    str, typer.Option("--root", metavar="DIR", help="a tree of files that stands in for /")
+]
+
+
+@app.command()
+def status(
+    server: Annotated[
+        str, typer.Option("--server", metavar="URL", help="where koordlet listens")
+    ] = SERVER,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="look at the machine itself, agent or not")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="again and again")] = False,
+    every: Annotated[
+        float,
+        typer.Option("--every", metavar="2s", parser=seconds("--every"), help="with --watch"),
+    ] = 2.0,
+    root: RootOption = "",
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Tell what the agent on this machine sees, decides and last wrote.
+
+    Without an agent that answers the machine is looked at directly: its CPUs, what its kernel
+    offers, who uses it. Nothing is written.
+
+    Example: koord node status --watch
+    """
+    if watch and output is Format.JSON:
+        raise KoordError("--watch", "", "with -o json", "one of the two")
+    # What could not be measured is in the answer.
+    logging.getLogger("koord").addHandler(logging.NullHandler())
+    look = _Looker(server, alone or bool(root), root)
+    if not watch:
+        found = look()
+        if output is Format.JSON:
+            print_json(found)
+        else:
+            stdout().print(node_text.page(found), soft_wrap=True)
+        return
+    _live(look, every)
+
+
+@app.command()
+def restore(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not only tell, do it")] = False,
+    root: RootOption = "",
+    state: Annotated[
+        str, typer.Option("--state-dir", metavar="DIR", help="where koordlet keeps its journal")
+    ] = "",
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Give every file that koordlet wrote what it said before.
+
+    The agent must not be running: it would write again. Without --yes nothing is written and
+    what would be is listed.
+
+    Example: koord node restore --yes
+    """
+    from koord.agent.executor.restoring import restorable, restore_machine
+
+    machine = _machine(root, state)
+    found = restore_machine(machine) if yes else restorable(machine)
+    if output is Format.JSON:
+        print_json([deed._asdict() for deed in found])
+    elif not found:
+        print("nothing to put back")
+    else:
+        rows = [[deed.file, deed.value, deed.outcome] for deed in found]
+        print_table(["FILE", "VALUE", "OUTCOME"], rows)
+    if yes and any(deed.failed for deed in found):
+        raise typer.Exit(1)
+
+
+class _Looker:
+    """Asks the agent, or looks at the machine where there is none."""
+
+    def __init__(self, server: str, alone: bool, root: str) -> None:
+        self._server, self._alone, self._root = server, alone, root
+        self._self: Any = None
+
+    def __call__(self) -> dict[str, Any]:
+        if not self._alone:
+            found = _asked(self._server)
+            if found is not None:
+                return found
+        if self._self is None:
+            self._self = _standalone(self._root)
+        document: dict[str, Any] = self._self()
+        return document
+
+
+def _asked(server: str) -> dict[str, Any] | None:
+    """The agent's own status; None where nobody listens."""
+    import urllib.error
+    import urllib.request
+
+    from koord.api import codec
+
+    url = f"{server.rstrip('/')}/status"
+    if not url.startswith(("http://", "https://")):
+        raise KoordError("--server", "", server, "http://HOST:PORT")
+    try:
+        with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+            body: bytes = answer.read()
+    except urllib.error.HTTPError as error:
+        raise KoordError(url, "status", error.code, "200: an agent that has started") from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return None
+    found: dict[str, Any] = codec.parse_json(body, url)
+    return found
+
+
+def _standalone(root: str) -> Any:
+    try:
+        from koord.agent.standalone import Standalone
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "agent") from None
+    return Standalone(_machine(root, ""), time.sleep)
+
+
+def _machine(root: str, state: str) -> Machine:
+    from dataclasses import replace
+
+    from koord.agent.host.machine import find
+
+    roots = _roots(root)
+    return find(replace(roots, state=state) if state else roots)
+
+
+def _roots(root: str) -> Roots:
+    from koord.agent.host.roots import Roots
+
+    return Roots().beneath(os.path.abspath(root)) if root else Roots()  # noqa: PTH100
+
+
+def _live(look: _Looker, every: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False)
+    try:
+        with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                live.update(node_text.page(look()), refresh=True)
+                time.sleep(max(every, 0.1))
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord simulate colocation``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.output import (
+    Format,
+    OutputOption,
+    make_folder,
+    print_json,
+    print_table,
+    progress,
+    stdout,
+)
+from koord.cli.values import parse_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.simulator.colocation.result import Outcome
+    from koord.simulator.colocation.scenario import Scenario
+
+_VERB = "koord simulate colocation"
+
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", help="machines; arrivals of jobs change in proportion")
+]
+HoursOption = Annotated[float | None, typer.Option("--hours", help="length of the run")]
+StepOption = Annotated[
+    str | None, typer.Option("--step", metavar="DURATION", help="such as 10s, a divisor of 1m")
+]
+SeedOption = Annotated[str, typer.Option("--seed", metavar="LIST", help="as 1 or 1-10 or 1,4")]
+ScenarioOption = Annotated[
+    Path | None,
+    typer.Option("--scenario", metavar="FILE", help="the day to run  [default: mixed-day]"),
+]
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        metavar="FILE",
+        help="a ConfigMap slo-controller-config, a KubeSchedulerConfiguration, or both",
+    ),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="DIR", help="write an HTML report there")
+]
+
+
+def colocation(
+    nodes: NodesOption = None,
+    hours: HoursOption = None,
+    step: StepOption = None,
+    seed: SeedOption = "1",
+    scenario: ScenarioOption = None,
+    settings: SettingsOption = None,
+    report: ReportOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Run a day of a cluster with co-location and without: the same services, the same jobs.
+
+    Example: koord simulate colocation --nodes 100 --hours 6 --report out
+    """
+    seeds = parse_seeds(seed, "--seed")
+    if report is not None:
+        if len(seeds) > 1:
+            raise KoordError("--report", "", seed, "one seed: a report shows one day")
+        from koord.simulator.pictures import require_matplotlib
+
+        require_matplotlib()
+        make_folder(report, "--report")
+    chosen = _chosen(scenario, nodes, hours, step, settings)
+    beside = None if scenario is None else scenario.parent
+    outcomes = _simulated(chosen, seeds, beside)
+    _show(outcomes, output)
+    if report is not None:
+        path = _write(outcomes[0], report)
+        if output is Format.TEXT:
+            stdout().print(f"report: {path}", soft_wrap=True)
+
+
+def _chosen(
+    path: Path | None,
+    nodes: int | None,
+    hours: float | None,
+    step: str | None,
+    settings: Path | None,
+) -> Scenario:
+    """The scenario that the options make. KoordError for one that cannot be."""
+    try:
+        from koord.simulator.colocation import scenario
+        from koord.simulator.colocation import settings as overlays
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "sim") from None
+    if path is not None:
+        found = scenario.load(path)
+    else:
+        with as_file(files("koord.simulator.colocation") / "mixed-day.yaml") as shipped:
+            found = scenario.load(shipped)
+    found = scenario.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
+    if settings is not None:
+        found = overlays.overlaid(found, settings)
+    overlays.of(found)
+    return found
+
+
+def _simulated(scenario: Scenario, seeds: Sequence[int], beside: Path | None) -> list[Outcome]:
+    """Both runs of each seed, side by side where there are two CPUs."""
+    from koord.simulator.colocation.loop import simulate
+
+    processes = min(2, os.cpu_count() or 1)
+    with progress("simulating", 2 * scenario.steps * len(seeds)) as advance:
+        return [
+            simulate(scenario, each, beside, processes=processes, progress=advance)
+            for each in seeds
+        ]
+
+
+def _show(outcomes: Sequence[Outcome], output: Format) -> None:
+    from koord.simulator.colocation.report import summary
+
+    if output is Format.JSON:
+        found = [summary.document(each) for each in outcomes]
+        print_json(found[0] if len(found) == 1 else {"runs": found})
+    elif len(outcomes) == 1:
+        print_table(list(summary.HEADS), [list(row) for row in summary.rows(outcomes[0])])
+    else:
+        heads = ["seed", "CPU % without", "with", ""]
+        print_table(heads, [list(row) for row in summary.spread(outcomes)])
+
+
+def _write(outcome: Outcome, directory: Path) -> Path:
+    from koord.simulator.colocation.report.page import write_report
+
+    try:
+        return write_report(outcome, directory, shlex.join(["koord", *sys.argv[1:]]))
+    except OSError as error:
+        raise KoordError.wrap("--report", "", error) from error

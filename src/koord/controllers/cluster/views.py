@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views of all objects of a kind, and an informer a kind behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from koord.kube.informer import Informer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from koord.kube.client import Client
+    from koord.kube.reflector import InformerMetrics
+
+O = TypeVar("O")  # noqa: E741
+
+
+class View(Protocol[O]):
+    """All objects of one kind: an informer's cache, or one that is fed by hand."""
+
+    def get(self, key: str) -> O | None:
+        """The object of a key, ``namespace/name`` or ``name``."""
+        ...
+
+    def items(self) -> Iterable[tuple[str, O]]:
+        """Keys and objects."""
+        ...
+
+    def on_change(
+        self,
+        added: Callable[[O], None] | None = None,
+        updated: Callable[[O, O], None] | None = None,
+        deleted: Callable[[O, bool], None] | None = None,
+        listed: Callable[[list[O]], list[O]] | None = None,
+    ) -> None:
+        """Tells of what is there, and of changes from then on.
+
+        Args:
+            added: gets a new object.
+            updated: gets an object before and after.
+            deleted: gets the last known state, and whether a later one was missed.
+            listed: gets many new objects at once in the place of ``added``, where they come with a
+                list, and gives back those that ``added`` is to be told of.
+        """
+        ...
+
+
+class Followed(NamedTuple):
+    """An informer, and which objects it follows.
+
+    Attributes:
+        kind: their type.
+        namespace: empty for all.
+        field_selector: empty for all.
+        informer: has them.
+    """
+
+    kind: type
+    namespace: str
+    field_selector: str
+    informer: Informer[Any]
+
+
+class InformerViews:
+    """An informer a kind that anybody asked for.
+
+    Args:
+        client: the way to the API server.
+        metrics: shared by all informers.
+        options: keyword arguments of :class:`koord.kube.informer.Informer`, by kind.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        metrics: InformerMetrics | None = None,
+        options: dict[type, dict[str, Any]] | None = None,
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._options = options or {}
+        self._informers: dict[type | tuple[type, str, str], Informer[Any]] = {}
+
+    def view(self, kind: type[O]) -> View[O]:
+        """All objects of a kind. The informer runs once :meth:`run` does."""
+        informer = self._informers.get(kind)
+        if informer is None:
+            more = self._options.get(kind, {})
+            informer = Informer(self._client, kind, metrics=self._metrics, **more)
+            self._informers[kind] = informer
+        return informer  # type: ignore[return-value]
+
+    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+        """One object; its name is all that the server is asked for, and must allow."""
+        key = (kind, namespace, name)
+        informer = self._informers.get(key)
+        if informer is None:
+            selection = f"metadata.name={name}"
+            informer = Informer(
+                self._client, kind, namespace=namespace, field_selector=selection,
+                metrics=self._metrics,
+            )  # fmt: skip
+            self._informers[key] = informer
+        return informer  # type: ignore[return-value]
+
+    def kinds(self) -> list[type]:
+        """The kinds that anybody asked for, in that order."""
+        return [key if isinstance(key, type) else key[0] for key in self._informers]
+
+    def followed(self) -> list[Followed]:
+        """All informers, with what they ask the server for."""
+        found = []
+        for key, informer in self._informers.items():
+            kind, namespace, name = (key, "", "") if isinstance(key, type) else key
+            selection = f"metadata.name={name}" if name else ""
+            found.append(Followed(kind, namespace, selection, informer))
+        return found
+
+    async def run(self) -> None:
+        """Keeps all views true until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers.values():
+                tasks.create_task(informer.run(), name=f"informer of {informer.name}")
+
+    async def synced(self) -> None:
+        """Waits until all views are complete."""
+        for informer in self._informers.values():
+            await informer.synced()
+
+    def waiting_for(self) -> list[str]:
+        """The kinds whose first list is not complete yet."""
+        return [i.name for i in self._informers.values() if not i.has_synced]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""koord-manager on a cluster: informers, leader election, and the controllers that were chosen.
+
+Everything is rebuilt from the API at a start; nothing is kept on disk. Informers follow the cluster
+whether or not this process leads; only the leader acts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from koord.api.kinds.cluster import ConfigMap, Namespace
+from koord.api.kinds.device import Device
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.nodeslo import NodeSLO
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.profile import ClusterColocationProfile
+from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.controllers.cluster.seen import SeenPod
+from koord.controllers.cluster.views import InformerViews
+from koord.controllers.manager.around import Around
+from koord.controllers.manager.colocationprofile.controller import ColocationProfiles
+from koord.controllers.manager.config import ConfigCache
+from koord.controllers.manager.extenders import Extenders
+from koord.controllers.manager.metrics import ManagerMetrics
+from koord.controllers.manager.nodemetric import NodeMetrics
+from koord.controllers.manager.noderesource.controller import NodeResource
+from koord.controllers.manager.nodeslo import NodeSLOs
+from koord.controllers.manager.quotaprofile import QuotaProfiles
+from koord.kube.reflector import InformerMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from koord.base.clock import Clock
+    from koord.controllers.manager.around import Part
+    from koord.controllers.manager.options import ManagerOptions
+    from koord.kube.client import Client
+    from koord.kube.election import LeaderElector
+    from koord.kube.events import EventRecorder
+
+NAME = "koord-manager"
+LEASE = "koordinator-manager"
+"""The Lease of the lead; the original's, so that the two never act at once."""
+
+CONTROLLERS: Mapping[str, Callable[[Around], Part]] = {
+    "colocationprofile": ColocationProfiles,
+    "nodemetric": NodeMetrics,
+    "noderesource": NodeResource,
+    "nodeslo": NodeSLOs,
+    "quotaprofile": QuotaProfiles,
+}
+"""What runs, by name: one line each."""
+
+
+class App:
+    """One manager process, or the part of one.
+
+    Args:
+        client: the way to the API server.
+        options: flags; checked.
+        clock: the time.
+        recorder: writes events; run by the caller.
+        elector: where several run; None leads at once.
+        metrics: counts and times.
+        extenders: of NodeSLOs.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        options: ManagerOptions,
+        clock: Clock,
+        recorder: EventRecorder,
+        elector: LeaderElector | None = None,
+        metrics: ManagerMetrics | None = None,
+        extenders: Extenders | None = None,
+    ) -> None:
+        self.metrics = metrics or ManagerMetrics()
+        self.views = InformerViews(
+            client, InformerMetrics(self.metrics.controllers), _informers(options)
+        )
+        config_maps = self.views.view_of(
+            ConfigMap, options.config_namespace, options.slo_config_name
+        )
+        self.around = Around(
+            client,
+            self.views,
+            ConfigCache(
+                config_maps, recorder.event, options.config_namespace, options.slo_config_name
+            ),
+            clock,
+            recorder.event,
+            options.gates(),
+            self.metrics,
+            options,
+            extenders or Extenders(),
+        )
+        self.parts = {
+            name: CONTROLLERS[name](self.around) for name in options.enabled_controllers()
+        }
+        self._elector = elector
+        self._ready = asyncio.Event()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process acts."""
+        return self._elector is None or self._elector.leading
+
+    async def ready(self) -> None:
+        """Waits until all objects are known."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Works until cancelled, or until the lead is lost.
+
+        Raises:
+            LeadLostError: another process may lead; this one must begin anew.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            informers = tasks.create_task(self.views.run(), name="informers")
+            await self.views.synced()
+            self._ready.set()
+            if self._elector is None:
+                await self._work()
+            else:
+                await self._elector.lead(self._work)
+            informers.cancel()
+
+    async def _work(self) -> None:
+        self.metrics.leads(True)
+        try:
+            self.around.config.start()
+            async with asyncio.TaskGroup() as tasks:
+                for name, part in self.parts.items():
+                    tasks.create_task(part.run(), name=name)
+        finally:
+            self.metrics.leads(False)
+
+
+def _informers(options: ManagerOptions) -> dict[type, dict[str, Any]]:
+    """Keyword arguments of informers, by kind."""
+    resync = {"resync_seconds": options.resync_seconds()}
+    within = {"namespace": options.namespace, **resync}
+    return {
+        **dict.fromkeys(
+            (
+                ClusterColocationProfile,
+                Device,
+                Namespace,
+                Node,
+                NodeMetric,
+                NodeResourceTopology,
+                NodeSLO,
+            ),
+            resync,
+        ),
+        **dict.fromkeys((ElasticQuota, ElasticQuotaProfile), within),
+        Pod: {"project": SeenPod, **within},
+    }

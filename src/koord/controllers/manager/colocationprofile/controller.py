@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller ``colocationprofile``: rounds over the pods that wait.
+
+Rule: manager spec, section 10.2. Behind the gate ColocationProfileController. Which pods and what
+is done to them: :mod:`koord.controllers.manager.colocationprofile.mutation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from koord.api import selectors
+from koord.api.kinds.cluster import Namespace
+from koord.api.kinds.meta import Object
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.profile import ClusterColocationProfile
+from koord.api.kinds.registry import kind_of_type
+from koord.api.protocol import keys
+from koord.base import faults, log
+from koord.base.errors import KoordError, one_line
+from koord.controllers.manager.colocationprofile import mutation
+from koord.kube.controller import Controller
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.patches import Patch, as_seen
+from koord.kube.retry import RateLimiter
+
+if TYPE_CHECKING:
+    from koord.controllers.manager.around import Around
+
+GATE = "ColocationProfileController"
+_LOG = log.get("manager.colocationprofile")
+_NOT_FOUND, _CONFLICT = 404, 409
+_NO_WAIT = 1e-9
+
+
+class ColocationProfiles:
+    """The controller.
+
+    Args:
+        around: its world.
+    """
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._enabled = around.gates.enabled(GATE)
+        if not self._enabled:
+            return
+        options = around.options
+        self._profiles = around.views.view(ClusterColocationProfile)
+        self._namespaces = around.views.view(Namespace)
+        self._pods = around.views.view(Pod)
+        self._waiting: dict[str, Pod] = {}
+        self._tokens = RateLimiter(
+            options.colocation_profile_update_pod_qps,
+            options.colocation_profile_update_pod_qps_burst,
+        )
+        self._done = Done(
+            options.colocation_profile_force_update_pod_duration,
+            options.colocation_profile_expire_pod_cache_duration,
+        )
+        self._controller = Controller(
+            "colocationprofile", self._reconcile, metrics=around.metrics.queues
+        )
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        if not self._enabled:
+            await asyncio.Event().wait()
+        self._pods.on_change(
+            self._seen, lambda old, new: self._seen(new), lambda last, unknown: self._gone(last)
+        )
+        self._profiles.on_change(
+            lambda new: self._controller.queue.add(new.metadata.name),
+            lambda old, new: self._controller.queue.add(new.metadata.name),
+        )
+        await self._controller.run()
+
+    def _seen(self, pod: Pod) -> None:
+        if pod.spec.node_name or pod.status.phase != "Pending":
+            self._gone(pod)
+        else:
+            self._waiting[pod.title] = pod
+
+    def _gone(self, pod: Pod) -> None:
+        self._waiting.pop(pod.title, None)
+
+    async def _reconcile(self, name: str) -> float | None:
+        profile = self._profiles.get(name)
+        if profile is None or not self._is_handled(profile):
+            return None
+        spec = profile.spec
+        try:
+            share = mutation.percent(profile)
+            for field in ("selector", "namespace_selector"):
+                selector = getattr(spec, field)
+                if selector is not None:
+                    selectors.check(selector, profile.title, f"spec.{field}")
+        except KoordError as error:
+            self._around.tell(profile, "Warning", "InvalidColocationProfile", str(error))
+        else:
+            await self._round(profile, share)
+        return self._around.options.colocation_profile_reconcile_interval
+
+    def _is_handled(self, profile: ClusterColocationProfile) -> bool:
+        meta = profile.metadata
+        return meta.deletion_timestamp is None and (
+            self._around.options.colocation_profile_reconcile_by_default
+            or meta.labels.get(keys.CONTROLLER_MANAGED) == "true"
+        )
+
+    async def _round(self, profile: ClusterColocationProfile, share: int) -> None:
+        """Looks at all pods that wait, those first that come first by name."""
+        for _, pod in sorted(self._waiting.items()):
+            meta = pod.metadata
+            wants = (
+                meta.deletion_timestamp is None
+                and mutation.is_selected(profile, meta, self._namespaces.get(meta.namespace))
+                and mutation.is_drawn(profile, meta.uid, share)
+            )
+            key = f"{profile.metadata.resource_version}/{meta.uid}"
+            now = self._around.clock.monotonic_seconds()
+            if not wants or self._done.has(key, now):
+                continue
+            change = mutation.change(profile.spec, meta)
+            if change and await self._tokens.acquire(_NO_WAIT) is None:
+                return
+            if not change or await self._write(profile, pod, change):
+                self._done.add(key, now)
+
+    async def _write(
+        self, profile: ClusterColocationProfile, pod: Pod, change: dict[str, Any]
+    ) -> bool:
+        meta = pod.metadata
+        patch = Patch.strategic(mutation.merged(change, {"metadata": as_seen(meta)}))
+        try:
+            faults.point("manager.colocationprofile.write")
+            await self._around.client.patch(
+                Object, meta.name, patch, meta.namespace, kind=kind_of_type(Pod)
+            )
+        except (ApiError, TransportError) as error:
+            if isinstance(error, ApiError) and error.http_status in (_NOT_FOUND, _CONFLICT):
+                # Bound, changed or gone meanwhile: the next round sees it.
+                return False
+            reason = one_line(str(error))
+            told = log.fields(profile=profile.metadata.name, pod=pod.title, error=reason)
+            _LOG.warning("a pod is not changed", extra=told)
+            text = f"ClusterColocationProfile {profile.metadata.name} is not applied: {reason}"
+            self._around.tell(pod, "Warning", "ColocationProfileFailed", text)
+            return False
+        return True
+
+
+class Done:
+    """Which pods a profile has been through with, for a while.
+
+    Args:
+        ttl_seconds: how long that holds.
+        purge_seconds: between two looks for what holds no longer.
+    """
+
+    def __init__(self, ttl_seconds: float, purge_seconds: float) -> None:
+        self._ttl_seconds = ttl_seconds
+        self._purge_seconds = purge_seconds
+        self._until: dict[str, float] = {}
+        self._purged = 0.0
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def has(self, key: str, now: float) -> bool:
+        """Whether it holds."""
+        return self._until.get(key, now) > now
+
+    def add(self, key: str, now: float) -> None:
+        """Makes it hold from now on."""
+        if now - self._purged >= self._purge_seconds:
+            self._purged = now
+            self._until = {key: until for key, until in self._until.items() if until > now}
+        self._until[key] = now + self._ttl_seconds

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile makes of a pod: a function of plain values.
+
+Rule: manager spec, sections 10.2 and 15.7. Applied to its own result it changes nothing, as long as
+no mapping reads a key that the profile's own class or priority overwrites.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from koord.api import selectors
+from koord.api.protocol import keys
+from koord.base import rng
+from koord.base.errors import KoordError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koord.api.kinds.cluster import Namespace
+    from koord.api.kinds.meta import ObjectMeta
+    from koord.api.kinds.profile import ClusterColocationProfile, ClusterColocationProfileSpec
+
+_ALL_PERCENT = 100
+
+
+def is_selected(
+    profile: ClusterColocationProfile, pod: ObjectMeta, namespace: Namespace | None
+) -> bool:
+    """Whether a profile is for a pod.
+
+    Args:
+        profile: whose selectors can be evaluated.
+        pod: its metadata.
+        namespace: the pod's; None if it is not known.
+    """
+    spec = profile.spec
+    if not selectors.matches(spec.selector, pod.labels):
+        return False
+    if spec.namespace_selector is None:
+        return True
+    return namespace is not None and selectors.matches(
+        spec.namespace_selector, namespace.metadata.labels
+    )
+
+
+def percent(profile: ClusterColocationProfile) -> int:
+    """The share of pods that a profile changes, 0 to 100.
+
+    Raises:
+        KoordError: neither a number nor a percentage.
+    """
+    given = profile.spec.probability
+    if given is None:
+        return _ALL_PERCENT
+    if isinstance(given, str):
+        digits = given.removesuffix("%")
+        if digits == given or not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+            expected = "a number, or a percentage such as 30%"
+            raise KoordError(profile.title, "spec.probability", given, expected)
+        given = int(digits)
+    return min(max(given, 0), _ALL_PERCENT)
+
+
+def is_drawn(profile: ClusterColocationProfile, pod_uid: str, share_percent: int) -> bool:
+    """Whether a pod is among the share that a profile changes.
+
+    Each pod draws once for each profile, and draws the same whenever it is asked: ``share_percent``
+    of a hundred draws say yes, and a larger share takes in all pods of a smaller one.
+    """
+    return rng.derive(0, "profile", profile.metadata.name, pod_uid) % _ALL_PERCENT < share_percent
+
+
+def change(spec: ClusterColocationProfileSpec, pod: ObjectMeta) -> dict[str, Any]:
+    """The strategic merge patch that a profile stands for; empty if it changes nothing.
+
+    Whether the profile's own ``patch`` changes anything the server knows; it is always sent.
+
+    Args:
+        spec: of the profile.
+        pod: the pod's metadata as it is.
+    """
+    metadata = {}
+    for name, old, new in (
+        ("labels", pod.labels, labels_after(spec, pod.labels)),
+        ("annotations", pod.annotations, annotations_after(spec, pod.annotations)),
+    ):
+        differing = {key: text for key, text in new.items() if old.get(key) != text}
+        if differing:
+            metadata[name] = differing
+    found: dict[str, Any] = {"metadata": metadata} if metadata else {}
+    return merged(found, spec.patch) if spec.patch else found
+
+
+def labels_after(spec: ClusterColocationProfileSpec, old: Mapping[str, str]) -> dict[str, str]:
+    """A pod's labels after a profile."""
+    # A suffix that is there already was added by an earlier round, or by the admission webhook.
+    suffixes = {key: text for key, text in spec.label_suffixes.items() if text}
+    found = {key: value.removesuffix(suffixes.get(key, "")) for key, value in old.items()}
+    found |= spec.labels
+    found |= _mapped(spec.label_keys_mapping, found)
+    for key, suffix in suffixes.items():
+        if key in found:
+            found[key] += suffix
+    if spec.qos_class:
+        found[keys.QOS_CLASS] = spec.qos_class
+    if spec.koordinator_priority is not None:
+        found[keys.PRIORITY] = str(spec.koordinator_priority)
+    return found
+
+
+def annotations_after(spec: ClusterColocationProfileSpec, old: Mapping[str, str]) -> dict[str, str]:
+    """A pod's annotations after a profile."""
+    found = {**old, **spec.annotations}
+    return found | _mapped(spec.annotation_keys_mapping, found)
+
+
+def _mapped(mapping: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """New keys with the values of old ones, empty where those are missing.
+
+    A key that is old to one and new to another mapping stands for what it is mapped from, so that
+    the order of mappings does not count.
+    """
+    return {new: values.get(_source(mapping, new), "") for new in mapping}
+
+
+def _source(mapping: Mapping[str, str], key: str) -> str:
+    seen = set()
+    while key in mapping and key not in seen:
+        seen.add(key)
+        key = mapping[key]
+    return key
+
+
+def merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """One patch laid over another."""
+    found = dict(base)
+    for key, value in over.items():
+        inner = found.get(key)
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        found[key] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return found

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that stand beside nodes: one of a kind for each node, of its name, with a spec of ours.
+
+Rule: manager spec, sections 8 and 9; 15.6 for when nothing is written. Every event is looked at
+without a request: only an object that is not as it should be gets into the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from koord.api import codec
+from koord.api.draft import merge_patch
+from koord.api.kinds.meta import Object, ObjectMeta
+from koord.api.kinds.node import Node
+from koord.api.kinds.registry import kind_of_type
+from koord.api.protocol import keys
+from koord.base import faults
+from koord.kube.controller import Controller
+from koord.kube.errors import ApiError
+from koord.kube.patches import Patch, as_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.controllers.manager.around import Around
+    from koord.controllers.manager.metrics import Counts
+
+_WORKERS = 8
+_NOT_FOUND, _CONFLICT = 404, 409
+# The cache is about to hear of what somebody else wrote.
+_AGAIN_SECONDS = 0.2
+# Nodes that a sweep looks at before others get a turn.
+_CHUNK = 500
+
+
+C = TypeVar("C", bound=Object)
+
+
+class Change(NamedTuple):
+    """What is to be done.
+
+    Attributes:
+        verb: create, update or delete.
+        value: the spec, or a merge patch of it.
+    """
+
+    verb: str
+    value: Any = None
+
+
+class Companions(Generic[C]):
+    """Keeps the objects of one kind.
+
+    Args:
+        name: of the controller.
+        kind: the type of the objects; cluster-scoped.
+        around: the world.
+        touched: whether changes of some sections of the configuration concern the spec.
+        wanted: the spec of a node's object, given the object if there is one; None where nothing
+            is known to be right yet.
+        counts: of reconciles.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: type[C],
+        around: Around,
+        touched: Callable[[frozenset[str]], bool],
+        wanted: Callable[[Node, C | None], Any],
+        counts: Counts,
+    ) -> None:
+        self._kind: Any = kind
+        self._around = around
+        self._touched = touched
+        self._wanted = wanted
+        self._counts = counts
+        self._nodes = around.views.view(Node)
+        self._objects = around.views.view(kind)
+        self._left: set[str] = set()
+        self._changed = asyncio.Event()
+        self._controller = Controller(
+            name, self._reconcile, workers=_WORKERS, metrics=around.metrics.queues
+        )
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        self._around.config.subscribe(self._configured)
+        for view in (self._nodes, self._objects):
+            view.on_change(
+                lambda new: self._look(new.metadata.name),
+                lambda old, new: self._look(new.metadata.name),
+                lambda last, unknown: self._look(last.metadata.name),
+            )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._controller.run())
+            tasks.create_task(self._sweep())
+
+    def _configured(self, changed: frozenset[str]) -> None:
+        if self._touched(changed):
+            self._changed.set()
+
+    async def _sweep(self) -> None:
+        """Looks at all nodes when the configuration has changed."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            names = {key for key, _ in self._nodes.items()} | {k for k, _ in self._objects.items()}
+            for number, name in enumerate(sorted(names), 1):
+                self._look(name)
+                if number % _CHUNK == 0:
+                    await asyncio.sleep(0)
+
+    def _look(self, name: str) -> None:
+        if self._due(name) is not None:
+            self._controller.queue.add(name)
+
+    def _due(self, name: str) -> Change | None:
+        """What is to be done about an object; None if it is as it should be."""
+        node, there = self._nodes.get(name), self._objects.get(name)
+        if node is None and there is None:
+            self._left.discard(name)
+            return None
+        wanted = self._wanted(node, there) if node is not None else None
+        if there is not None and self._is_left(there):
+            return None
+        if node is None:
+            return Change("delete") if self._around.config.available else None
+        if wanted is None:
+            return None
+        if there is None:
+            return Change("create", wanted)
+        patch = difference(there.spec, wanted)  # type: ignore[attr-defined]
+        return Change("update", patch) if patch else None
+
+    def _is_left(self, there: C) -> bool:
+        """Whether an object is its author's; says so once."""
+        meta = there.metadata
+        left = meta.annotations.get(keys.MANAGED) == "false"
+        if left and meta.name not in self._left:
+            text = f'it is annotated {keys.MANAGED}: "false"; its spec is not kept up to date'
+            self._around.tell(there, "Normal", "LeftToAuthor", text)
+        (self._left.add if left else self._left.discard)(meta.name)
+        return left
+
+    async def _reconcile(self, name: str) -> float | None:
+        due = self._due(name)
+        if due is None:
+            return None
+        try:
+            faults.point("manager.companions.write")
+            await self._write(name, due)
+        except ApiError as error:
+            self._counts.failed(due.verb)
+            if error.http_status not in (_NOT_FOUND, _CONFLICT):
+                raise
+            return _AGAIN_SECONDS
+        except Exception:
+            self._counts.failed(due.verb)
+            raise
+        self._counts.succeeded(due.verb)
+        return None
+
+    async def _write(self, name: str, due: Change) -> None:
+        client, there = self._around.client, self._objects.get(name)
+        if due.verb == "create":
+            await client.create(self._kind(metadata=ObjectMeta(name=name), spec=due.value))
+        elif there is not None and due.verb == "delete":
+            await client.delete(self._kind, name, uid=there.metadata.uid)
+        elif there is not None:
+            patch = Patch.merge({"metadata": as_seen(there.metadata), "spec": due.value})
+            await client.patch(Object, name, patch, kind=kind_of_type(self._kind))
+
+
+def difference(there: Any, wanted: Any) -> dict[str, Any]:
+    """The merge patch from one spec to another; empty if they mean the same.
+
+    An empty list, map or object means as much as its absence, except in ``extensions``, which
+    are not ours to read.
+    """
+    if there == wanted:
+        return {}
+    old, new = codec.to_document(there), codec.to_document(wanted)
+    return merge_patch(old, new) if _meaning(old) != _meaning(new) else {}
+
+
+def _meaning(document: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for key, value in document.items():
+        inner = _meaning(value) if isinstance(value, dict) and key != "extensions" else value
+        if inner not in ({}, []):
+            found[key] = inner
+    return found

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manager's metrics, under the original's names. Rule: manager spec, section 13.
+
+Three registries: what only concerns the manager itself, what others may rely on, and what
+controllers in general measure (queues, requests).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.base.metrics import registry
+from koord.kube.controller import ControllerMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.base.metrics import Metric
+
+_STATUS = ("status", "reason")
+
+
+class ManagerMetrics:
+    """The manager's registries and counters.
+
+    Attributes:
+        internal: series about the manager itself, ``/internal-metrics``.
+        external: series that others may rely on, ``/external-metrics``.
+        controllers: queues, reconciles, requests, ``/metrics``.
+        queues: for controllers on a work queue.
+    """
+
+    def __init__(self) -> None:
+        self.internal = registry()
+        self.external = registry()
+        self.controllers = registry()
+        self.queues = ControllerMetrics(self.controllers)
+        self._leader = self.internal.gauge(
+            "koordinator_manager_is_leader", "1 while this process leads, else 0."
+        )
+        self._leader.set(0)
+
+    def counted(self, name: str, doc: str) -> Counts:
+        """Successes and failures under a name of section 13, one of each name."""
+        return Counts(self.counter(name, doc, _STATUS))
+
+    def counter(self, name: str, doc: str, labels: Sequence[str]) -> Metric:
+        """What only grows, for others to rely on, under its very name.
+
+        A gauge: the text format would give a counter the suffix ``_total``.
+        """
+        return self.external.gauge(name, doc, labels)
+
+    def leads(self, leading: bool) -> None:
+        """Whether this process leads."""
+        self._leader.set(1 if leading else 0)
+
+
+class Counts:
+    """Successes and failures, each with a reason."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def succeeded(self, reason: str = "") -> None:
+        """One more that went well."""
+        self._metric.labels("succeeded", reason).inc()
+
+    def failed(self, reason: str) -> None:
+        """One more that did not.
+
+        Args:
+            reason: one word or so; it is a label.
+        """
+        self._metric.labels("failed", reason).inc()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller ``nodemetric``: a NodeMetric for each node, with how its agent is to report.
+
+Rule: manager spec, section 8. The agent owns the status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.nodemetric import (
+    NodeAggregatePolicy,
+    NodeMetric,
+    NodeMetricCollectPolicy,
+    NodeMetricSpec,
+)
+from koord.api.protocol import keys
+from koord.api.sloconfig import sections
+from koord.api.sloconfig.config import colocation_problems
+from koord.api.sloconfig.defaults import default_strategy
+from koord.controllers.manager.companions import Companions
+from koord.controllers.manager.distinct import Distinct
+
+if TYPE_CHECKING:
+    from koord.api.kinds.node import Node
+    from koord.api.sloconfig.config import SLOConfig
+    from koord.api.sloconfig.strategies import ColocationStrategy
+    from koord.controllers.manager.around import Around
+
+# What the definition of the kind admits.
+LABELS = (
+    keys.CPU_RECLAIM_RATIO,
+    keys.MEMORY_RECLAIM_RATIO,
+    keys.MID_STATIC_CPU_RESERVED_RATIO,
+    keys.MID_STATIC_MEMORY_RESERVED_RATIO,
+)
+"""Labels of a node that its co-location strategy depends on, beside those in selectors."""
+ANNOTATIONS = (keys.COLOCATION_STRATEGY,)
+"""Annotations of a node that its co-location strategy depends on."""
+
+
+class NodeMetrics:
+    """The controller.
+
+    Args:
+        around: its world.
+    """
+
+    def __init__(self, around: Around) -> None:
+        self._config = around.config
+        self._parses = around.metrics.counted(
+            "slo_controller_nodemetric_spec_parse_count", "Specs of NodeMetrics worked out."
+        )
+        self._specs = Distinct((sections.COLOCATION,), self._make, LABELS, ANNOTATIONS)
+        counts = around.metrics.counted(
+            "slo_controller_nodemetric_reconcile_count", "NodeMetrics created, updated, deleted."
+        )
+        self._kept = Companions("nodemetric", NodeMetric, around, _is_touched, self.wanted, counts)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        await self._kept.run()
+
+    def wanted(self, node: Node, there: NodeMetric | None) -> NodeMetricSpec | None:
+        """The spec of a node's NodeMetric; None while there is no configuration.
+
+        A spec that is there stays while the configuration is wrong, or there is none.
+        """
+        config = self._config.config
+        if config is None or not self._config.available:
+            return None
+        if there is not None and self._config.error_status:
+            return there.spec
+        return self._specs.of(config, node)
+
+    def _make(self, config: SLOConfig, node: Node) -> NodeMetricSpec:
+        strategy = config.colocation(node)
+        if strategy.enable is True and _is_valid(strategy):
+            self._parses.succeeded("strategy")
+        else:
+            self._parses.failed("invalid" if strategy.enable else "disabled")
+            strategy = default_strategy(sections.COLOCATION)
+        return collect_policy(strategy)
+
+
+def collect_policy(strategy: ColocationStrategy) -> NodeMetricSpec:
+    """The part of a co-location strategy that is about reports."""
+    windows = strategy.metric_aggregate_policy
+    return NodeMetricSpec(
+        NodeMetricCollectPolicy(
+            aggregate_duration_seconds=strategy.metric_aggregate_duration_seconds,
+            report_interval_seconds=strategy.metric_report_interval_seconds,
+            node_aggregate_policy=None
+            if windows is None
+            else NodeAggregatePolicy(list(windows.durations)),
+            node_memory_collect_policy=strategy.metric_memory_collect_policy,
+        )
+    )
+
+
+def _is_valid(strategy: ColocationStrategy) -> bool:
+    return not any(colocation_problems(strategy, "Node"))
+
+
+def _is_touched(changed: frozenset[str]) -> bool:
+    return sections.COLOCATION in changed

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node-resource controller: what informers tell goes into the ledger, the ledger's rows become
+resources, annotations and labels of nodes.
+
+Events mark rows. A turn gathers those of a moment, has the ledger work all of them out in one pass,
+and hands the nodes whose figures are other than before to a few workers, which write what has moved
+far enough. A turn also comes when the next report goes stale, without any event (manager spec,
+section 15, point 1).
+
+While nobody could read the co-location section since the start, nothing is calculated, and nodes
+keep what they show until their reports go stale by the default of ``degradeTimeMinutes``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from koord.api.sloconfig import sections
+from koord.base import faults
+from koord.controllers.manager.noderesource import zones
+from koord.controllers.manager.noderesource.apply import Applier
+from koord.controllers.manager.noderesource.explain import Explanation, explain
+from koord.controllers.manager.noderesource.extended import speed
+from koord.controllers.manager.noderesource.feed import Feed
+from koord.controllers.manager.noderesource.metrics import NodeResourceMetrics
+from koord.controllers.manager.noderesource.plugins import Plugins
+from koord.controllers.manager.noderesource.result import Offered, Seen
+from koord.controllers.manager.noderesource.writer import Writer
+from koord.controllers.manager.overcommit.history import History
+from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.nodes import Degraded
+from koord.kube.controller import Controller
+from koord.kube.errors import ApiError, TransportError
+
+if TYPE_CHECKING:
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.topology import NodeResourceTopology
+    from koord.api.sloconfig.strategies import ColocationStrategy
+    from koord.controllers.manager.around import Around
+    from koord.controllers.manager.noderesource.result import Result
+
+NAME = "noderesource"
+SHARED_GPUS, OLD_GPU_LABELS = "EnableSyncGPUSharedResource", "SyncOldGPULabels"
+"""Feature gates: see :class:`koord.controllers.manager.noderesource.devices.GPUDeviceResource`."""
+
+# Events of so long are worked out together.
+_GATHER_SECONDS = 0.2
+# Wall clocks jump; so often, at the least, it is asked whether a report has gone stale.
+_LOOK_SECONDS = 10.0
+# A report is stale after its last instant, not at it.
+_AFTER_SECONDS = 0.001
+_WORKERS = 8
+_NEVER = float("inf")
+_REPORTED = ("MidResource", "BatchResource")
+"""Plugins whose amounts come from reports, and go with them."""
+_OWN = frozenset((sections.COLOCATION, sections.NORMALIZATION, sections.AMPLIFICATION))
+
+
+class NodeResource:
+    """See the head of this file.
+
+    Args:
+        around: the manager's world.
+
+    Attributes:
+        ledger: the cluster's columns.
+    """
+
+    def __init__(self, around: Around) -> None:
+        self._config = around.config
+        self._clock = around.clock
+        self._metrics = NodeResourceMetrics(around.metrics)
+        enabled = around.options.enabled_noderesource_plugins()
+        self._plugins = Plugins(
+            enabled,
+            self._metrics.ran,
+            gpu_shared=around.gates.enabled(SHARED_GPUS),
+            old_gpu_labels=around.gates.enabled(OLD_GPU_LABELS),
+        )
+        reported = [name for name in _REPORTED if name in enabled]
+        self._reported = Plugins(reported, self._metrics.ran)
+        self.ledger = Ledger()
+        self._history = History()
+        self._feed = Feed(around.views, self.ledger, self._strategy, self._changed)
+        self._applier = Applier(Writer(around.client), around.clock)
+        self._controller = Controller(
+            NAME, self._reconcile, workers=_WORKERS, metrics=around.metrics.queues
+        )
+        self._touched: set[str] = set()
+        self._woken = asyncio.Event()
+        self._stale_at = _NEVER
+        self._turned_at = -_NEVER
+        around.explanations["nodes"] = self.explain
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        self._config.subscribe(self._configured)
+        self._feed.attach()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._controller.run(), name=f"{NAME} workers")
+            tasks.create_task(self._turns(), name=f"{NAME} turns")
+
+    def explain(self, name: str) -> Explanation:
+        """Why a node offers what it offers, as of the last turn.
+
+        Raises:
+            KeyError: there is no such node.
+        """
+        node, config = self._feed.nodes.get(name), self._config.config
+        if node is None or config is None:
+            raise KeyError(f"cannot find node {name}")
+        metric, strategy = self._feed.metrics.get(name), config.colocation(node)
+        return explain(
+            self.ledger, self._history, node, metric, strategy, self._clock.wall_seconds()
+        )
+
+    # What has changed.
+
+    def _changed(self, name: str) -> None:
+        if name:
+            self._touched.add(name)
+        self._woken.set()
+
+    def _configured(self, changed: frozenset[str]) -> None:
+        if not changed & _OWN:
+            return
+        if sections.COLOCATION in changed:
+            self.ledger.set_strategies(self._strategy)
+        self._touched.update(name for name, _ in self._feed.nodes.items())
+        self._woken.set()
+
+    def _strategy(self, node: Node) -> ColocationStrategy | None:
+        """The strategy in force on a node; None while nobody said that anything be offered."""
+        config = self._config.config
+        return config.colocation(node) if config is not None and self._is_on() else None
+
+    def _is_on(self) -> bool:
+        """Whether co-location is on for the cluster; a node cannot switch on what is off there."""
+        config = self._config.config
+        if config is None or not self._config.available:
+            return False
+        cluster: ColocationStrategy = config.sections[sections.COLOCATION].cluster
+        return cluster.enable is True
+
+    # Turns.
+
+    async def _turns(self) -> None:
+        while True:
+            await self._due()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._woken.clear()
+            self._turn()
+
+    async def _due(self) -> None:
+        """Waits for a change, or until a report goes stale."""
+        while not self._woken.is_set():
+            now = self._clock.wall_seconds()
+            left = self._stale_at + _AFTER_SECONDS - now
+            # A clock that was set back makes reports count again.
+            if left <= 0 or now < self._turned_at:
+                return
+            try:
+                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    def _turn(self) -> None:
+        now = self._turned_at = self._clock.wall_seconds()
+        rows = self.ledger.recompute(now, known=self._config.available)
+        self._history.add(self.ledger, rows, now)
+        names = self._touched | {self.ledger.name(row) for row in rows.tolist()}
+        self._touched = set()
+        self._stale_at = float(self.ledger.expiry().min(initial=_NEVER))
+        for name in sorted(names):
+            self._controller.queue.add(name)
+
+    # One node.
+
+    async def _reconcile(self, name: str) -> float | None:
+        # Where nothing is to be written nothing waits; the others have to get their turn.
+        await asyncio.sleep(0)
+        faults.point("noderesource.reconcile")
+        node = self._feed.nodes.get(name)
+        if node is None:
+            self._applier.forget(name)
+            self._plugins.forget(name)
+            self._reported.forget(name)
+            self._metrics.forget(name)
+            return None
+        if name in self._touched or self._reason(name) is Degraded.UNREAD:
+            # A turn will come that works its row out, or there is nothing to go by yet.
+            return None
+        if name in self._feed.forced:
+            self._feed.forced.discard(name)
+            self._applier.hurry(name)
+        try:
+            return await self._apply(self._seen(self._applier.latest(node)))
+        except (ApiError, TransportError):
+            self._metrics.reconciled.failed("write")
+            raise
+
+    async def _apply(self, seen: Seen) -> float | None:
+        plugins, enabled = self._plugins, self._is_on() and seen.strategy.enable is True
+        if not self._config.available:
+            # The report has gone stale, and nothing else is known.
+            plugins, enabled = self._reported, True
+        result = plugins.result(seen, enabled)
+        self._metrics.offers(seen.node.metadata.name, seen.batch, seen.mid)
+        again = [await self._applier.node(seen, plugins, result)]
+        if seen.topology is not None and "BatchResource" in plugins:
+            again.append(
+                await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
+            )
+        self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
+        return min((seconds for seconds in again if seconds is not None), default=None)
+
+    def _reason(self, name: str) -> Degraded | None:
+        """Why a node offers nothing, as of the last turn; None where nothing is known of it."""
+        row = self.ledger.row(name)
+        return None if row is None else Degraded(int(self.ledger.batch.degraded[row]))
+
+    def _seen(self, node: Node) -> Seen:
+        name, config = node.metadata.name, self._config.config
+        assert config is not None
+        row, batch, mid = self.ledger.row(name), None, None
+        if row is not None and self.ledger.batch.degraded[row] == Degraded.NO:
+            batch = Offered(*self.ledger.batch.amounts[:, row].tolist())
+            mid = Offered(*self.ledger.mid.amounts[:, row].tolist())
+        return Seen(
+            node,
+            config,
+            config.colocation(node),
+            batch,
+            mid,
+            self._feed.topologies.get(name),
+            self._feed.devices.get(name),
+            name in self._feed.had_gpus,
+            frozenset(key for key in config.sections if not self._config.has(key)),
+        )
+
+    def _zones(
+        self, topology: NodeResourceTopology, seen: Seen, result: Result
+    ) -> dict[str, zones.Amounts]:
+        """What each zone offers; empty where the node offers nothing, or the zones say nothing."""
+        row = self.ledger.row(topology.metadata.name)
+        if row is None or seen.batch is None:
+            return {}
+        there, offered = self.ledger.zones.there[:, row], self.ledger.zone_amounts[:, :, row]
+        ratio = speed(result)
+        return {
+            name: zones.amounts(int(offered[0, number]), int(offered[1, number]), ratio)
+            for name, number in zones.numbered(topology).items()
+            if number < len(there) and there[number]
+        }

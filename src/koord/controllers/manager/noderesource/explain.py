@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a node offers what it offers: the answer of ``/apis/v1/explain/nodes/NAME``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.api import codec
+from koord.api.protocol import nodes
+from koord.api.protocol import resources as names
+from koord.api.protocol.priority import PriorityClass
+from koord.api.protocol.qos import QoSClass
+from koord.base.errors import KoordError
+from koord.controllers.manager.noderesource.extended import BATCH, MID
+from koord.controllers.manager.overcommit.account import Account, account
+from koord.controllers.manager.overcommit.history import Past
+from koord.kernels.quantity import Quantity, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.api.kinds.meta import ResourceList
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.nodemetric import ClassSummary, NodeMetric, ResourceMap
+    from koord.api.sloconfig.strategies import ColocationStrategy
+    from koord.controllers.manager.overcommit.history import History
+    from koord.controllers.manager.overcommit.ledger import Ledger
+
+_ZERO = Quantity()
+
+
+class Usage(msgspec.Struct, frozen=True, rename="camel"):
+    """What a part of a node uses, as its agent reports.
+
+    Attributes:
+        what: node, system, hostApplications, LS (all pods that are not BE) or BE.
+        cpuMilli, memoryBytes: the usage.
+        pods: how many pods that is; None for what is none.
+        requestCpuMilli, requestMemoryBytes: what those pods ask for; None where the agent gives no
+            summary by class.
+    """
+
+    what: str
+    cpu_milli: int
+    memory_bytes: int
+    pods: int | None = None
+    request_cpu_milli: int | None = None
+    request_memory_bytes: int | None = None
+
+
+class ThirdParty(msgspec.Struct, frozen=True, rename="camel"):
+    """What another scheduler holds of batch."""
+
+    name: str
+    cpu_milli: int
+    memory_bytes: int
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+    """Everything about one node.
+
+    Attributes:
+        node: its name.
+        nowSeconds: wall time of the answer.
+        account: the sums behind batch and mid, term by term.
+        cpuSpeed: what batch CPU is multiplied by, as the node's annotation says; 1 without one.
+        thirdParties: who holds how much of what is left then.
+        shown: what the node shows, by resource: milli-cores and bytes; None where it shows none.
+        usage: by class.
+        strategy: the co-location strategy of the node.
+        history: what was offered over the last hour.
+    """
+
+    node: str
+    now_seconds: float
+    account: Account
+    cpu_speed: float
+    third_parties: list[ThirdParty]
+    shown: dict[str, int | None]
+    usage: list[Usage]
+    strategy: dict[str, Any]
+    history: Past
+
+
+def explain(
+    ledger: Ledger,
+    history: History,
+    node: Node,
+    metric: NodeMetric | None,
+    strategy: ColocationStrategy,
+    now: float,
+) -> Explanation:
+    """The answer for a node that has a row.
+
+    Args:
+        ledger: the figures.
+        history: how they moved.
+        node: as the API server has it.
+        metric: what its agent reported last.
+        strategy: what its figures are worked out by.
+        now: wall seconds.
+    """
+    row = ledger.row(node.metadata.name)
+    if row is None:
+        raise KeyError(f"node {node.metadata.name} is not worked out yet")
+    return Explanation(
+        node=node.metadata.name,
+        now_seconds=now,
+        account=account(ledger, row),
+        cpu_speed=_speed(node),
+        third_parties=_third_parties(node),
+        shown={name: _shown(node, name) for name in (*BATCH, *MID)},
+        usage=_usage(metric) if metric is not None else [],
+        strategy=codec.to_document(strategy),
+        history=history.of(row, now),
+    )
+
+
+def _speed(node: Node) -> float:
+    try:
+        return max(1.0, nodes.cpu_normalization_ratio(node))
+    except KoordError:
+        return 1.0
+
+
+def _third_parties(node: Node) -> list[ThirdParty]:
+    try:
+        found = nodes.third_party_allocations(node).allocations
+    except KoordError:
+        return []
+    return [
+        ThirdParty(each.name, *(each.resources.get(name, _ZERO).value() for name in BATCH))
+        for each in found
+        if each.priority == PriorityClass.BATCH
+    ]
+
+
+def _shown(node: Node, name: str) -> int | None:
+    amount = node.status.allocatable.get(name)
+    return None if amount is None else amount.value(Rounding.UP)
+
+
+def _usage(metric: NodeMetric) -> list[Usage]:
+    status = metric.status
+    if status.node_metric is None:
+        return []
+    best_effort = [each for each in status.pods_metric if each.qos == QoSClass.BE]
+    others = [each for each in status.pods_metric if each.qos != QoSClass.BE]
+    applications = [each.usage for each in status.host_application_metric]
+    found = [
+        Usage("node", *_sum([status.node_metric.node_usage])),
+        Usage("system", *_sum([status.node_metric.system_usage])),
+    ]
+    if applications:
+        found.append(Usage("hostApplications", *_sum(applications)))
+    for what, pods, summary in (
+        ("LS", others, status.ls_metric),
+        ("BE", best_effort, status.be_metric),
+    ):
+        used = _sum(each.pod_usage for each in pods)
+        found.append(Usage(what, *used, len(pods), *_request(summary)))
+    return found
+
+
+def _request(summary: ClassSummary | None) -> tuple[int, int] | tuple[None, None]:
+    return (None, None) if summary is None else _pair(summary.request)
+
+
+def _sum(parts: Iterable[ResourceMap | None]) -> tuple[int, int]:
+    pairs = [_pair(part.resources) for part in parts if part is not None]
+    return sum(cpu for cpu, _ in pairs), sum(memory for _, memory in pairs)
+
+
+def _pair(amounts: ResourceList) -> tuple[int, int]:
+    cpu, memory = (amounts.get(name, _ZERO) for name in (names.CPU, names.MEMORY))
+    return cpu.milli(Rounding.UP), memory.value(Rounding.UP)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node-resource controller counts, under the original's names.
+
+Rule: manager spec, section 13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.protocol import resources as names
+
+if TYPE_CHECKING:
+    from koord.base.metrics import Metric
+    from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.controllers.manager.noderesource.result import Offered
+
+_MILLI = 1000
+
+
+class NodeResourceMetrics:
+    """The controller's series.
+
+    Args:
+        metrics: the manager's.
+    """
+
+    def __init__(self, metrics: ManagerMetrics) -> None:
+        self.reconciled = metrics.counted(
+            "slo_controller_node_resource_reconcile_count", "Nodes looked at."
+        )
+        self._plugins: Metric = metrics.counter(
+            "slo_controller_node_resource_run_plugin_status",
+            "Steps of plugins.",
+            ("plugin", "status", "reason"),
+        )
+        self._offered: Metric = metrics.internal.gauge(
+            "slo_controller_node_extended_resource_allocatable_internal",
+            "What nodes offer beside their own; CPU in cores, memory in bytes.",
+            ("node", "resource", "unit"),
+        )
+        self._children: dict[tuple[str, str, str], Metric] = {}
+        self._nodes: set[str] = set()
+
+    def ran(self, plugin: str, status: str, step: str) -> None:
+        """A plugin went through a step."""
+        # Looking up a child by its labels costs more than counting.
+        child = self._children.get((plugin, status, step))
+        if child is None:
+            child = self._children[plugin, status, step] = self._plugins.labels(
+                plugin, status, step
+            )
+        child.inc()
+
+    def offers(self, node: str, batch: Offered | None, mid: Offered | None) -> None:
+        """What a node offers; 0 for nothing."""
+        self._nodes.add(node)
+        offered = (
+            (names.BATCH_CPU, names.BATCH_MEMORY, batch),
+            (names.MID_CPU, names.MID_MEMORY, mid),
+        )
+        for cpu, memory, amounts in offered:
+            milli, size = amounts or (0, 0)
+            self._offered.labels(node, cpu, "integer").set(milli / _MILLI)
+            self._offered.labels(node, memory, "byte").set(size)
+
+    def forget(self, node: str) -> None:
+        """A node is gone."""
+        if node not in self._nodes:
+            return
+        self._nodes.discard(node)
+        for cpu, memory in (
+            (names.BATCH_CPU, names.BATCH_MEMORY),
+            (names.MID_CPU, names.MID_MEMORY),
+        ):
+            self._offered.remove(node, cpu, "integer")
+            self._offered.remove(node, memory, "byte")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugins in their order, and a node taken through all of them (manager spec, section 3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.controllers.manager.noderesource.amplification import ResourceAmplification
+from koord.controllers.manager.noderesource.devices import GPUDeviceResource, RDMADeviceResource
+from koord.controllers.manager.noderesource.extended import BatchResource, MidResource
+from koord.controllers.manager.noderesource.normalization import CPUNormalization
+from koord.controllers.manager.noderesource.result import Result, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from koord.api.kinds.node import Node
+    from koord.controllers.manager.noderesource.result import Plugin, Seen
+
+_LOG = log.get("manager.noderesource")
+
+
+class Plugins:
+    """The enabled plugins.
+
+    Args:
+        enabled: their names; the order is always the same.
+        count: told the plugin, ``succeeded`` or ``failed`` and the step, for metrics.
+        gpu_shared: see :class:`koord.controllers.manager.noderesource.devices.GPUDeviceResource`.
+        old_gpu_labels: likewise.
+    """
+
+    def __init__(
+        self,
+        enabled: Collection[str],
+        count: Callable[[str, str, str], None],
+        *,
+        gpu_shared: bool = False,
+        old_gpu_labels: bool = True,
+    ) -> None:
+        every: tuple[Plugin, ...] = (
+            CPUNormalization(),
+            ResourceAmplification(),
+            MidResource(),
+            BatchResource(),
+            GPUDeviceResource(shared=gpu_shared, old_labels=old_gpu_labels),
+            RDMADeviceResource(),
+        )
+        self._plugins = [plugin for plugin in every if plugin.name in enabled]
+        self._count = count
+        # A mistake in an annotation is told of once, not at each report of the node.
+        self._told: dict[str, dict[tuple[str, str], str]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return any(plugin.name == name for plugin in self._plugins)
+
+    def result(self, seen: Seen, enabled: bool) -> Result:
+        """What a node is to have.
+
+        Args:
+            seen: the node and all that is known of it.
+            enabled: whether co-location is on, for the cluster and for this node.
+        """
+        result = Result()
+        for plugin in self._plugins:
+            step = plugin.calculate if enabled else plugin.reset
+            self._try(plugin.name, "calculate", seen.node, partial(step, seen, result))
+        return result
+
+    def wanted(self, node: Node, result: Result) -> Wanted:
+        """What that means for the node as it is now."""
+        wanted = Wanted()
+        for plugin in self._plugins:
+            step = partial(plugin.prepare, node, result, wanted)
+            self._try(plugin.name, "prepare", node, step)
+        return wanted
+
+    def meta_due(self, node: Node, wanted: Wanted) -> bool:
+        """Whether labels or annotations have to be written."""
+        return any(plugin.meta_due(node, wanted) for plugin in self._plugins)
+
+    def forget(self, name: str) -> None:
+        """Forgets what was told of a node that is gone."""
+        self._told.pop(name, None)
+
+    def _try(self, name: str, step: str, node: Node, work: Callable[[], None]) -> None:
+        told = self._told.setdefault(node.metadata.name, {})
+        try:
+            work()
+        except KoordError as error:
+            self._count(name, "failed", step)
+            if told.get((name, step)) != str(error):
+                told[name, step] = str(error)
+                about = log.fields(node=node.metadata.name, plugin=name, error=error)
+                _LOG.warning("a plugin has nothing for a node", extra=about)
+        else:
+            self._count(name, "succeeded", step)
+            told.pop((name, step), None)

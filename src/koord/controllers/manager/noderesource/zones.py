@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch resources of NUMA zones, written into the NodeResourceTopology (manager spec, section 4.4).
+
+The agent owns the object and keeps what others add to a zone. Zones are a list that is replaced as
+a whole, so the patch carries the version it was made for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from koord.api import codec
+from koord.api.kinds.topology import ZONE_TYPE_NODE, ZoneResource
+from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY
+from koord.controllers.manager.noderesource.changes import moved
+from koord.controllers.manager.noderesource.extended import amplified
+from koord.controllers.manager.overcommit.zones import numbers
+from koord.kernels.quantity import Quantity
+from koord.kube.patches import Patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from koord.api.kinds.topology import NodeResourceTopology, Zone
+
+Amounts = tuple[Quantity, Quantity]
+_ZERO = Quantity()
+_FIELDS = ("capacity", "allocatable", "available")
+
+
+def numbered(topology: NodeResourceTopology) -> dict[str, int]:
+    """The NUMA number of each zone by name."""
+    names = [zone.name for zone in topology.zones if zone.type in (ZONE_TYPE_NODE, "")]
+    return dict(zip(names, numbers(names), strict=True))
+
+
+def amounts(cpu_milli: int, memory_milli_bytes: int, speed: float) -> Amounts:
+    """What a zone shows: milli-cores, amplified by the CPUs' speed, and memory to the thousandth
+    of a byte.
+    """
+    cpu = amplified(Quantity.from_value(cpu_milli), speed)
+    return cpu, Quantity.from_milli(memory_milli_bytes)
+
+
+def patch(
+    topology: NodeResourceTopology,
+    wanted: Mapping[str, Amounts],
+    share: float,
+    *,
+    late: bool,
+) -> Patch | None:
+    """The patch that brings all zones to what they offer; None where none is due.
+
+    Args:
+        topology: as the server has it.
+        wanted: batch-cpu and batch-memory by zone. A zone that is not named offers nothing; what
+            it shows becomes 0.
+        share: how far an amount must move to be written, as a fraction.
+        late: whether anything that differs is written, however little.
+    """
+    due, zones = False, []
+    for zone in topology.zones:
+        said = dict(_wanted(zone, wanted.get(zone.name)))
+        own = {each.name: each for each in zone.resources}
+        due = due or any(_due(own.get(n), to, share, late) for n, to in said.items())
+        zones.append(replace(zone, resources=_merged(zone.resources, said)))
+    if not due or zones == topology.zones:
+        return None
+    metadata = {"resourceVersion": topology.metadata.resource_version}
+    return Patch.merge({"metadata": metadata, "zones": codec.to_document(zones)})
+
+
+def _wanted(zone: Zone, offered: Amounts | None) -> Iterator[tuple[str, Quantity]]:
+    if offered is not None:
+        yield from zip((BATCH_CPU, BATCH_MEMORY), offered, strict=True)
+        return
+    for each in zone.resources:
+        if each.name in (BATCH_CPU, BATCH_MEMORY):
+            yield each.name, _ZERO
+
+
+def _due(have: ZoneResource | None, wanted: Quantity, share: float, late: bool) -> bool:
+    if have is None:
+        return True
+    old = [getattr(have, field) for field in _FIELDS]
+    # What is gone is told of at once, however large the share that may go unnoticed.
+    if late or not wanted:
+        return any(each != wanted for each in old)
+    return any(moved(each, wanted, share) for each in old)
+
+
+def _merged(have: Sequence[ZoneResource], said: Mapping[str, Quantity]) -> list[ZoneResource]:
+    kept = [each for each in have if each.name not in said]
+    added = [ZoneResource(name, to, to, to) for name, to in said.items()]
+    return sorted([*kept, *added], key=lambda each: each.name) if added else list(have)

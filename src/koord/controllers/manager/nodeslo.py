@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller ``nodeslo``: a NodeSLO for each node, with how its agent is to protect services.
+
+Rule: manager spec, section 9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from koord.api.kinds.nodeslo import NodeSLO, NodeSLOSpec
+from koord.api.protocol import keys
+from koord.api.sloconfig import sections
+from koord.controllers.manager.companions import Companions
+from koord.controllers.manager.distinct import Distinct
+
+if TYPE_CHECKING:
+    from koord.api.kinds.node import Node
+    from koord.api.sloconfig.config import SLOConfig
+    from koord.controllers.manager.around import Around
+
+SECTIONS = (
+    sections.THRESHOLD,
+    sections.QOS,
+    sections.BURST,
+    sections.SYSTEM,
+    sections.HOST_APPLICATION,
+)
+"""The sections that a NodeSLO is made of."""
+
+
+class NodeSLOs:
+    """The controller.
+
+    Args:
+        around: its world; ``around.extenders`` contribute extensions.
+    """
+
+    def __init__(self, around: Around) -> None:
+        self._config = around.config
+        self._extenders = around.extenders
+        self._merged: SLOConfig | None = None
+        self._parses = around.metrics.counted(
+            "slo_controller_nodeslo_spec_parse_count", "Specs of NodeSLOs worked out."
+        )
+        self._specs = Distinct(SECTIONS, self._make, annotations=(keys.NETWORK_BANDWIDTH,))
+        counts = around.metrics.counted(
+            "slo_controller_nodeslo_reconcile_count", "NodeSLOs created, updated, deleted."
+        )
+        self._kept = Companions("nodeslo", NodeSLO, around, _is_touched, self.wanted, counts)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        await self._kept.run()
+
+    def wanted(self, node: Node, there: NodeSLO | None) -> NodeSLOSpec | None:
+        """The spec of a node's NodeSLO; None before the configuration was read."""
+        config = self._config.config
+        if config is None:
+            return None
+        if config is not self._merged:
+            self._merged = config
+            self._extenders.merge(self._config.data)
+        spec = self._specs.of(config, node)
+        old = there.spec.extensions if there is not None else {}
+        if not old and not len(self._extenders):
+            return spec
+        return msgspec.structs.replace(spec, extensions=self._extenders.extensions(node, old))
+
+    def _make(self, config: SLOConfig, node: Node) -> NodeSLOSpec:
+        spec = config.node_slo_spec(node)
+        if spec.system_strategy is None:
+            self._parses.failed("bandwidth")
+        else:
+            self._parses.succeeded("strategies")
+        return spec
+
+
+def _is_touched(changed: frozenset[str]) -> bool:
+    # Sections that are not koord's are an extender's.
+    return any(key in SECTIONS or key not in sections.SECTIONS for key in changed)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of koord-manager: one field a flag, under the original's names and with its defaults.
+
+Rule: manager spec, sections 1 and 10.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from koord.api.duration import Duration
+from koord.base import log
+from koord.base.errors import KoordError, nearest
+from koord.controllers.manager.gates import feature_gates
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from koord.base.gates import FeatureGates
+
+CONTROLLERS = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
+"""The controllers' names."""
+
+NODERESOURCE_PLUGINS = (
+    "BatchResource",
+    "CPUNormalization",
+    "GPUDeviceResource",
+    "MidResource",
+    "RDMADeviceResource",
+    "ResourceAmplification",
+)
+"""The plugins of the controller ``noderesource``."""
+
+
+@dataclass(frozen=True)
+class ManagerOptions:
+    """What koord-manager is told, each with the text of ``--help``; floats are durations in
+    seconds.
+    """
+
+    metrics_addr: Annotated[str, "serve metrics and explanations on HOST:PORT"] = ":8080"
+    health_probe_addr: Annotated[str, "serve /healthz and /readyz on HOST:PORT"] = ":8000"
+    enable_leader_election: Annotated[bool, "of several, one acts"] = True
+    leader_election_namespace: Annotated[str, "of the Lease"] = "koordinator-system"
+    leader_elect_resource_lock: Annotated[str, "what the lead is held on"] = "leases"
+    namespace: Annotated[str, "look at objects of this namespace alone; all by default"] = ""
+    sync_period: Annotated[str, "look at every object again so often; 0 for never"] = ""
+    rest_config_qps: Annotated[int, "requests a second; 0 for the client's default"] = 30
+    rest_config_burst: Annotated[int, "requests at once; 0 for the client's default"] = 50
+    slo_config_name: Annotated[str, "name of the ConfigMap"] = "slo-controller-config"
+    config_namespace: Annotated[str, "namespace of the ConfigMap"] = "koordinator-system"
+    controllers: Annotated[str, "which run: names, * for all, -name for not that one"] = ",".join(
+        CONTROLLERS
+    )
+    noderesource_plugins: Annotated[str, "which run in noderesource, in the same way"] = ",".join(
+        NODERESOURCE_PLUGINS
+    )
+    feature_gates: Annotated[str, "switch features: A=true,B=false"] = ""
+    colocation_profile_reconcile_by_default: Annotated[
+        bool, "profiles without the label controller-managed change pods, too"
+    ] = False
+    colocation_profile_reconcile_interval: Annotated[float, "between rounds of a profile"] = 30.0
+    colocation_profile_force_update_pod_duration: Annotated[
+        float, "look at a pod again that a profile has changed"
+    ] = 300.0
+    colocation_profile_expire_pod_cache_duration: Annotated[
+        float, "forget that a profile has changed a pod"
+    ] = 600.0
+    colocation_profile_update_pod_qps: Annotated[int, "pods changed a second"] = 10
+    colocation_profile_update_pod_qps_burst: Annotated[int, "pods changed at once"] = 100
+
+    def check(self) -> None:
+        """Refuses what cannot be meant.
+
+        Raises:
+            KoordError: the flag, its value and what would be right.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, int | float) and value < 0:
+                raise KoordError(flag_of(name), "", value, "0 or more")
+        if self.leader_elect_resource_lock != "leases":
+            flag = flag_of("leader_elect_resource_lock")
+            raise KoordError(flag, "", self.leader_elect_resource_lock, "leases")
+        self.metrics_listen()
+        self.health_listen()
+        self.gates()
+        self.enabled_controllers()
+        self.enabled_noderesource_plugins()
+
+    def gates(self) -> FeatureGates:
+        """The feature gates.
+
+        Raises:
+            KoordError: an unknown one.
+        """
+        return feature_gates(self.feature_gates)
+
+    def metrics_listen(self) -> tuple[str, int]:
+        """Host and port of metrics and explanations.
+
+        Raises:
+            KoordError: no such pair.
+        """
+        return listen("--metrics-addr", self.metrics_addr)
+
+    def health_listen(self) -> tuple[str, int]:
+        """Host and port of health.
+
+        Raises:
+            KoordError: no such pair.
+        """
+        return listen("--health-probe-addr", self.health_probe_addr)
+
+    def enabled_controllers(self) -> list[str]:
+        """The controllers that run, sorted.
+
+        Raises:
+            KoordError: an unknown name.
+        """
+        return enabled("--controllers", self.controllers, CONTROLLERS)
+
+    def enabled_noderesource_plugins(self) -> list[str]:
+        """The plugins of noderesource that run, sorted.
+
+        Raises:
+            KoordError: an unknown name.
+        """
+        return enabled("--noderesource-plugins", self.noderesource_plugins, NODERESOURCE_PLUGINS)
+
+    def resync_seconds(self) -> float:
+        """How often informers tell of every object again.
+
+        The original's default of ten hours guards against missed events; informers here cannot
+        miss one, so that the default is never. What is no duration is ignored, as there.
+        """
+        try:
+            return max(0.0, Duration.parse(self.sync_period).nanoseconds / 1e9)
+        except ValueError:
+            if self.sync_period:
+                told = log.fields(flag="--sync-period", got=self.sync_period)
+                log.get("manager").warning("no duration; ignored", extra=told)
+            return 0.0
+
+
+def enabled(flag: str, text: str, known: Collection[str]) -> list[str]:
+    """Which names a list lets through, sorted.
+
+    The first item that fits a name decides: ``name`` says yes, ``-name`` no; if none fits, a ``*``
+    anywhere says yes.
+
+    Args:
+        flag: for errors.
+        text: items separated by commas.
+        known: all names.
+
+    Raises:
+        KoordError: an item names nothing that is known.
+    """
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    for item in items:
+        name = item.removeprefix("-")
+        if item != "*" and name not in known:
+            guess = nearest(name, list(known))
+            names = ", ".join(sorted(known))
+            expected = f"a known name, such as {guess}" if guess else f"*, or one of {names}"
+            raise KoordError(flag, "", item, expected)
+    return sorted(name for name in known if _lets_through(items, name))
+
+
+def _lets_through(items: list[str], name: str) -> bool:
+    for item in items:
+        if item in (name, f"-{name}"):
+            return item == name
+    return "*" in items
+
+
+def flag_of(field: str) -> str:
+    """The flag of a field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def listen(flag: str, address: str) -> tuple[str, int]:
+    """Host and port of an address such as ``:8080`` or ``[::1]:8080``.
+
+    Raises:
+        KoordError: no such pair.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise KoordError(flag, "", address, "HOST:PORT or :PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch resources of nodes (manager spec, section 4.3; release features, section 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koord.controllers.manager.overcommit.amounts import above_zero, share
+from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods, settled
+from koord.controllers.manager.overcommit.settings import Policy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.controllers.manager.overcommit.amounts import Amounts
+    from koord.controllers.manager.overcommit.nodes import Nodes
+    from koord.controllers.manager.overcommit.settings import Settings
+    from koord.controllers.manager.overcommit.sums import Sums
+
+
+class Offer(NamedTuple):
+    """What nodes offer.
+
+    Args:
+        amounts: int64 ``[2, rows]``: CPU in milli-cores, memory in bytes; 0 where degraded.
+        degraded: uint8 ``[rows]``, :class:`~koord.controllers.manager.overcommit.nodes.Degraded`;
+            not 0 where the names are to be taken off the node.
+    """
+
+    amounts: Amounts
+    degraded: NDArray[np.uint8]
+
+    @property
+    def cpu_milli(self) -> NDArray[np.int64]:
+        """CPU, milli-cores."""
+        cpu: NDArray[np.int64] = self.amounts[0]
+        return cpu
+
+    @property
+    def memory_bytes(self) -> NDArray[np.int64]:
+        """Memory, bytes."""
+        memory: NDArray[np.int64] = self.amounts[1]
+        return memory
+
+
+def offer(nodes: Nodes, sums: Sums, settings: Settings, degraded: NDArray[np.uint8]) -> Offer:
+    """What nodes offer as batch-cpu and batch-memory.
+
+    Args:
+        nodes, sums, settings: of the same rows.
+        degraded: see :func:`~koord.controllers.manager.overcommit.nodes.degraded`.
+    """
+    amounts = formula(
+        settings,
+        capacity=nodes.capacity,
+        system=beside_pods(nodes, settled(nodes, sums), nodes.host_high),
+        reserved=nodes.reserved,
+        sums=sums,
+    )
+    return Offer(np.where(degraded == Degraded.NO, amounts, 0), degraded)
+
+
+def margin(capacity: Amounts, settings: Settings) -> Amounts:
+    """What is left free for peaks; below zero where more than all may be reclaimed."""
+    return share(capacity, 100 - settings.reclaim_percent)
+
+
+def formula(
+    settings: Settings,
+    *,
+    capacity: Amounts,
+    system: Amounts,
+    reserved: Amounts,
+    sums: Sums,
+    parts: NDArray[np.int64] | int = 1,
+) -> Amounts:
+    """The policies and their bounds, for nodes and zones alike.
+
+    Args:
+        settings: of the same rows as all else.
+        capacity: milli-cores and bytes.
+        system, reserved, sums: what is taken, in parts of those units.
+        parts: how many there are of a unit, int64 ``[2, 1]`` or one number for both.
+
+    Returns:
+        What is offered, in parts.
+    """
+    room = (capacity - margin(capacity, settings)) * parts
+    by_policy = {
+        Policy.USAGE: room - system - sums.high_used,
+        Policy.REQUEST: room - reserved - sums.high_request,
+        Policy.MAX_USAGE_REQUEST: room - system - sums.high_max,
+        Policy.REQUEST_RATIO: ratio(capacity * parts - sums.firm_request, settings),
+    }
+    chosen = np.select(
+        [settings.policy == policy for policy in by_policy], list(by_policy.values())
+    )
+    cap = share(capacity, settings.batch_cap_percent) * parts
+    capped = np.where(settings.batch_cap_percent >= 0, np.minimum(chosen, cap), chosen)
+    return above_zero(capped)
+
+
+def ratio(free: Amounts, settings: Settings) -> Amounts:
+    """The share of what firm pods do not ask for, in whole units, cut."""
+    return above_zero(free) * settings.overcommit_percent // 100

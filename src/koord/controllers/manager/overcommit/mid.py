@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mid resources of nodes (manager spec, section 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.controllers.manager.overcommit.amounts import above_zero, share
+from koord.controllers.manager.overcommit.batch import Offer
+from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.controllers.manager.overcommit.amounts import Amounts
+    from koord.controllers.manager.overcommit.nodes import Nodes
+    from koord.controllers.manager.overcommit.settings import Settings
+    from koord.controllers.manager.overcommit.sums import Sums
+
+
+def offer(nodes: Nodes, sums: Sums, settings: Settings, degraded: NDArray[np.uint8]) -> Offer:
+    """What nodes offer as mid-cpu and mid-memory; arguments as those of batch."""
+    amounts = np.where(settings.mid_static, static(nodes, settings), dynamic(nodes, sums, settings))
+    return Offer(np.where(degraded == Degraded.NO, above_zero(amounts), 0), degraded)
+
+
+def static(nodes: Nodes, settings: Settings) -> Amounts:
+    """A fixed share of the node, within the bound."""
+    fixed = share(nodes.capacity, settings.mid_static_percent)
+    bounded: Amounts = np.minimum(fixed, share(nodes.capacity, settings.mid_cap_percent))
+    return bounded
+
+
+def dynamic(nodes: Nodes, sums: Sums, settings: Settings) -> Amounts:
+    """What prod pods will not use, and a share of what nobody asked for, within the bound."""
+    on_top = share(unallocated(nodes, sums), settings.mid_unallocated_percent)
+    cap = share(nodes.capacity, settings.mid_cap_percent)
+    bounded: Amounts = np.minimum(reclaimed(nodes) + on_top, cap)
+    return bounded
+
+
+def reclaimed(nodes: Nodes) -> Amounts:
+    """What prod pods will not use, as far as the node is idle."""
+    idle = np.where(nodes.used < 0, 0, nodes.capacity - nodes.used)
+    return above_zero(np.minimum(nodes.reclaimable, idle))
+
+
+def unallocated(nodes: Nodes, sums: Sums) -> Amounts:
+    """What neither the system takes nor firm pods ask for."""
+    taken = beside_pods(nodes, nodes.system, nodes.host_firm) + sums.firm_request
+    return above_zero(nodes.capacity - taken)

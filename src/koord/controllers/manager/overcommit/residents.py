@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pods on every row, matched with what the row's last report says of them.
+
+A report names pods, not their uids. It speaks of the pod that had the name when it came; a pod that
+takes the name of another afterwards is not measured yet, and what was measured is still there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.controllers.manager.overcommit import pods
+from koord.controllers.manager.overcommit.amounts import CPU, MEMORY
+from koord.controllers.manager.overcommit.pods import Flag
+from koord.controllers.manager.overcommit.slots import Slots
+from koord.controllers.manager.overcommit.termcache import TermCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.nodemetric import PodMetricInfo
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.manager.overcommit.amounts import Amounts
+    from koord.controllers.manager.overcommit.pods import PodTerms, Term
+
+
+_HIGH = int(Flag.HIGH)
+
+
+class Counted(NamedTuple):
+    """A pod that counts: where, in which slot, and its own row of columns, without a metric."""
+
+    row: int
+    slot: int
+    own: Term
+    uid: str
+
+
+class Resident(NamedTuple):
+    """What counts on a row under one name, for who explains it."""
+
+    key: str
+    term: Term
+
+
+class _Row:
+    """Pods, metrics and dangling metrics by namespace and name.
+
+    Attributes:
+        spoken_of: the uid of the pod that the report speaks of, where one has had the name.
+        low: names of batch and free pods that went, while reports speak of them still.
+    """
+
+    __slots__ = ("dangling", "low", "metrics", "pods", "spoken_of")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Counted] = {}
+        self.metrics: Mapping[str, PodMetricInfo] = {}
+        self.dangling: dict[str, int] = {}
+        self.spoken_of: dict[str, str] = {}
+        self.low: set[str] = set()
+
+    def is_measured(self, key: str, counted: Counted) -> bool:
+        """Whether the report speaks of a pod."""
+        return key in self.metrics and self.spoken_of.get(key) == counted.uid
+
+    @property
+    def empty(self) -> bool:
+        return not self.pods and not self.metrics
+
+
+class Residents:
+    """Pods and metrics as columns under deltas.
+
+    Args:
+        changed: is told the row of every change.
+    """
+
+    def __init__(self, changed: Callable[[int], None]) -> None:
+        self._changed = changed
+        self._slots = Slots()
+        self._rows: list[_Row] = []
+        self._row_of: dict[str, int] = {}
+        self._terms = TermCache()
+        self._freed: dict[int, list[int]] = {}
+
+    def open(self, row: int) -> None:
+        """There is one more row."""
+        assert row == len(self._rows), "rows open in order"
+        self._rows.append(_Row())
+
+    def is_empty(self, row: int) -> bool:
+        """Whether neither a pod nor a metric is there."""
+        return self._rows[row].empty
+
+    def put(self, pod: Pod, row: int | None) -> None:
+        """A pod is new or has changed.
+
+        Args:
+            pod: its state.
+            row: of its node; None for a pod that does not count, see :func:`pods.counts`.
+        """
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        known = self._known(key)
+        if row is None:
+            self._forget(key, known)
+            return
+        counted = (row, self._terms.of(pod), pod.metadata.uid)
+        if known is not None:
+            if (known.row, known.own, known.uid) == counted:
+                return
+            self._forget(key, known)
+        self._add(key, *counted)
+
+    def drop(self, pod: Pod) -> None:
+        """A pod is gone; one that took its name since stays."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        known = self._known(key)
+        if known is not None and known.uid == pod.metadata.uid:
+            self._forget(key, known)
+
+    def report(self, row: int, metrics: Mapping[str, PodMetricInfo]) -> None:
+        """A row has a new report, which speaks of the pods that are there now."""
+        here = self._rows[row]
+        for key, slot in here.dangling.items():
+            self._free(row, pods.usage(here.metrics[key]))
+            self._slots.drop(slot)
+        here.dangling.clear()
+        waiting = [
+            (key, counted) for key, counted in here.pods.items()
+            if not here.is_measured(key, counted)
+        ]  # fmt: skip
+        here.metrics = metrics
+        here.spoken_of = {key: here.pods[key].uid for key in metrics if key in here.pods}
+        here.low &= metrics.keys()
+        for key, counted in here.pods.items():
+            self._slots.set(counted.slot, self._term(here, key, counted))
+        for key, counted in waiting:
+            if here.is_measured(key, counted) and counted.own.flags & _HIGH:
+                self._free(row, counted.own.request)
+        for key in metrics:
+            self._dangle(row, key)
+        self._changed(row)
+
+    def terms(self, rows: NDArray[np.intp], size: int) -> PodTerms:
+        """The columns of some rows, numbered by their place in the list, or of all ``size``."""
+        if len(rows) == size:
+            return self._slots.all()
+        slots: list[int] = []
+        nodes: list[int] = []
+        for at, row in enumerate(rows.tolist()):
+            before = len(slots)
+            here = self._rows[row]
+            slots += [counted.slot for counted in here.pods.values()]
+            slots += here.dangling.values()
+            nodes += [at] * (len(slots) - before)
+        return self._slots.some(slots, nodes)
+
+    def of(self, row: int) -> Iterator[Resident]:
+        """What counts on a row, pods first, each in the order of names."""
+        here = self._rows[row]
+        for key in sorted(here.pods):
+            yield Resident(key, self._term(here, key, here.pods[key]))
+        for key in sorted(here.dangling):
+            term = pods.dangling(here.metrics[key])
+            assert term is not None, "those without a term are not kept"
+            yield Resident(key, term)
+
+    def give_back(self, allowance: Amounts) -> None:
+        """Adds to a column what pods have freed since the last time, by row."""
+        for row, (cpu, memory) in self._freed.items():
+            allowance[CPU, row] += cpu
+            allowance[MEMORY, row] += memory
+        self._freed.clear()
+
+    def _free(self, row: int, amounts: Iterable[int]) -> None:
+        """A pod took at most this, and now takes less."""
+        cpu, memory = amounts
+        freed = self._freed.setdefault(row, [0, 0])
+        freed[CPU] += cpu
+        freed[MEMORY] += memory
+
+    def _known(self, key: str) -> Counted | None:
+        row = self._row_of.get(key)
+        return None if row is None else self._rows[row].pods[key]
+
+    def _add(self, key: str, row: int, own: Term, uid: str) -> None:
+        here = self._rows[row]
+        if key in here.metrics:
+            here.spoken_of.setdefault(key, uid)
+        counted = Counted(row, -1, own, uid)
+        term = self._term(here, key, counted)
+        here.pods[key] = counted._replace(slot=self._slots.add(row, term))
+        self._row_of[key] = row
+        self._dangle(row, key)
+        self._changed(row)
+
+    def _forget(self, key: str, known: Counted | None) -> None:
+        if known is None:
+            return
+        here = self._rows[known.row]
+        high = known.own.flags & _HIGH
+        if here.is_measured(key, known):
+            (here.low.discard if high else here.low.add)(key)
+        if high:
+            term = self._term(here, key, known)
+            self._free(known.row, map(max, term.request, term.used))
+        self._slots.drop(known.slot)
+        del here.pods[key], self._row_of[key]
+        self._dangle(known.row, key)
+        self._changed(known.row)
+
+    def _term(self, here: _Row, key: str, counted: Counted) -> Term:
+        if not here.is_measured(key, counted):
+            return counted.own
+        return pods.measured(counted.own, pods.usage(here.metrics[key]))
+
+    def _dangle(self, row: int, key: str) -> None:
+        """Sees to it that a metric without its pod has a slot, and no other name has one."""
+        here = self._rows[row]
+        slot = here.dangling.pop(key, None)
+        if slot is not None:
+            self._slots.drop(slot)
+        metric, counted = here.metrics.get(key), here.pods.get(key)
+        if metric is None:
+            return
+        if counted is not None and here.is_measured(key, counted):
+            return
+        term = pods.dangling(metric)
+        if term is not None and (metric.priority or key not in here.low):
+            here.dangling[key] = self._slots.add(row, term)

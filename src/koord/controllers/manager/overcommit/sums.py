@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pods of each node take together (manager spec, section 4.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koord.controllers.manager.overcommit.amounts import zeros
+from koord.controllers.manager.overcommit.pods import PodTerms, claims
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from koord.controllers.manager.overcommit.amounts import Amounts
+
+
+class Sums(NamedTuple):
+    """By node.
+
+    Args:
+        high_request: what high pods ask for.
+        high_used: what they use; what they ask for where nothing is measured.
+        high_max: the larger of both, pod by pod.
+        firm_request: what pods ask for that are neither mid, batch nor free.
+        waiting: what high pods ask for that are not measured yet; part of the first three.
+    """
+
+    high_request: Amounts
+    high_used: Amounts
+    high_max: Amounts
+    firm_request: Amounts
+    waiting: Amounts
+
+
+def of(terms: PodTerms, rows: int) -> Sums:
+    """The sums of so many nodes."""
+    return Sums(*(add(terms.node, part, rows) for part in claims(terms)))
+
+
+def add(node: NDArray[np.intp], part: Amounts, rows: int) -> Amounts:
+    """Amounts of pods added up by node: in integers, so that the order does not matter."""
+    total = zeros(rows)
+    for resource in range(len(part)):
+        np.add.at(total[resource], node, part[resource])
+    return total

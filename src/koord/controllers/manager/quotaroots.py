@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the root of a quota tree is, given its profile and the nodes: a function of plain values.
+
+Rule: manager spec, section 10.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from koord.api import selectors
+from koord.api.protocol import annotation, keys, quotas
+from koord.api.protocol.numbers import parse_float
+from koord.api.protocol.resources import CPU, MEMORY
+from koord.base.errors import KoordError
+from koord.kernels.quantity import Format, Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.api.kinds.meta import Object, ResourceList
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
+
+UNBOUNDED = Quantity.from_value((2**63 - 1) // 2000)
+"""The max of a root: as much as sums of it still fit into 64 bits."""
+
+_FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+_ZERO = Quantity()
+
+
+class Root(NamedTuple):
+    """The root group of a tree.
+
+    Attributes:
+        min: what the tree has, of the resources that count.
+        max: unbounded.
+        labels: to set.
+        total: allocatable of all nodes.
+        unschedulable: the part of it on nodes that take no pods.
+    """
+
+    min: ResourceList
+    max: ResourceList
+    labels: dict[str, str]
+    total: ResourceList
+    unschedulable: ResourceList
+
+
+def root(profile: ElasticQuotaProfile, nodes: Iterable[Node]) -> Root:
+    """The root group of a profile's tree.
+
+    Args:
+        profile: with its tree's label.
+        nodes: all there are.
+
+    Raises:
+        KoordError: the node selector cannot be evaluated.
+        ValueError: an amount is beyond 64 bits.
+    """
+    selector = profile.spec.node_selector
+    if selector is not None:
+        selectors.check(selector, profile.title, "spec.nodeSelector")
+    total: ResourceList = {}
+    unschedulable: ResourceList = {}
+    for node in nodes:
+        if selectors.matches(selector, node.metadata.labels):
+            _add(total, node.status.allocatable)
+            if not _takes_pods(node):
+                _add(unschedulable, node.status.allocatable)
+    ratio = _ratio(profile)
+    total, unschedulable = _scaled(total, ratio), _scaled(unschedulable, ratio)
+    names = _resource_keys(profile)
+    return Root(
+        {name: total.get(name, _ZERO) for name in names},
+        dict.fromkeys(names, UNBOUNDED),
+        {
+            keys.QUOTA_PROFILE: profile.metadata.name,
+            **profile.spec.quota_labels,
+            keys.QUOTA_TREE_ID: profile.metadata.labels.get(keys.QUOTA_TREE_ID, ""),
+            keys.QUOTA_IS_ROOT: "true",
+        },
+        total,
+        unschedulable,
+    )
+
+
+def changes(there: ElasticQuota | None, wanted: Root) -> dict[str, Any]:
+    """What to patch of a group, as a merge patch; empty if nothing is to be done.
+
+    Labels and annotations of others stay. Amounts are compared by what they are, not as texts.
+    """
+    found: dict[str, Any] = {}
+    labels = there.metadata.labels if there is not None else {}
+    new_labels = {key: text for key, text in wanted.labels.items() if labels.get(key) != text}
+    lists = {
+        keys.QUOTA_TOTAL_RESOURCE: wanted.total,
+        keys.QUOTA_UNSCHEDULABLE_RESOURCE: wanted.unschedulable,
+    }
+    texts = {
+        key: annotation.text(dict(sorted(amounts.items())))
+        for key, amounts in lists.items()
+        if there is None or _said(there, key) != amounts
+    }
+    metadata = {
+        name: value for name, value in (("labels", new_labels), ("annotations", texts)) if value
+    }
+    if metadata:
+        found["metadata"] = metadata
+    spec = {}
+    for name, amounts in (("min", wanted.min), ("max", wanted.max)):
+        old: ResourceList = getattr(there.spec, name) if there is not None else {}
+        if old != amounts:
+            spec[name] = {**dict.fromkeys(old), **{key: str(q) for key, q in amounts.items()}}
+    if spec:
+        found["spec"] = spec
+    return found
+
+
+def tree_id(profile: Object) -> str:
+    """The name of a tree that has none: the hash of ``namespace/name``, decimal."""
+    return str(fnv1a(f"{profile.metadata.namespace}/{profile.metadata.name}"))
+
+
+def fnv1a(text: str) -> int:
+    """The 64-bit FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv)."""
+    number = _FNV_OFFSET
+    for byte in text.encode():
+        number = (number ^ byte) * _FNV_PRIME % 2**64
+    return number
+
+
+def _said(quota: ElasticQuota, key: str) -> ResourceList | None:
+    """A resource list among a group's annotations; None if there is none, or no such."""
+    if key not in quota.metadata.annotations:
+        return None
+    try:
+        return quotas.amounts(quota, key)
+    except KoordError:
+        return None
+
+
+def _add(to: ResourceList, amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        to[name] = to[name] + amount if name in to else amount
+
+
+def _takes_pods(node: Node) -> bool:
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    return ready and not node.spec.unschedulable
+
+
+def _ratio(profile: ElasticQuotaProfile) -> float:
+    try:
+        ratio = parse_float(profile.spec.resource_ratio or "", profile.title, "spec.resourceRatio")
+    except KoordError:
+        return 1.0
+    return ratio if 0 < ratio <= 1 else 1.0
+
+
+def _resource_keys(profile: ElasticQuotaProfile) -> list[str]:
+    try:
+        return quotas.resource_keys(profile)
+    except KoordError:
+        return [CPU, MEMORY]
+
+
+def _scaled(amounts: ResourceList, ratio: float) -> ResourceList:
+    return {name: _multiplied(name, amount, ratio) for name, amount in amounts.items()}
+
+
+def _multiplied(name: str, amount: Quantity, ratio: float) -> Quantity:
+    if name == CPU:
+        return Quantity.from_milli(int(amount.milli() * ratio))
+    form = Format.BINARY_SI if name == MEMORY else Format.DECIMAL_SI
+    return Quantity.from_value(int(amount.value() * ratio), form)

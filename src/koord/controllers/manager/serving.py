@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the manager serves: metrics in three parts, health, and explanations by its controllers.
+
+Rule: manager spec, sections 1 and 13. Who does not lead answers questions with 503, for it does not
+know what the leader has decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aiohttp import web
+
+from koord.base.errors import Code, KoordError
+from koord.kube.serving import METRICS_TYPE, Endpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from koord.base.metrics import Registry
+    from koord.controllers.manager.app import App
+    from koord.controllers.manager.metrics import ManagerMetrics
+
+_NOT_LEADER = {"message": "the instance is not leader"}
+
+
+class ManagerEndpoints(Endpoints):
+    """Serves for one manager.
+
+    Args:
+        metrics: the manager's.
+        host: address to listen on.
+        port: 0 for a free one.
+    """
+
+    def __init__(self, metrics: ManagerMetrics, host: str, port: int) -> None:
+        self._app: App | None = None
+        self._queues = metrics.queues.queues
+        every = (metrics.internal, metrics.external, metrics.controllers)
+        super().__init__(
+            [metrics.controllers],
+            ready={"informers": self._informers},
+            routes={
+                "/all-metrics": self._exposed(every),
+                "/internal-metrics": self._exposed([metrics.internal]),
+                "/external-metrics": self._exposed([metrics.external]),
+                "/apis/v1/explain/{kind}/{name}": self._explain,
+            },
+            before_metrics=[self._queues.refresh],
+            host=host,
+            port=port,
+        )
+
+    def attach(self, app: App) -> None:
+        """Says whose questions are answered from now on."""
+        self._app = app
+
+    def _informers(self) -> str | None:
+        if self._app is None:
+            return "starting"
+        missing = self._app.views.waiting_for()
+        return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    def _exposed(
+        self, registries: Iterable[Registry]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            del request
+            self._queues.refresh()
+            body = b"".join(registry.expose() for registry in registries)
+            return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+        return answer
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        if self._app is None or not self._app.leading:
+            return _json(503, _NOT_LEADER)
+        kind, name = request.match_info["kind"], request.match_info["name"]
+        explain = self._app.around.explanations.get(kind)
+        if explain is None:
+            return _json(404, {"message": f"koord-manager explains no {kind}"})
+        try:
+            return _json(200, explain(name))
+        except KoordError as error:
+            return _json(404 if error.code is Code.NOT_FOUND else 400, {"message": str(error)})
+        except KeyError as error:
+            return _json(404, {"message": str(error.args[0] if error.args else error)})
+
+
+def _json(status: int, body: Any) -> web.Response:
+    data = msgspec.json.encode(body)
+    return web.Response(status=status, body=data, content_type="application/json")

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reservations have left as columns, so that many rows are answered at once.
+
+Only for rows on which a pod has one reservation to choose from; :mod:`.choosing` has the rules, and
+says exactly the same of them one by one. A reservation that changed is written again when a
+column is read next, so that a single placement pays nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from koord.controllers.cluster.nodes import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.scheduler.plugins.reservation.fit import Skipped
+    from koord.controllers.scheduler.plugins.reservation.record import Record
+
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+class Verdicts(NamedTuple):
+    """By place asked about; see :meth:`Columns.judge`.
+
+    Attributes:
+        alone: the node has room without any reservation.
+        beside: it has room together with the reservation.
+        within: the reservation has enough left, as far as its policy asks.
+        shares: it holds anything that the pod asks for.
+    """
+
+    alone: NDArray[np.bool_]
+    beside: NDArray[np.bool_]
+    within: NDArray[np.bool_]
+    shares: NDArray[np.bool_]
+
+
+class Columns:
+    """The reservations of one ledger: ``[resource, slot]`` and by slot.
+
+    Args:
+        table: the nodes, whose resource columns these follow.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._dirty: dict[str, Record] = {}
+        shape = (len(table.resources), 0)
+        self._held = np.zeros(shape, np.int64)
+        self._used = np.zeros(shape, np.int64)
+        self._remaining = np.zeros(shape, np.int64)
+        self._limit = np.full(shape, _UNLIMITED, np.int64)
+        self._unseated = np.zeros(0, np.bool_)
+        self._full = np.zeros(0, np.bool_)
+
+    def changed(self, record: Record) -> None:
+        """A reservation is another than before."""
+        self._dirty[record.uid] = record
+
+    def drop(self, uid: str) -> None:
+        """A reservation is no more."""
+        self._dirty.pop(uid, None)
+        slot = self._slots.pop(uid, None)
+        if slot is not None:
+            self._free.append(slot)
+
+    def slots(self, records: Sequence[Record]) -> NDArray[np.intp]:
+        """Where reservations stand, brought up to date."""
+        if self._dirty:
+            for record in self._dirty.values():
+                self._write(record)
+            self._dirty.clear()
+        return np.array([self._slots[record.uid] for record in records], np.intp)
+
+    def given_back(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+        """``[resource, place]``: what pods that match may see as free on the node."""
+        found: NDArray[np.int64] = np.maximum(self._held[:, slots] - self._used[:, slots], 0)
+        found[PODS] = self._unseated[slots]
+        return found
+
+    def judge(
+        self,
+        slots: NDArray[np.intp],
+        rows: NDArray[np.intp],
+        request: Mapping[str, int],
+        skipped: Skipped,
+    ) -> Verdicts:
+        """Whether pods fit, as :func:`.fit.node_lacks` and :func:`.fit.reservation_lacks` say.
+
+        Args:
+            slots: of reservations.
+            rows: where each of them is.
+            request: of the pods.
+            skipped: resources that are left to others.
+        """
+        table = self._table
+        seats = table.allocatable[PODS, rows] - table.requested[PODS, rows] - 1
+        alone, beside = seats >= 0, seats + self._unseated[slots] >= 0
+        within = ~self._full[slots]
+        shares = np.zeros(len(slots), np.bool_)
+        for name, amount in request.items():
+            index = table.resource(name)
+            known = index < len(self._held)
+            if known:
+                shares |= self._held[index, slots] > 0
+            if amount <= 0:
+                continue
+            if known:
+                within &= amount <= self._limit[index, slots]
+            if name in skipped:
+                continue
+            free = table.allocatable[index, rows] - table.requested[index, rows]
+            alone &= amount <= free
+            beside &= amount <= free + (self._remaining[index, slots] if known else 0)
+        return Verdicts(alone, beside, within, shares)
+
+    def scores(self, slots: NDArray[np.intp], request: Mapping[str, int]) -> NDArray[np.int64]:
+        """0..100, as :func:`.fit.score` says."""
+        held = self._held[:, slots]
+        wanted = self._used[:, slots]
+        for name, amount in request.items():
+            index = self._table.resource(name)
+            if index < len(wanted):
+                wanted[index] += amount
+        counted = held > 0
+        parts = np.where(counted & (wanted <= held), 100 * wanted // np.maximum(held, 1), 0)
+        found: NDArray[np.int64] = parts.sum(0) // np.maximum(counted.sum(0), 1)
+        return found
+
+    def _write(self, record: Record) -> None:
+        slot = self._slots.get(record.uid)
+        if slot is None:
+            slot = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
+        at = {name: self._table.resource(name) for name in record.held}
+        missing = len(self._table.resources) - len(self._held)
+        if missing > 0:
+            self._pad(missing, 0)
+        self._held[:, slot] = self._used[:, slot] = self._remaining[:, slot] = 0
+        self._limit[:, slot] = _UNLIMITED
+        restricted, remaining = record.restricted, record.remaining()
+        for name, index in at.items():
+            held, used = record.held[name], record.used[name]
+            self._held[index, slot], self._used[index, slot] = held, used
+            self._remaining[index, slot] = remaining[name]
+            if name in restricted:
+                self._limit[index, slot] = held - record.withheld.get(name, 0) - used
+        seats = record.seats if restricted else None
+        self._unseated[slot] = record.is_free
+        self._full[slot] = seats is not None and len(record.owners) + 1 > seats
+
+    def _grow(self) -> int:
+        slot = len(self._slots)
+        if slot >= len(self._full):
+            self._pad(0, max(64, slot))
+        return slot
+
+    def _pad(self, resources: int, slots: int) -> None:
+        wider = ((0, resources), (0, slots))
+        self._held, self._used = np.pad(self._held, wider), np.pad(self._used, wider)
+        self._remaining = np.pad(self._remaining, wider)
+        self._limit = np.pad(self._limit, wider, constant_values=_UNLIMITED)
+        self._unseated, self._full = (
+            np.pad(self._unseated, (0, slots)),
+            np.pad(self._full, (0, slots)),
+        )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster's day with and without co-location, in virtual time: all machines as columns."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks before switching co-location on, answered from two runs."""

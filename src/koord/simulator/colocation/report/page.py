@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a simulation: one HTML file that needs nothing beside it."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING
+
+from koord.simulator import pages
+from koord.simulator.colocation.report import drawings, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from koord.simulator.colocation.result import Outcome, Run
+
+TITLE = "a day with and without co-location"
+
+
+def write_report(outcome: Outcome, directory: Path, command: str) -> Path:
+    """Writes ``DIRECTORY/report.html`` and returns its path.
+
+    Args:
+        outcome: both runs.
+        directory: made if missing.
+        command: what reproduces the page, shown at its top.
+
+    Raises:
+        OSError: the directory or the file cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    return pages.write(directory, TITLE, _parts(outcome, command))
+
+
+def _parts(outcome: Outcome, command: str) -> Iterator[str]:
+    scenario, with_ = outcome.scenario, outcome.with_
+    machines = sum(pool.count for pool in scenario.nodes)
+    cores = float(sum(pool.count * pool.cpu for pool in scenario.nodes))
+    sides = list(zip(drawings.SIDES, (outcome.without, with_), strict=True))
+    yield "<h1>A day with and without co-location</h1>"
+    yield (
+        f"<p>Scenario <b>{escape(scenario.metadata.name)}</b>: {machines:,} machines with "
+        f"{cores:,.0f} CPUs, {scenario.hours:g} hours in steps of {escape(scenario.step)}, seed "
+        f"{outcome.seed}. Both runs have the same services and the same arrivals of batch jobs. "
+        "Without co-location batch tasks ask for what the requests of services leave free; with "
+        "it, for what the manager finds idle.</p>"
+    )
+    yield f"<p><code>{escape(command)}</code></p>"
+    yield "<h2>In short</h2>"
+    yield pages.table(summary.HEADS, summary.rows(outcome))
+    yield pages.figure(
+        "How busy the cluster is",
+        "CPU in use by class; the dashed line is the mean over the time shown.",
+        drawings.utilisation({side: run.series for side, run in sides}, cores),
+    )
+    yield pages.figure(
+        "Do services notice?",
+        f"A latency-sensitive pod is short of CPU in a minute in which it was granted less than "
+        f"{100 * scenario.report.short.granted_below:g} % of the smaller of its demand and its "
+        "limit. Left: how many at a time. Middle: how much they got. Right: how long it lasted.",
+        drawings.shortage(outcome),
+    )
+    yield _services(outcome)
+    yield _worst(with_)
+    yield pages.figure(
+        "What batch is offered, asks for and uses",
+        "With co-location. The offer follows the idle capacity that agents report; running tasks "
+        "keep what they asked for when it shrinks, and are held down instead.",
+        drawings.offers(with_.series),
+    )
+    yield pages.figure(
+        "Who runs and who waits", "Batch tasks on both sides.", drawings.waiting(outcome)
+    )
+    yield _batch(outcome)
+    yield pages.figure(
+        "What agents do to protect services",
+        "With co-location. Suppressed: batch pods got less CPU than they wanted. Evicted tasks "
+        "begin again elsewhere; their work is lost.",
+        drawings.protection(with_.series),
+    )
+    yield pages.figure(
+        "Machine by machine",
+        "The same sample of machines on both sides.",
+        drawings.machines(
+            {side: run.machines.cpu_share for side, run in sides}, with_.series.hours
+        ),
+    )
+    yield "<h2>Settings in force</h2>"
+    yield "<p>Sections of slo-controller-config, defaults included.</p>"
+    yield f"<pre>{escape(json.dumps(outcome.settings, indent=2, default=str))}</pre>"
+    yield (
+        f"<p>{with_.decisions:,} attempts of the scheduler, {with_.node_updates:,} changes of a "
+        f"machine's offer; {outcome.seconds:.0f} s for both runs.</p>"
+    )
+
+
+def _services(outcome: Outcome) -> str:
+    heads = ("service", "QoS", "pods", "pod-minutes", "short without", "short with",
+             "least granted without", "least granted with", "restarts")  # fmt: skip
+    pairs = zip(outcome.without.shortage.services, outcome.with_.shortage.services, strict=True)
+    rows = [
+        (
+            after.name, after.qos, f"{after.pods:,}", f"{after.pod_minutes:,}",
+            f"{before.short_pod_minutes:,}", f"{after.short_pod_minutes:,}",
+            f"{100 * before.worst_grant:.0f} %", f"{100 * after.worst_grant:.0f} %",
+            f"{after.restarts:,}",
+        )
+        for before, after in pairs
+    ]  # fmt: skip
+    return pages.table(heads, rows)
+
+
+def _worst(run: Run) -> str:
+    if not run.shortage.worst:
+        return "<p>No latency-sensitive pod was short of CPU with co-location.</p>"
+    rows = [
+        (pod.service, f"machine {pod.machine}", f"{pod.short_minutes}",
+         f"{100 * pod.worst_grant:.0f} %")
+        for pod in run.shortage.worst[:10]
+    ]  # fmt: skip
+    heads = ("pods that were short most, with co-location", "on", "minutes", "least granted")
+    return pages.table(heads, rows)
+
+
+def _batch(outcome: Outcome) -> str:
+    heads = ("job", "side", "tasks", "started", "finished", "evicted", "wait, mean",
+             "wait, p90", "stretched by", "core-hours", "GPU-hours")  # fmt: skip
+    rows = []
+    for side, run in zip(drawings.SIDES, (outcome.without, outcome.with_), strict=True):
+        rows += [
+            (
+                kind.name, side, f"{kind.tasks:,}", f"{kind.started:,}", f"{kind.finished:,}",
+                f"{kind.evicted:,}", _minutes(kind.wait_seconds_mean),
+                _minutes(kind.wait_seconds_p90), f"{kind.stretch_mean:.2f}x",
+                f"{kind.core_hours:,.0f}", f"{kind.gpu_hours:,.0f}",
+            )
+            for kind in run.batch
+        ]  # fmt: skip
+    return pages.table(heads, sorted(rows, key=lambda row: row[0]))
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min"

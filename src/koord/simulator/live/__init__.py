@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord up --colocation``: a day of services and batch on a cluster that runs, and its record."""

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cluster is told before the day begins: machines, and slo-controller-config."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from koord.api.sloconfig import sections
+from koord.simulator.nodes.pools import AgentSpec, NodePools, Pool
+
+START_SECONDS = 1_767_592_800.0
+"""2026-01-05 06:00 UTC, a Monday: services are about to wake."""
+DEFAULT_NODES = 20
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    sections.COLOCATION: {
+        "enable": True,
+        "cpuReclaimThresholdPercent": 65,
+        "memoryReclaimThresholdPercent": 65,
+    },
+    sections.THRESHOLD: {
+        "clusterStrategy": {
+            "enable": True,
+            "cpuSuppressThresholdPercent": 65,
+            "cpuEvictBESatisfactionLowerPercent": 60,
+            "cpuEvictBESatisfactionUpperPercent": 80,
+            "memoryEvictThresholdPercent": 70,
+        }
+    },
+}
+"""Sections of slo-controller-config: what is offered to batch, when it is held down and evicted."""
+
+
+def pools(count: int) -> NodePools:
+    """Machines of 32 CPUs and 128Gi whose agents may evict, which koordlet's defaults leave off.
+
+    Args:
+        count: how many.
+    """
+    gates = {"BECPUEvict": True, "BEMemoryEvict": True}
+    return NodePools([Pool(name="node", count=count)], agents=AgentSpec(gates))
+
+
+def config_map() -> dict[str, Any]:
+    """slo-controller-config with :data:`SETTINGS`, as a document."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": sections.CONFIG_MAP_NAME,
+            "namespace": sections.CONFIG_MAP_NAMESPACE,
+        },
+        "data": {name: json.dumps(section) for name, section in SETTINGS.items()},
+    }

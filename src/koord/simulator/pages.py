@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frame of reports: one HTML file that needs nothing beside it."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+def write(directory: Path, title: str, parts: Iterable[str]) -> Path:
+    """Writes ``DIRECTORY/report.html`` and returns its path.
+
+    Args:
+        directory: made if missing.
+        title: of the page, as text.
+        parts: of the body, as HTML.
+
+    Raises:
+        OSError: the directory or the file cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "report.html"
+    style = files("koord.simulator").joinpath("report.css").read_text(encoding="utf-8")
+    body = "\n".join(parts)
+    path.write_text(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>koord: {escape(title)}</title><style>{style}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def figure(title: str, caption: str, svg: str) -> str:
+    """A picture under a heading."""
+    return (
+        f"<h2>{escape(title)}</h2>\n<figure><figcaption>{escape(caption)}</figcaption>\n{svg}"
+        "</figure>"
+    )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts; the first column stands left, the others right."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    lines = ("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor on this machine's own cgroup v1 files, in groups made and removed by each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from koord.agent.executor.cgroup_kind import CgroupKind, NativeFiles
+from koord.agent.executor.claim import Claim, Layer
+from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.journal import Journal
+from koord.base.clock import VirtualClock
+from koord.kernels.cgroup import Base, Hierarchy
+from koord.kernels.cgroup_parse import Version
+
+ROOT = Path("/sys/fs/cgroup")
+POD = f"koord-executor-{os.getpid()}"
+CHILD = f"{POD}/child"
+QUOTA, BURST, CPUS = "cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpuset.cpus"
+SHARES, MEMORY = "cpu.shares", "memory.limit_in_bytes"
+
+
+@pytest.fixture
+def groups() -> Iterator[None]:
+    made: list[Path] = []
+    try:
+        for hierarchy in ("cpu", "cpuset", "memory"):
+            for name in (POD, CHILD):
+                path = ROOT / hierarchy / name
+                path.mkdir()
+                made.append(path)
+        for name in (POD, CHILD):
+            for file in ("cpuset.mems", "cpuset.cpus"):
+                text = (ROOT / "cpuset" / file).read_text()
+                (ROOT / "cpuset" / name / file).write_text(text)
+    except OSError as error:
+        for path in reversed(made):
+            path.rmdir()
+        pytest.skip(f"no cgroup v1 groups can be made here: {error}")
+    yield
+    for path in reversed(made):
+        path.rmdir()
+
+
+def opened(state: Path) -> HostExecutor:
+    files = NativeFiles(Hierarchy(ROOT, Version.V1, kubepods=POD))
+    settings = Settings(Version.V1, page_bytes=os.sysconf("SC_PAGE_SIZE"))
+    kinds = [CgroupKind({Base.CGROUP: files})]
+    return HostExecutor(kinds, Journal(state, "boot"), VirtualClock(), settings)
+
+
+def say(executor: HostExecutor) -> dict[tuple[str, str], str | None]:
+    resources = (QUOTA, BURST, CPUS, SHARES, MEMORY)
+    return {(r, d): executor.current(r, d) for r in resources for d in (POD, CHILD)}
+
+
+def test_every_step_is_taken_by_the_kernel(tmp_path: Path, groups: None) -> None:
+    executor = opened(tmp_path)
+    before = say(executor)
+    steps = [(200000, 150000), (40000, 30000), (-1, -1), (60000, 60000), (1000, 1000), (90000, -1)]
+    for pod, child in steps:
+        claims = [Claim(QUOTA, POD, pod, "r"), Claim(QUOTA, CHILD, child, "r")]
+        claims += [Claim(SHARES, d, 512, "r") for d in (POD, CHILD)]
+        claims += [Claim(MEMORY, d, (64 << 20) + 17, "r") for d in (POD, CHILD)]
+        claims += [Claim(CPUS, d, "0", "r", Layer.CAP) for d in (POD, CHILD)]
+        if before[BURST, POD] is not None:
+            claims += [Claim(BURST, POD, max(pod, 0), "r"), Claim(BURST, CHILD, 20000, "r")]
+        executor.state("a", "s", claims)
+        executor.settle()
+        assert executor.failures() == []
+        assert executor.refused() == {}
+        said = say(executor)
+        assert (said[QUOTA, POD], said[QUOTA, CHILD]) == (str(pod), str(child))
+        assert said[CPUS, CHILD] == "0"
+        assert said[MEMORY, CHILD] == str(64 << 20)
+    executor.withdraw("a")
+    executor.settle()
+    assert executor.failures() == []
+    assert say(executor) == before
+
+
+def test_suppression_of_the_parent_bounds_what_the_child_asks(tmp_path: Path, groups: None) -> None:
+    executor = opened(tmp_path)
+    before = say(executor)
+    executor.state("a", "s", [Claim(QUOTA, CHILD, 80000, "r")])
+    executor.state("b", "s", [Claim(QUOTA, POD, 50000, "r", Layer.CAP)])
+    executor.settle()
+    assert say(executor)[QUOTA, CHILD] == "50000"
+    executor.withdraw("b")
+    executor.settle()
+    assert say(executor)[QUOTA, CHILD] == "80000"
+    again = opened(tmp_path)  # killed: nothing was given back
+    assert again.give_all_back() == []
+    assert say(again) == before

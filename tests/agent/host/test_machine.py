@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine found: real machines' dumps, a container's mounts, features and their reasons."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from koord.agent.host import features, machine
+from koord.agent.host.cpuinfo import read_cpu_info
+from koord.agent.host.features import Feature
+from koord.agent.host.limits import raise_descriptors
+from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, Roots, default_roots
+from koord.base.errors import KoordError
+from koord.kernels.cgroup import Hierarchy
+from koord.kernels.cgroup_parse import Version
+from koord.kernels.cgroup_path import Driver
+from tests.agent.machine_tree import GIB, Group, MachineTree
+
+DUMPS = [
+    ("x86_64-epyc_7451", (96, 8), "AuthenticAMD"),
+    ("x86_64-64cpu", (64, 3), "GenuineIntel"),
+    ("x86_64-dell_e4310", (4, 1), "GenuineIntel"),
+]
+
+
+@pytest.mark.parametrize(("name", "counts", "vendor"), DUMPS)
+def test_real_machines(
+    sysfs_dump: Callable[[str], Path], name: str, counts: tuple[int, int], vendor: str
+) -> None:
+    root = sysfs_dump(name)
+    (root / "proc/meminfo").write_text("MemTotal: 1024 kB\nMemAvailable: 512 kB\n")
+    (root / "sys/fs/cgroup/cpu/kubepods").mkdir(parents=True)
+    found = machine.find(Roots().beneath(str(root)), version=Version.V1)
+    summary = found.topology.summary()
+    assert (summary.cpus, summary.nodes) == counts
+    assert found.layout.driver is Driver.CGROUPFS
+    assert found.memory_bytes == 1 << 20
+    assert read_cpu_info(found.roots).vendor_id == vendor
+
+
+@pytest.fixture(params=Version, ids=["v1", "v2"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> MachineTree:
+    return MachineTree(tmp_path, request.param)
+
+
+def test_mounts_of_a_container(tree: MachineTree) -> None:
+    """As the DaemonSet mounts them: /host-sys and the like, and /proc as it is."""
+    moved = replace(IN_CONTAINER.beneath(str(tree.root)), proc=tree.roots.proc)
+    (tree.root / "sys/fs/cgroup").rename(tree.root / "host-cgroup")
+    (tree.root / "sys").rename(tree.root / "host-sys")
+    found = machine.find(moved, version=tree.version)
+    assert found.topology.summary().cpus == 4
+    assert found.layout.driver is Driver.SYSTEMD
+    assert found.memory_bytes == 16 * GIB
+
+
+def test_which_mounts_is_told_by_the_environment() -> None:
+    assert default_roots({"agent_mode": HOST_MODE}) == Roots()
+    assert default_roots({}) == IN_CONTAINER
+
+
+def test_features_of_a_plain_machine(tree: MachineTree) -> None:
+    """A reason each, one line, that names a file or what the kernel or processor lacks."""
+    missing = tree.machine().features.missing
+    for feature, reason in missing.items():
+        assert reason, feature
+        assert "\n" not in reason, feature
+    assert "vendor" not in missing[Feature.RESCTRL]
+    assert missing[Feature.RESCTRL] == "the processor's flags lack cat_l3 or mba"
+    assert missing[Feature.NVML] == f"no {tree.roots.proc}/driver/nvidia/version"
+    assert missing[Feature.RDMA] == f"nothing in {tree.roots.sys}/class/infiniband"
+    assert "cpu.pressure" in missing[Feature.PSI]
+
+
+def test_features_are_seen_once_their_files_are_there(tree: MachineTree) -> None:
+    tree.group(tree.tier.partition("/")[0], Group(pressure=(0.0, 0.0)))
+    tree.write("proc/driver/nvidia/version", "NVRM version: 550\n")
+    tree.write("sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
+    tree.write("sys/fs/resctrl/schemata", "L3:0=f\n")
+    tree.write("proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t: cat_l3 mba\n")
+    found = features.find(tree.roots, tree.machine().hierarchy)
+    for feature in (Feature.PSI, Feature.NVML, Feature.RDMA, Feature.RESCTRL):
+        assert found.has(feature), found.missing.get(feature)
+
+
+def test_what_cannot_be_looked_at_is_missing_with_that_reason(tree: MachineTree) -> None:
+    hierarchy = tree.machine().hierarchy
+    (tree.root / "proc/cpuinfo").unlink()
+    reason = features.find(tree.roots, hierarchy).missing[Feature.RESCTRL]
+    assert f"{tree.roots.proc}/cpuinfo" in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        ("proc/meminfo", "proc/meminfo"),
+        ("sys/devices/system/cpu", "sys"),
+        ("sys/fs/cgroup", "sys/fs/cgroup"),
+    ],
+)
+def test_a_machine_that_is_none_is_one_line(tree: MachineTree, spoil: str, named: str) -> None:
+    target = tree.root / spoil
+    target.rename(tree.root / "elsewhere")
+    with pytest.raises(KoordError, match=re.escape(named)) as caught:
+        tree.machine()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_limit_on_files_is_the_hard_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [(1024, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: held[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: held.append(both))
+    assert raise_descriptors() == 4096
+    assert raise_descriptors() == 4096
+    assert held == [(1024, 4096), (4096, 4096)]
+
+    def refuse(_: int, both: tuple[int, int]) -> None:
+        raise ValueError(f"not allowed to raise to {both}")
+
+    held.append((1024, 1 << 62))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert raise_descriptors() == 1024
+
+
+def test_the_layout_is_of_the_drivers_directory(tree: MachineTree) -> None:
+    assert Hierarchy(tree.roots.cgroup, tree.version).kubepods == tree.machine().layout.kubepods

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which strategies are found, the one in ``examples/agent-strategy``, and pure decisions."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from koord.agent.metrics.kinds import Kind
+from koord.agent.strategies import registry
+from koord.agent.strategies.options import StrategyOptions
+from koord.agent.strategies.strategy import Hands
+from koord.base.errors import KoordError
+from tests.agent.strategies.fakes import FakeEvictor, FakeExecutor, FakeReader, machine
+from tests.agent.strategies.nodes import NOW_MS, aged, tick
+
+_ROOT = Path(__file__).resolve().parents[3]
+_EXAMPLE = _ROOT / "examples/agent-strategy"
+_SOURCE = _ROOT / "src/koord/agent/strategies"
+_PURE = [*_SOURCE.glob("*/decision.py"), _SOURCE / "eviction/order.py",
+         _SOURCE / "eviction/release.py"]  # fmt: skip
+
+
+def _point(value, name="outside"):
+    return EntryPoint(name, value, registry.GROUP)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    monkeypatch.syspath_prepend(str(_EXAMPLE))
+    yield tomllib.loads((_EXAMPLE / "pyproject.toml").read_text())
+    sys.modules.pop("koord_idle_batch", None)
+
+
+def test_all_of_koords_own_are_found_and_gated():
+    found = registry.strategies(StrategyOptions(), [])
+    assert [each.name for each in found] == list(registry.BUILTIN)
+    on = {each.name for each in found if registry.enabled(each, StrategyOptions().gates)}
+    assert on == {"cpusuppress", "cpuburst", "resctrl"}
+
+
+def test_the_example_is_found_by_its_entry_point_and_does_what_it_says(example, tmp_path):
+    points = example["project"]["entry-points"][registry.GROUP]
+    made = [_point(value, name) for name, value in points.items()]
+    strategy = registry.strategies(StrategyOptions(), made)[-1]
+    assert strategy.name == "idle-batch"
+    executor, reader = FakeExecutor(), FakeReader()
+    hands = Hands(executor, FakeEvictor())
+    view = tick(machine(tmp_path), reader)
+    reader.add(Kind.NODE_CPU_USAGE, NOW_MS, 4.0)
+    assert strategy.run(view, hands) == {"used_percent": 50, "idle": True}
+    assert [(c.resource, c.directory, c.value) for c in executor.all()] == [
+        ("cpu.idle", "kubepods.slice/kubepods-besteffort.slice", 1)
+    ]
+    with pytest.raises(KoordError, match="age"):
+        strategy.run(aged(view, pods=660.0), hands)
+    reader.samples.clear()
+    reader.add(Kind.NODE_CPU_USAGE, NOW_MS, 1.0)
+    assert strategy.run(view, hands)["idle"] is False
+    assert executor.all() == []
+    strategy.stop(hands)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("no_such_module:Strategy", "ModuleNotFoundError"),
+        ("builtins:len", "TypeError"),
+        ("builtins:id", "name"),
+        ("koord.agent.strategies.cpuburst.actor:CPUBurst", "a name of its own"),
+        ("tests.agent.strategies.test_registry:Ungated", "feature gate"),
+    ],
+)
+def test_what_is_no_strategy_is_refused_by_name(value, word):
+    with pytest.raises(KoordError, match=word) as caught:
+        registry.strategies(StrategyOptions(), [_point(value)])
+    assert value in str(caught.value)
+
+
+class Ungated:
+    name, gate, interval_seconds = "ungated", "NoSuchGate", 1.0
+
+    def __init__(self, options):
+        pass
+
+    def run(self, tick, hands):
+        return {}
+
+    def stop(self, hands):
+        pass
+
+
+@pytest.mark.parametrize("path", _PURE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_decisions_import_numpy_and_nothing_of_the_agent(path):
+    tree = ast.parse(path.read_text())
+    names = set()
+    for found in ast.walk(tree):
+        if isinstance(found, ast.Import):
+            names |= {alias.name for alias in found.names}
+        if isinstance(found, ast.ImportFrom):
+            names.add(found.module)
+    assert "numpy" in names
+    assert not [name for name in names if name.startswith("koord")]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""koordlet's command line: every flag of the original's, one line for what is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from koord.agent.host.roots import IN_CONTAINER, Roots
+from koord.agent.options import AgentOptions
+from koord.agent.unused_flags import OWN, UNUSED
+from koord.base.errors import KoordError
+from koord.cli.flags import two_dashes
+from koord.cli.koordlet import _parser, main, parse, without_effect
+
+HERE = ["--node-name", "n1"]
+
+
+def test_flags_have_the_originals_defaults() -> None:
+    options, kubeconfig, verbosity = parse(HERE)
+    assert (kubeconfig, verbosity) == (None, 2)
+    assert options == AgentOptions(node_name="n1")
+    assert options.roots(Roots()) == Roots()
+    assert options.listen() == ("0.0.0.0", 9316)
+
+
+def test_every_kind_of_flag_is_read() -> None:
+    words = [
+        "--cgroup-root-dir=/cg/", "--collect-res-used-interval", "2s", "--only-evict-by-api",
+        "--enable-node-metric-report=false", "--cpu-evict-cool-time-seconds=30", "-v", "5",
+        "--feature-gates=CPUEvict=true,CPUBurst=false", "--addr=[::1]:9", "--kubeconfig", "/k",
+    ]  # fmt: skip
+    options, kubeconfig, verbosity = parse([*HERE, *words])
+    assert (kubeconfig, verbosity) == (Path("/k"), 5)
+    assert options.roots(IN_CONTAINER).cgroup == "/cg"
+    assert options.roots(IN_CONTAINER).proc == "/proc"
+    assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
+    assert not options.enable_node_metric_report
+    assert options.cpu_evict_cool_time_seconds == 30
+    assert options.gates().enabled("CPUEvict")
+    assert not options.gates().enabled("CPUBurst")
+    assert options.listen() == ("::1", 9)
+
+
+def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_NAME", "n2")
+    assert parse([])[0].node_name == "n2"
+    monkeypatch.delenv("NODE_NAME")
+    with pytest.raises(KoordError, match="--node-name: got ''"):
+        parse([])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--collect-res-used-interval", "soon"], "--collect-res-used-interval: got 'soon'"),
+        (["--collect-res-used-interval=-1s"], "--collect-res-used-interval: got '-1s'"),
+        (["--cpu-evict-cool-time-seconds", "-3"], "got '-3', expected a whole number from 0"),
+        (["--audit-verbose", "x"], "--audit-verbose: got 'x', expected a whole number"),
+        (["--dry-run=maybe"], "--dry-run: got 'maybe', expected true or false"),
+        (["--feature-gates", "CPUBurts=true"], "a known gate, such as CPUBurst"),
+        (["--pods-from", "here"], "--pods-from: got 'here', expected kubelet or apiserver"),
+        (["--cgroup-driver", "x"], "--cgroup-driver: got 'x', expected systemd or cgroupfs"),
+        (["--addr", "nine"], "--addr: got 'nine', expected HOST:PORT or :PORT"),
+        (["--addr", ":99999"], "--addr: got ':99999'"),
+        (["--bogus"], "unrecognized arguments: --bogus"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["koordlet", *HERE, *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_help_has_every_flag_and_an_example() -> None:
+    text = _parser().format_help()
+    for name in vars(AgentOptions()):
+        assert f"--{name.replace('_', '-')}" in text
+    assert "example: agent_mode=hostMode koordlet" in text
+
+
+def test_the_originals_daemonset_starts_as_it_is() -> None:
+    words = [
+        "-addr=:9317", "-cgroup-root-dir=/host-cgroup/", "--logtostderr=true", "-v=4",
+        "-feature-gates=CPUEvict=true", "-tsdb-path", "/metric-data/", "-report-interval=60s",
+        "-enable-nri-runtime-hook", "--collect-res-used-interval=2s", "-only-evict-by-api",
+    ]  # fmt: skip
+    options, _, verbosity = parse([*HERE, *words])
+    assert (options.addr, options.cgroup_root_dir, verbosity) == (":9317", "/host-cgroup/", 4)
+    assert options.gates().enabled("CPUEvict")
+    assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
+    assert without_effect(words) == [
+        "enable-nri-runtime-hook", "logtostderr", "report-interval", "tsdb-path",
+    ]  # fmt: skip
+    assert without_effect(HERE) == []
+    assert parse([*HERE, "--v=3"])[2] == parse([*HERE, "-v3"])[2] == parse([*HERE, "-v", "3"])[2]
+
+
+def test_one_dash_is_two_but_for_single_letters() -> None:
+    words = ["-v", "3", "-v=3", "-v3", "-h", "-vmodule=a=1", "-addr=:1", "--addr", "-1"]
+    assert two_dashes(words) == [*words[:5], "--vmodule=a=1", "--addr=:1", "--addr", "-1"]
+
+
+def test_what_has_no_effect_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("koord.cli.koordlet.log.setup", lambda verbosity: None)
+    monkeypatch.setattr("koord.cli.koordlet._run", _nothing)
+    monkeypatch.setattr("sys.argv", ["koordlet", *HERE, "-tsdb-path=/x", "--report-interval=1s"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code in (0, None)
+    assert [r.getMessage() for r in caplog.records] == ["flags without effect here"]
+
+
+async def _nothing(*_: object) -> int:
+    return 0
+
+
+def test_the_page_on_compatibility_has_every_flag_and_gate() -> None:
+    page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text("utf-8")
+    section = page.partition("## Node agent: flags")[2].partition("\n## ")[0]
+    rows = {}
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            name, says = (cell.strip() for cell in line.strip("|").split("|"))
+            rows[name.strip("`")] = says
+    flags = {f"--{name.replace('_', '-')}" for name in vars(AgentOptions())}
+    unused = {f"--{name}": f"no effect: {why}" for name, why in UNUSED.items()}
+    own = {f"--{name}" for name in OWN}
+    assert own <= flags
+    gates = {gate.name: gate for gate in AgentOptions().gates().known()}
+    assert set(rows) == flags | set(unused) | set(gates)
+    assert {name: rows[name] for name in unused} == unused
+    assert {name for name, says in rows.items() if says.startswith("ours")} == own
+    for name, gate in gates.items():
+        assert rows[name].startswith("on" if gate.default else "off"), name
+        assert ("no effect" in rows[name]) == ("no effect" in gate.doc), name
+
+
+_CONTEXTS = """
+import os, ssl, sys
+from koord.cli.koordlet import _without_authorities
+made = []
+ssl.SSLContext.set_default_verify_paths = ssl.SSLContext.load_default_certs = (
+    lambda self, *_: made.append(os.environ.get("SSL_CERT_FILE"))
+)
+_without_authorities()
+assert "aiohttp" in sys.modules
+print(set(made) <= {os.devnull}, os.environ.get("SSL_CERT_FILE"))
+"""
+
+
+@pytest.mark.parametrize("told", [None, "/etc/some/authorities.pem"])
+def test_the_systems_authorities_are_only_left_out_of_contexts_that_nobody_uses(
+    told: str | None,
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "SSL_CERT_FILE"}
+    if told is not None:
+        environment["SSL_CERT_FILE"] = told
+    ran = subprocess.run(
+        [sys.executable, "-c", _CONTEXTS], env=environment, check=True, capture_output=True
+    )
+    assert ran.stdout.decode().split() == ["True", str(told)]

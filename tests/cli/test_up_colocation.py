@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord up --colocation``: two hours of two machines on virtual time, and what it shows."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from koord.base.clock import VirtualClock
+from koord.cli import up_screen as screen
+from koord.cli.up_colocation import Speedometer, State
+from koord.simulator.live import workload
+from koord.simulator.live.record import Record
+from tests.simulator.live.samples import record, sample
+
+from .conftest import Run
+
+# They wake fast: from 11 cores a machine at 6 o'clock to 18 at 8.
+_WAKING = workload.Service("web", 4, 6, 8, {"cpu": 0.6, "amplitude": 1, "peakHour": 13, "noise": 0})
+
+_MINUTES = 5
+
+
+def _state(kept: Record, **fields: Any) -> State:
+    made = State(1_767_592_800.0, 60, 60.0, kept, 9, "export KUBECONFIG=here", "there/report.html")
+    return made._replace(**fields)
+
+
+def _drawn(state: State, width: int, height: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(screen.frame(state, width, height))
+    return console.export_text().splitlines()
+
+
+def test_a_day_begins(koord: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "SERVICES", (_WAKING,))
+    status, out, err = koord(
+        "up", "--colocation", "--nodes", 2, "--hours", 2, "--speed", 0, "--seed", 3,
+        "-o", "json", "--report", tmp_path,
+    )  # fmt: skip
+    assert status == 0, err
+    figures = json.loads(out)
+    assert figures["hours"] == pytest.approx(2)
+    used = figures["cpu_utilisation_percent"]
+    assert used["with_batch"] > used["services_alone"] + 5
+    assert figures["batch_tasks"]["finished"] > 0
+    assert 0 < figures["batch_core_hours"] <= 2 * 2 * 32
+    assert figures["suppressed_machine_minutes"] > 0, "services have woken"
+    assert figures["short_service_pod_minutes"] == 0
+    lines = [line for line in err.splitlines() if "cores offered" in line]
+    assert len(lines) == 12, "one for ten minutes"
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert figures["report"] == str(tmp_path / "report.html")
+    assert "hold batch down" in page
+
+
+def test_an_interrupt_ends_the_day_and_leaves_the_report(
+    koord: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Record.add
+
+    def interrupted(kept: Record, *minute: Any) -> None:
+        add(kept, *minute)
+        if len(kept.samples) == _MINUTES:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Record, "add", interrupted)
+    status, out, err = koord(
+        "up", "--colocation", "--nodes", 2, "--speed", 0, "-o", "json", "--report", tmp_path
+    )
+    assert status == 0, err
+    figures = json.loads(out)
+    assert _MINUTES <= round(figures["hours"] * 60) < 24 * 60
+    assert figures["report"] == str(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "a cluster with co-location" in page
+    assert page.rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "x"), "--data"),
+        (("--without", "nodes"), "--without"),
+        (("--report", "/dev/null/x"), "--report"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    koord: Run, words: tuple[str, ...], said: str
+) -> None:
+    status, out, err = koord("up", "--colocation", *words)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: " + said)
+    assert err.count("\n") == 1
+
+
+@given(st.integers(60, 200), st.integers(24, 80))
+def test_the_screen_fits(width: int, height: int) -> None:
+    lines = _drawn(_state(record()), width, height)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "Mon 06:00" in text
+    assert "node-0" in text
+
+
+def test_the_screen_says_what_is_so() -> None:
+    text = "\n".join(_drawn(_state(record()), 140, 50))
+    assert "6 run, 2 wait, 6 done, 1 evicted" in text
+    assert "held to 70 %" in text
+    assert "train-1-1 evicted from node-1" in text
+    assert "export KUBECONFIG=here" in text
+    assert "the CPU is short" not in text
+    slow = "\n".join(_drawn(_state(record(), speed=30.0), 140, 50))
+    assert "30 s a second of 60: the CPU is short" in slow
+
+
+def test_before_the_first_minute_it_says_what_it_waits_for() -> None:
+    assert "being placed" in "\n".join(_drawn(_state(Record(["a"], [4])), 100, 40))
+
+
+def test_more_machines_than_fit_are_counted() -> None:
+    names = [f"node-{row:03}" for row in range(200)]
+    kept, column = Record(names, [32] * 200), np.ones(200)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("services", "batch", "system", "offered", "memory_bytes"), column
+    )
+    kept.add(sample()._replace(held=column, allowed=column, **nothing))
+    assert "and 180 more" in "\n".join(_drawn(_state(kept), 80, 49))
+
+
+def test_the_chart_has_a_layer_for_each_class() -> None:
+    text = screen.chart(_state(record()), 60, 10).plain
+    top = [line for line in text.splitlines() if "▒" in line]
+    assert top, "batch lies on top of services"
+    assert "░" in text.splitlines()[-2] or "█" in text.splitlines()[-2]
+
+
+def test_lines_come_every_ten_minutes() -> None:
+    stream, kept = io.StringIO(), Record(["a", "b", "c"], [32] * 3)
+    lines = screen.Lines(stream)
+    for minute in range(31):
+        kept.add(sample(minute, services=[8, 8, 8]))
+        lines.show(_state(kept))
+        lines.show(_state(kept))
+    said = stream.getvalue().splitlines()
+    assert [line[:9] for line in said] == ["Mon 06:00", "Mon 06:10", "Mon 06:20", "Mon 06:30"]
+    assert "CPU  25.0 %, without batch  25.0 %" in said[0]
+
+
+def test_the_picture_is_small_and_tells_no_folders() -> None:
+    text = screen.picture(_state(record()))
+    assert text.startswith("<svg")
+    assert "KUBECONFIG" not in text
+    assert len(text.encode()) < 100 << 10
+
+
+def test_the_speed_is_that_of_the_last_seconds() -> None:
+    real, virtual = VirtualClock(), VirtualClock()
+    meter = Speedometer(real, virtual)
+    assert meter.now() == 0
+    for speed in (10, 40):
+        for _ in range(10):
+            real.advance(1)
+            virtual.advance(speed)
+            meter.read()
+        assert meter.now() == pytest.approx(speed)
+    assert meter.overall() == pytest.approx(25)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/rbac/koord-manager.yaml grants what koord-manager does, and nothing else.
+
+On a real kube-apiserver, which refuses what is not granted. The scene's requests are kept; without
+any one verb the server refuses the request of the scene that needed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controllers.manager.e2e import rbac_scene
+from tests.controlplane.fixtures import need
+from tests.controlplane.plane import RealControlPlane
+from tests.controlplane.rbac.account import Account
+from tests.controlplane.rbac.contract import (
+    check_is_needed,
+    check_nothing_was_refused,
+    documents,
+)
+from tests.controlplane.rbac.grants import Grant, granted
+from tests.controlplane.rbac.recording import Recorder
+
+MANIFEST = Path(__file__).parents[4] / "deploy" / "rbac" / "koord-manager.yaml"
+DOCUMENTS = documents(MANIFEST)
+GRANTS = granted(DOCUMENTS)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane]:
+    need("etcd", "kube-apiserver")
+    with RealControlPlane(tmp_path_factory.mktemp("rbac")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scene(plane: RealControlPlane) -> Recorder:
+    async def run() -> Recorder:
+        account = Account(plane, MANIFEST)
+        try:
+            return await rbac_scene.play(account)
+        finally:
+            await account.close()
+
+    return asyncio.run(run())
+
+
+def test_the_manifest_has_the_parts_it_needs() -> None:
+    kinds = [each["kind"] for each in DOCUMENTS]
+    assert kinds == [
+        "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    ]  # fmt: skip
+    assert len(GRANTS) == len(set(GRANTS)), "no grant is written twice"
+    for each in DOCUMENTS:
+        for subject in each.get("subjects", []):
+            assert (subject["name"], subject["namespace"]) == (
+                "koord-manager", "koordinator-system",
+            )  # fmt: skip
+
+
+@pytest.mark.real
+def test_nothing_that_the_manager_does_is_refused(scene: Recorder) -> None:
+    check_nothing_was_refused(GRANTS, scene)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("grant", GRANTS, ids=str)
+def test_every_verb_is_needed(grant: Grant, plane: RealControlPlane, scene: Recorder) -> None:
+    check_is_needed(grant, MANIFEST, plane, scene)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's measurements as the rules state them: plain loops over dictionaries."""
+
+from __future__ import annotations
+
+from tests.models.series import MAX_LATE_MS, Series
+
+Labels = tuple[str, ...]
+
+
+class Counters:
+    """Differences of counters, one key at a time."""
+
+    def __init__(self, kept_seconds: float) -> None:
+        self.kept_seconds = kept_seconds
+        self.before: dict[Labels, tuple[int, float]] = {}
+
+    def advance(self, readings: dict[Labels, int | None], at: float) -> dict[Labels, float | None]:
+        """Amount a second by key; None where there is nothing to tell."""
+        found: dict[Labels, float | None] = {}
+        for key, value in readings.items():
+            found[key] = None
+            if value is None:
+                continue
+            if key in self.before:
+                old, then = self.before[key]
+                if 0 < at - then <= self.kept_seconds and value >= old:
+                    found[key] = (value - old) / (at - then)
+            self.before[key] = (value, at)
+        self.before = {key: point for key, point in self.before.items() if key in readings}
+        return found
+
+
+class Cache:
+    """Series by labels, each a sorted list; a clock set back by more than a minute empties all."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.series: dict[Labels, Series] = {}
+        self.newest = 0
+
+    def append(self, time_ms: int, values: dict[Labels, float | None]) -> None:
+        if self.newest and time_ms < self.newest - MAX_LATE_MS:
+            self.series, self.newest = {}, 0
+        self.newest = max(self.newest, time_ms)
+        for labels, value in values.items():
+            if value is not None:
+                self.series.setdefault(labels, Series(self.capacity)).append(time_ms, value)
+
+    def window(self, start_ms: int, end_ms: int) -> dict[Labels, list[tuple[int, float]]]:
+        found = {labels: one.window(start_ms, end_ms) for labels, one in self.series.items()}
+        return {labels: found[labels] for labels in sorted(found) if found[labels]}
+
+
+def busy_ticks(line: str) -> int:
+    """user + nice + system + irq + softirq of a line of /proc/stat."""
+    fields = line.split()
+    return sum(int(fields[column]) for column in (1, 2, 3, 6, 7))
+
+
+def best_effort_usage_milli(used_ns: int, passed_ms: int) -> int:
+    return int(1000 * float(used_ns // 1_000_000) / passed_ms)
+
+
+def system_usage(node: float, pods: list[float], applications: list[float]) -> float:
+    return max(0.0, node - sum(pods) - sum(applications))
+
+
+def perf_count(counts: list[tuple[int, int, int]]) -> float:
+    """(count, enabled, running) a CPU: each scaled to the whole time, then added up."""
+    total = 0.0
+    for count, enabled, running in counts:
+        total += count * enabled / running if enabled and running else count
+    return total

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where experiments run: here on cgroup v1, or in the guest on cgroup v2."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.scenes import program
+from tests.scenes.tree import V1_HIERARCHIES
+from tests.vm.machine import Guest
+from tests.vm.packages import cache_folder
+
+CGROUP = Path("/sys/fs/cgroup")
+ROOT = Path(__file__).resolve().parents[2]
+# The kernel's most: the own directory goes before all that others run, which are single processes
+# of the root beside it.
+_SHARES = 262144
+# They judge what CPUs are used for; the others judge what is written, and mostly wait.
+_ALONE = frozenset({"burst", "kernel", "suppress"})
+_UNSHARE = [
+    "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+    "--mount-proc",
+]  # fmt: skip
+
+
+class Place(ABC):
+    """Runs experiments of ``tests.scenes.experiments``.
+
+    Attributes:
+        version: of cgroups.
+    """
+
+    version: int
+
+    def run(
+        self,
+        experiment: str,
+        *,
+        timeout_seconds: float = 600.0,
+        driver: str = "systemd",
+        **argument: Any,
+    ) -> Any:
+        """Runs one to its end; gives its figures, AssertionError with what went wrong in it."""
+        order = {"experiment": experiment, "argument": argument, "driver": driver}
+        result = self._perform(order, timeout_seconds)
+        if "failure" in result:
+            raise AssertionError(result["failure"])
+        return result["figures"]
+
+    @abstractmethod
+    def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any: ...
+
+
+class MissingPlaceError(Exception):
+    """No experiment can run here; one line says why."""
+
+
+class GuestPlace(Place):
+    """The guest: cgroup v2, NUMA, SMT."""
+
+    version = 2
+
+    def __init__(self, guest: Guest) -> None:
+        self.guest = guest
+
+    def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
+        order |= {"program": "/opt/koord/load", "own": None}
+        return self.guest.run("tests.scenes.stage", order, timeout_seconds)
+
+
+class HierarchiesPlace(Place):
+    """This machine's cgroup v1 hierarchies, in directories of its own.
+
+    The experiment has namespaces of its own for mounts and processes: whatever happens, all it
+    mounted and started ends with it. The directories are removed here.
+    """
+
+    version = 1
+
+    def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
+        name = f"koord-scene-{os.getpid()}-{time.monotonic_ns()}"
+        order |= {"program": str(program.build()), "own": name}
+        with _turn(order["experiment"] in _ALONE), _directories(name):
+            return _in_namespaces(order, timeout_seconds)
+
+
+def find_hierarchies() -> HierarchiesPlace:
+    """The place on this machine.
+
+    Raises:
+        MissingPlaceError: no writable cgroup v1 hierarchies, or no right to namespaces.
+    """
+    for tool in ("unshare", "mount"):
+        if shutil.which(tool) is None:
+            raise MissingPlaceError(f"no program {tool} here")
+    for hierarchy in V1_HIERARCHIES:
+        if not (CGROUP / hierarchy / "cgroup.procs").exists():
+            raise MissingPlaceError(f"no cgroup v1 hierarchy {hierarchy} is mounted")
+        if not os.access(CGROUP / hierarchy, os.W_OK):
+            raise MissingPlaceError(f"the cgroup v1 hierarchy {hierarchy} is not writable")
+    tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        raise MissingPlaceError(f"no namespaces here: {tried.stderr.strip()}")
+    return HierarchiesPlace()
+
+
+@contextlib.contextmanager
+def _turn(alone: bool) -> Iterator[None]:
+    """Waits until an experiment may run: with others of its sort, or without any other."""
+    lock = cache_folder() / "scene.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        _remove_left()
+        yield
+
+
+def _remove_left() -> None:
+    """Removes what a killed run of these tests left: directories whose process is gone."""
+    for hierarchy in V1_HIERARCHIES:
+        for folder in (CGROUP / hierarchy).glob("koord-scene-*-*"):
+            if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
+                _remove(folder)
+
+
+@contextlib.contextmanager
+def _directories(name: str) -> Iterator[None]:
+    made: list[Path] = []
+    try:
+        for hierarchy in V1_HIERARCHIES:
+            made.append(CGROUP / hierarchy / name)
+            _own(hierarchy, name)
+        yield
+    finally:
+        for folder in made:
+            if folder.exists():
+                _remove(folder)
+
+
+def _own(hierarchy: str, name: str) -> None:
+    folder = CGROUP / hierarchy / name
+    folder.mkdir()
+    if hierarchy == "cpuset":
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            (folder / file).write_text((CGROUP / hierarchy / file).read_text(encoding="ascii"))
+    if hierarchy == "cpu":
+        (folder / "cpu.shares").write_text(str(_SHARES))
+
+
+def _in_namespaces(order: dict[str, Any], timeout_seconds: float) -> Any:
+    with tempfile.TemporaryDirectory(prefix="koord-stage-") as scratch:
+        result = Path(scratch) / "result.json"
+        process = subprocess.Popen(
+            [*_UNSHARE, sys.executable, "-m", "tests.scenes.stage", json.dumps(order)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "KOORD_RESULT": str(result),
+                "TMPDIR": scratch,
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            },
+            stdin=subprocess.DEVNULL,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            status = process.wait(timeout_seconds)
+        finally:
+            process.kill()
+            process.wait()
+        if not result.is_file():
+            raise AssertionError(f"{order['experiment']} ended with {status} and no result")
+        return json.loads(result.read_text(encoding="utf-8"))
+
+
+def _die_with_parent() -> None:
+    # 1 is PR_SET_PDEATHSIG: a test run that is killed takes its experiment along.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a directory that this module made, with what is still in it."""
+    for _ in range(200):
+        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        for path in sorted(folders, reverse=True):
+            with contextlib.suppress(OSError):
+                for pid in (path / "cgroup.procs").read_text(encoding="ascii").split():
+                    os.kill(int(pid), signal.SIGKILL)
+                path.rmdir()
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{folder} cannot be removed")
