@@ -26,18 +26,22 @@ from koord.base.errors import KoordError
 LONGEST_LINE = 100_000
 
 
-def make_folder(directory: Path, option: str) -> None:
-    """Makes a folder that an option names.
+def prepare_report(directory: Path) -> None:
+    """Makes the folder that ``--report`` names.
 
     Before the work: what keeps its result from being written is said then, not after it.
 
     Raises:
         KoordError: it cannot be made.
+        MissingExtraError: there is nothing to draw its pictures with.
     """
+    from koord.simulator.pictures import require_matplotlib
+
+    require_matplotlib()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise KoordError.wrap(option, "", error) from error
+        raise KoordError.wrap("--report", "", error) from error
 
 
 class Format(StrEnum):

@@ -18,7 +18,7 @@ from koord.base.errors import Code, KoordError, MissingExtraError, nearest
 from koord.cli.output import (
     Format,
     OutputOption,
-    make_folder,
+    prepare_report,
     print_json,
     print_table,
     progress,
@@ -110,10 +110,7 @@ def openb(
         raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
     numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
     if report is not None:
-        from koord.simulator.pictures import require_matplotlib
-
-        require_matplotlib()
-        make_folder(report, "--report")
+        prepare_report(report)
     scheduling = read_scheduling(through_scheduler) if through_scheduler else None
     experiment = Experiment.of(read_nodes(nodes), read_pods(pods))
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [

@@ -16,7 +16,7 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.output import (
     Format,
     OutputOption,
-    make_folder,
+    prepare_report,
     print_json,
     print_table,
     progress,
@@ -75,10 +75,7 @@ def colocation(
     if report is not None:
         if len(seeds) > 1:
             raise KoordError("--report", "", seed, "one seed: a report shows one day")
-        from koord.simulator.pictures import require_matplotlib
-
-        require_matplotlib()
-        make_folder(report, "--report")
+        prepare_report(report)
     chosen = _chosen(scenario, nodes, hours, step, settings)
     beside = None if scenario is None else scenario.parent
     outcomes = _simulated(chosen, seeds, beside)

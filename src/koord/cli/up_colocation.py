@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.clock import Pace, SystemClock, VirtualClock, VirtualLoop
 from koord.base.errors import KoordError
-from koord.cli.output import Format, make_folder, print_json
+from koord.cli.output import Format, prepare_report, print_json
 from koord.simulator.live import settings
 
 if TYPE_CHECKING:
@@ -81,10 +81,7 @@ class Colocation:
     """
 
     def __init__(self, wish: Wish, real: Clock | None = None) -> None:
-        from koord.simulator.pictures import require_matplotlib
-
-        require_matplotlib()
-        make_folder(wish.report, "--report")
+        prepare_report(wish.report)
         self.clock = VirtualClock(settings.START_SECONDS)
         self._wish = wish
         self._real = real or SystemClock()

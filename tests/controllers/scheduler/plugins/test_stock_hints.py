@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from koord.controllers.scheduler.plugins.scheduling_gates import SchedulingGates
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
@@ -21,18 +19,9 @@ from tests.controllers.scheduler.plugins.test_stock_examples import (
     ports,
 )
 from tests.controllers.scheduler.plugins.test_stock_spread import spread
+from tests.controllers.scheduler.plugins.waking import wakes
 from tests.controllers.scheduler.pods import info, node, pod
 from tests.controllers.scheduler.stock import Stock
-
-
-def wakes(plugin: Any, waiting: Any, event: ClusterEvent, old: Any, new: Any) -> bool:
-    """Whether any registration of a plugin lets the pod be tried again."""
-    return any(
-        hinted.hint is None or hinted.hint(waiting, old, new)
-        for hinted in plugin.events()
-        if hinted.event.matches(event)
-    )
-
 
 NODE_ADD = ClusterEvent(NODE, Action.ADD)
 NODE_LABEL = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)

@@ -27,7 +27,7 @@ from tests.controllers.scheduler.plugins.deviceshare.clusters import (
     gpus,
     nic,
 )
-from tests.controllers.scheduler.plugins.test_stock_hints import wakes
+from tests.controllers.scheduler.plugins.waking import Waking
 from tests.controllers.scheduler.pods import node
 
 HINT = "scheduling.koordinator.sh/device-allocate-hint"
@@ -35,21 +35,12 @@ LABEL = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
 NPU = {"koordinator.sh/npu-core": "4", "koordinator.sh/gpu-memory": "1Gi"}
 
 
-class Watched(Cluster):
+class Watched(Waking, Cluster):
     """A cluster in which pods wait; says which of them the last event woke."""
 
     def __init__(self, **waiting: dict[str, Any]) -> None:
         super().__init__()
-        self.waiting = {name: self.pod(name, **asked) for name, asked in waiting.items()}
-        self.woken: set[str] = set()
-        self.world.wake = self.wake  # type: ignore[method-assign]
-
-    def wake(self, resource: str, action: int, old: Any, new: Any) -> None:
-        self.woken = self.by(ClusterEvent(resource, action), old, new)
-
-    def by(self, event: ClusterEvent, old: Any, new: Any) -> set[str]:
-        found = self.waiting.items()
-        return {name for name, each in found if wakes(self.plugin, each, event, old, new)}
+        self.watch({name: self.pod(name, **asked) for name, asked in waiting.items()})
 
     def now(self, *cards: dict[str, Any], **meta: Any) -> set[str]:
         """Whom it wakes that the node's Device says this."""

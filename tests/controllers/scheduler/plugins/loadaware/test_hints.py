@@ -15,7 +15,7 @@ from koord.controllers.scheduler.queue.events import (
 )
 from tests.controllers.scheduler.plugins.loadaware.load import START, Load, amounts, metric
 from tests.controllers.scheduler.plugins.loadaware.test_learned import replica
-from tests.controllers.scheduler.plugins.test_stock_hints import wakes
+from tests.controllers.scheduler.plugins.waking import wakes
 from tests.controllers.scheduler.pods import info, node, pod
 
 ROOM = ClusterEvent("Node", Action.UPDATE_NODE_ALLOCATABLE)

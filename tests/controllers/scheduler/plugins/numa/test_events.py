@@ -17,7 +17,7 @@ from koord.controllers.scheduler.queue.events import (
     ClusterEvent,
 )
 from tests.controllers.scheduler.plugins.numa.cluster import Cluster, bound_pod, topology
-from tests.controllers.scheduler.plugins.test_stock_hints import wakes
+from tests.controllers.scheduler.plugins.waking import Waking
 from tests.controllers.scheduler.pods import node
 
 SAID = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
@@ -25,22 +25,13 @@ SHAPE = (2, 1, 4, 2)
 RATIO = "node.koordinator.sh/resource-amplification-ratio"
 
 
-class Watched(Cluster):
+class Watched(Waking, Cluster):
     """A node on which pods wait for CPUs; says whom the last event woke."""
 
     def __init__(self, **pods: Any) -> None:
         super().__init__()
         waiting = pods or {"bound": bound_pod("b", "4"), "plain": bound_pod("p", "4", qos="LS")}
-        self.waiting = {name: self.world.shapes.info(each) for name, each in waiting.items()}
-        self.woken: set[str] = set()
-        self.world.wake = self.wake  # type: ignore[method-assign]
-
-    def wake(self, resource: str, action: int, old: Any, new: Any) -> None:
-        self.woken = self.by(ClusterEvent(resource, action), old, new)
-
-    def by(self, event: ClusterEvent, old: Any, new: Any) -> set[str]:
-        found = self.waiting.items()
-        return {name for name, each in found if wakes(self.plugin, each, event, old, new)}
+        self.watch({name: self.world.shapes.info(each) for name, each in waiting.items()})
 
     def node(self, *args: Any, **more: Any) -> Any:
         made = super().node(*args, **more)
