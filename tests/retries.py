@@ -35,6 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says of each try that failed why it did."""
     for report in terminalreporter.stats.get("rerun", []):
-        why = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-        terminalreporter.write_line(f"tried again: {report.nodeid}")
-        terminalreporter.write_line("\n".join(why[:20]))
+        told = report.longreprtext.splitlines()
+        why = [line for line in told if line.startswith("E ")][:20]
+        terminalreporter.write_line(f"tried again: {report.nodeid} ({report.when})")
+        terminalreporter.write_line("\n".join(why or told[-10:]))

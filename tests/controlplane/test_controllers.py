@@ -53,7 +53,7 @@ _UNCOMPARED = frozenset(
 _LETTERS = "[bcdfghjklmnpqrstvwxz2456789]"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RealControlPlane]]:
     """Two API servers with simulated kubelets, one of them with kube-controller-manager."""
     need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")

@@ -176,9 +176,10 @@ class OwnerGraph:
 
     def _orphan(self, item: Item) -> list[Action]:
         uid = item.metadata.uid
-        actions: list[Action] = [_released(dep, [uid]) for dep in self.dependents(uid)]
-        # The finalizer goes last: after a crash the rest is done again.
-        return [*actions, _unfinalized(item, ORPHAN)]
+        # The finalizer goes when nobody names the owner any more, and not beside the releases: one
+        # that is refused would leave a dependent whose owner is gone, which is collected.
+        released: list[Action] = [_released(dep, [uid]) for dep in self.dependents(uid)]
+        return released or [_unfinalized(item, ORPHAN)]
 
     def _is_there(self, reference: OwnerReference, namespace: str) -> bool:
         """Whether the owner exists where the reference looks for it."""
@@ -197,8 +198,13 @@ def _owners(item: Item | None) -> set[str]:
 
 
 def _deleted(item: Item, propagation: str) -> Delete:
-    metadata = item.metadata
-    return Delete(item.kind, metadata.namespace, metadata.name, metadata.uid, propagation)
+    # The version too: owners and what they own come by different watches, and what has been let go
+    # of may be seen as without an owner for a moment.
+    known = item.metadata
+    return Delete(
+        item.kind, known.namespace, known.name, known.uid, propagation,
+        resource_version=known.resource_version,
+    )  # fmt: skip
 
 
 def _released(item: Item, owners: Iterable[str]) -> Patch:

@@ -47,7 +47,14 @@ class Patch:
 
 @dataclass(frozen=True)
 class Delete:
-    """Remove the object of this uid; that it is gone already is fine."""
+    """Remove the object of this uid; that it is gone already is fine.
+
+    Attributes:
+        propagation: what becomes of what it owns; None for the kind's own rule.
+        grace_period_seconds: None for the pod's own.
+        resource_version: only this version goes, for what a newer one may decide otherwise; empty
+            for any. That there is a newer one is fine too: its event is on the way.
+    """
 
     kind: Kind
     namespace: str
@@ -55,6 +62,7 @@ class Delete:
     uid: str
     propagation: str | None = None
     grace_period_seconds: int | None = None
+    resource_version: str = ""
 
 
 @dataclass(frozen=True)

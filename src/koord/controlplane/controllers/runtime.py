@@ -238,10 +238,11 @@ class Runtime:
             action.name,
             action.namespace,
             uid=action.uid,
+            resource_version=action.resource_version,
             propagation=action.propagation or "",
             grace_period_seconds=action.grace_period_seconds,
         )
-        # Gone, or another object of that name by now: both are what was wanted.
+        # Gone, another object of that name by now, or a newer version, which is looked at again.
         if not await _unless(404, _unless(409, call)):
             return
         view = self.views.get(action.kind)
