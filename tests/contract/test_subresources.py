@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.api import Api, Document, at
+from tests.contract.api import STRATEGIC_PATCH, Api, Document, at
 from tests.contract.documents import budget, deployment, document, node, pod
 
 OVER_BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -118,6 +118,82 @@ def test_a_binding_for_another_pod_of_that_name(api: Api, waiting: str) -> None:
     body["metadata"]["uid"] = "other"
     assert api.post(f"{waiting}/binding", body).refusal[:2] == (409, "Conflict")
     assert "nodeName" not in api.get(waiting).ok["spec"]
+
+
+# Resize.
+
+
+def resized(**resources: dict[str, str]) -> Document:
+    """A strategic merge patch of the container's resources, and of its image."""
+    return {"spec": {"containers": [{"name": "app", "image": "other", "resources": resources}]}}
+
+
+@pytest.fixture
+def small(api: Api, namespace: str) -> str:
+    """The path of a pod with a container, a sidecar and an init container of one CPU each."""
+    made = pod("small", nodeName="one")
+    (container,) = made["spec"]["containers"]
+    container |= {"name": "app", "resources": {"requests": {"cpu": "1"}}}
+    made["spec"]["initContainers"] = [
+        {**container, "name": "beside", "restartPolicy": "Always"},
+        {**container, "name": "before"},
+    ]
+    api.post(at("pods", namespace), made).ok["metadata"]
+    return at("pods", namespace, "small")
+
+
+def test_a_resize_changes_resources_and_nothing_else(api: Api, small: str) -> None:
+    before = api.get(small).ok
+    patch = resized(requests={"cpu": "2", "memory": "1Gi"})
+    beside = {"name": "beside", "resources": {"requests": {"cpu": "3"}}}
+    patch["spec"] |= {"initContainers": [beside], "activeDeadlineSeconds": 9}
+    patch["status"] = {"phase": "Running"}
+    found = api.patch(f"{small}/resize", patch, STRATEGIC_PATCH).ok
+    (container,), (sidecar, init) = found["spec"]["containers"], found["spec"]["initContainers"]
+    assert container["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}}
+    assert container["image"] == before["spec"]["containers"][0]["image"]
+    assert sidecar["resources"] == {"requests": {"cpu": "3"}}
+    assert init["resources"] == {"requests": {"cpu": "1"}}
+    assert "activeDeadlineSeconds" not in found["spec"]
+    assert found["status"]["phase"] == "Pending"
+    assert found["metadata"]["generation"] == 2
+    # The pod itself cannot be changed so.
+    assert api.patch(small, resized(requests={"cpu": "3"}), STRATEGIC_PATCH).code == 422
+
+
+@pytest.mark.parametrize(
+    ("containers", "why"),
+    [
+        ({"containers": [{"name": "app", "resources": {"requests": {"cpu": None}}}]},
+         "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"),
+        ({"containers": [{"name": "app", "resources": {"requests": {"example.com/x": "1"},
+                                                       "limits": {"example.com/x": "1"}}}]},
+         "spec: Forbidden: only cpu and memory resources are mutable"),
+        ({"initContainers": [{"name": "before", "resources": {"requests": {"cpu": "2"}}}]},
+         "spec.initContainers[1].resources: Forbidden: "
+         "resources for non-sidecar init containers are immutable"),
+    ],
+)  # fmt: skip
+def test_what_a_resize_may_not_do(api: Api, small: str, containers: Document, why: str) -> None:
+    answer = api.patch(f"{small}/resize", {"spec": containers}, STRATEGIC_PATCH)
+    assert answer.refusal[:2] == (422, "Invalid")
+    assert why in answer.refusal[2]
+
+
+@pytest.mark.differs("simulated nodes do not say what containers run with")
+def test_a_resize_needs_a_node_that_says_what_containers_run_with(api: Api, small: str) -> None:
+    state = {
+        "name": "app", "image": "i", "imageID": "", "ready": True, "restartCount": 0,
+        "state": {"running": {"startedAt": "2030-01-14T09:00:00Z"}},
+    }  # fmt: skip
+    patch = resized(requests={"cpu": "2"})
+    api.patch(f"{small}/status", {"status": {"containerStatuses": [state]}}).ok["status"]
+    refusal = api.patch(f"{small}/resize", patch, STRATEGIC_PATCH).refusal
+    assert refusal[0] == 422
+    assert "Pod running on node without support for resize" in refusal[2]
+    state["resources"] = {"requests": {"cpu": "1"}}
+    api.patch(f"{small}/status", {"status": {"containerStatuses": [state]}}).ok["status"]
+    assert api.patch(f"{small}/resize", patch, STRATEGIC_PATCH).ok["metadata"]["generation"] == 2
 
 
 # Eviction. The budget's status is written by the tests: no controller is there to do it.

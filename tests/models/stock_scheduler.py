@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from tests.models.pod_requests import NONZERO, counted_of
 from tests.models.stock_reading import (
     HOSTNAME,
     Document,
@@ -102,7 +103,7 @@ class Cluster:
         if len(others) + 1 > has.get("pods", 0):
             reasons.append("Too many pods")
         for resource, wanted in sorted(requests_of(pod).items()):
-            used = sum(requests_of(other).get(resource, 0) for other in others)
+            used = sum(counted_of(other).get(resource, 0) for other in others)
             if wanted and used + wanted > has.get(resource, 0):
                 reasons.append(f"Insufficient {resource}")
                 never = never or wanted > has.get(resource, 0)
@@ -231,7 +232,7 @@ class Cluster:
             for resource in ("cpu", "memory"):
                 held = amount(resource, has.get(resource, "0"))
                 used = nonzero_of(pod)[resource]
-                used += sum(nonzero_of(other)[resource] for other in self.on(name))
+                used += sum(counted_of(other, NONZERO)[resource] for other in self.on(name))
                 if held:
                     parts.append(max(0, held - used) * 100 // held)
             found[name] = sum(parts) // len(parts) if parts else 0
@@ -248,7 +249,7 @@ class Cluster:
             for resource in ("cpu", "memory"):
                 held = amount(resource, has.get(resource, "0"))
                 used = own.get(resource, 0)
-                used += sum(requests_of(other).get(resource, 0) for other in self.on(name))
+                used += sum(counted_of(other).get(resource, 0) for other in self.on(name))
                 if held:
                     fractions.append(min(1.0, used / held))
             off = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koord.api.kinds.node import Node
-    from koord.api.kinds.pod import Pod, ResourceRequirements
+    from koord.api.kinds.pod import Container, ContainerStatus, Pod, ResourceRequirements
 
 Amounts = dict[str, int]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
+RESIZE_PENDING, INFEASIBLE = "PodResizePending", "Infeasible"
+"""The condition of a pod whose resize the node has not done, and its reason where it never will."""
 MOST = 2**53
 """What amounts beyond it count as: far above any machine, and so low that what the pods of a node
 ask for adds up within 64 bits."""
@@ -76,39 +78,114 @@ def requested(pod: Pod) -> Amounts:
     return {resource: value for resource, value in total.items() if value}
 
 
-def nonzero(pod: Pod, cpu_milli: int, memory_bytes: int) -> tuple[int, int]:
+def counted(pod: Pod) -> Amounts:
+    """What a pod counts as on its node, one pod included.
+
+    That is what it asks for, but while it is resized in place its containers may hold more: one
+    with ``resources`` in its status counts, by resource, with the most of what its spec asks for,
+    what the node has allocated and what is in force. What the spec asks for is left out where the
+    node has called the resize infeasible. This is so for containers and sidecars; other init
+    containers, amounts for the whole pod and overhead cannot be resized.
+
+    As kube-scheduler 1.33 to 1.35 counts pods on nodes (``UseStatusResources``).
+    """
+    total = effective(pod, held=True)
+    total[PODS] = 1
+    return {resource: value for resource, value in total.items() if value}
+
+
+def nonzero(pod: Pod, cpu_milli: int, memory_bytes: int, *, held: bool = False) -> tuple[int, int]:
     """CPU milli and memory bytes of a pod as scores count them.
 
     Args:
         pod: whose requests.
         cpu_milli: what a container counts as that has no CPU request; an explicit 0 stays 0.
         memory_bytes: the same for memory.
+        held: as it counts on its node; see :func:`counted`.
     """
-    total = _effective(pod, {CPU: cpu_milli, MEMORY: memory_bytes})
+    total = _effective(pod, {CPU: cpu_milli, MEMORY: memory_bytes}, _asking(pod, held))
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
 
-def effective(pod: Pod, *, limits: bool = False) -> Amounts:
+def effective(pod: Pod, *, limits: bool = False, held: bool = False) -> Amounts:
     """What a pod asks for, or may use at most, by resource; see :func:`requested`.
 
-    Overhead raises a limit only where there is one.
+    Overhead raises a limit only where there is one. With ``held`` what it counts as on its node;
+    see :func:`counted`.
     """
-    return _effective(pod, {}, limits=limits)
+    if limits:
+        return _effective(pod, {}, lambda container: _of(container.resources, True), limits=True)
+    return _effective(pod, {}, _asking(pod, held))
 
 
-def _effective(pod: Pod, least: Amounts, *, limits: bool = False) -> Amounts:
+def resize_is_infeasible(pod: Pod) -> bool:
+    """Whether the node will never do the resize that the spec asks for.
+
+    The first condition ``PodResizePending`` decides by its reason, whatever its status is.
+    """
+    for condition in pod.status.conditions:
+        if condition.type == RESIZE_PENDING:
+            return condition.reason == INFEASIBLE
+    return False
+
+
+def holds_what_it_asks(pod: Pod) -> bool:
+    """Whether it is plain that a pod counts on its node as what it asks for, as most do."""
+    states = _states(pod)
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        state = states.get(container.name)
+        if state is not None and state.resources is not None:
+            asked = container.resources.requests
+            if state.resources.requests != asked or state.allocated_resources != asked:
+                return False
+    return True
+
+
+def _states(pod: Pod) -> dict[str, ContainerStatus]:
+    """What a pod's node says of its containers, by name."""
+    status = pod.status
+    return {
+        each.name: each for each in (*status.container_statuses, *status.init_container_statuses)
+    }
+
+
+def _asking(pod: Pod, held: bool) -> Callable[[Container], Amounts]:
+    """What of each container counts, of those that run and of sidecars."""
+    if not held:
+        return _asked
+    by_name = _states(pod)
+    infeasible = resize_is_infeasible(pod)
+
+    def amounts(container: Container) -> Amounts:
+        found = by_name.get(container.name)
+        if found is None or found.resources is None:
+            return _asked(container)
+        most = {} if infeasible else _asked(container)
+        _raise(most, _amounts(found.resources.requests))
+        _raise(most, _amounts(found.allocated_resources))
+        return most
+
+    return amounts
+
+
+def _asked(container: Container) -> Amounts:
+    return _of(container.resources, False)
+
+
+def _effective(
+    pod: Pod, least: Amounts, of: Callable[[Container], Amounts], *, limits: bool = False
+) -> Amounts:
     total: Amounts = {}
     most: Amounts = {}
     sidecars: Amounts = {}
     for container in pod.spec.init_containers:
-        asked = {**least, **_of(container.resources, limits)}
         if container.restart_policy == "Always":
-            _add(sidecars, asked)
+            _add(sidecars, {**least, **of(container)})
             _raise(most, sidecars)
         else:
-            _raise(most, _sum((sidecars, asked)))
+            _raise(most, _sum((sidecars, least | _of(container.resources, limits))))
     for container in pod.spec.containers:
-        _add(total, {**least, **_of(container.resources, limits)})
+        _add(total, {**least, **of(container)})
     _add(total, sidecars)
     _raise(total, most)
     if pod.spec.resources:

@@ -41,6 +41,12 @@ PHASES = (Phase.explicit, Phase.generate)
      ("pods", 2, "gated", 2, "team-a", ""), ("pod", "broken", 1, "", ""), ("settle",),
      ("change", 0, "ungate"), ("change", 2, "mend"), ("resize-gang", 0, 2), ("change", 1, "team")]
 )  # fmt: skip
+@example(  # a pod that is resized in place: up, refused, down, done
+    [("node", False), ("pods", 3, "plain", 2, "", ""), ("settle",), ("report", 0, "follow"),
+     ("resize-pod", 0, 4), ("pods", 6, "plain", 2, "", ""), ("restart",), ("settle",),
+     ("report", 0, "refuse"), ("settle",), ("resize-pod", 0, 1), ("report", 0, "follow"),
+     ("report", 1, "lag"), ("settle",), ("report", 1, "follow")]
+)  # fmt: skip
 @example([("node", False), ("cordon", 9, True), ("gang", 3, "share", 1, "PodGroup"), ("restart",)])
 def test_whatever_happens(history: list[Step]) -> None:
     async def run(made: History) -> None:

@@ -28,10 +28,18 @@ def pod(name: str, cpu: str = "1", claims: tuple[str, ...] = (), **spec: Any) ->
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
 
 
-def scheduled(story: Callable[[Scene], Awaitable[None]]) -> Scene:
-    """Plays a story with a scheduler of the stock profile."""
+async def _nothing(scene: Scene) -> None:
+    """A story in which nothing happens."""
+
+
+def scheduled(
+    story: Callable[[Scene], Awaitable[None]],
+    before: Callable[[Scene], Awaitable[None]] = _nothing,
+) -> Scene:
+    """Plays a story with a scheduler of the stock profile, after one without any."""
 
     async def whole(scene: Scene) -> None:
+        await before(scene)
         registry = Registry()
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -97,6 +97,10 @@ class ContainerStatus(WireStruct):
     restart_count: int = 0
     state: dict[str, Any] = {}
     last_state: dict[str, Any] = {}
+    # What the node has set aside for it, and what it runs with: other than its spec while it is
+    # resized in place.
+    allocated_resources: ResourceList = {}
+    resources: ResourceRequirements | None = None
 
 
 class PodStatus(WireStruct):

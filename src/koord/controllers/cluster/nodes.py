@@ -194,15 +194,15 @@ class NodeTable:
         """The same as :meth:`add` for each row and pod."""
         rows: list[int] = []
         vectors: list[tuple[NDArray[np.intp], NDArray[np.int64]]] = []
-        for shape, _, at, pods in arrivals:
+        for _, _, at, pods in arrivals:
             rows += at
-            vectors += [shape.vector(self)] * len(at)
+            vectors += [pods[0].counted.vector(self)] * len(at)
             for row, pod in zip(at, pods, strict=True):
                 self.pods[row][pod.uid] = pod
         where = np.array(rows, np.intp)
         indexes, amounts = [index for index, _ in vectors], [amounts for _, amounts in vectors]
         count_pods(self.requested, where, indexes, amounts)
-        scored = np.array([each.shape.nonzero for each in arrivals], np.int64).T
+        scored = np.array([each.pods[0].counted.nonzero for each in arrivals], np.int64).T
         for column, of_shapes in zip(self.nonzero, scored, strict=True):
             np.add.at(column, where, np.repeat(of_shapes, [len(each.rows) for each in arrivals]))
         self.touch_all(where, Aspect.PODS)
@@ -289,8 +289,9 @@ class NodeTable:
         return changed
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
-        index, amounts = pod.shape.vector(self)
-        count_pod(self.requested, self.nonzero, row, index, amounts, *pod.shape.nonzero, sign)
+        counted = pod.counted
+        index, amounts = counted.vector(self)
+        count_pod(self.requested, self.nonzero, row, index, amounts, *counted.nonzero, sign)
 
     def _describe(self, row: int, node: Node | None) -> None:
         self.nodes_version += 1

@@ -13,9 +13,11 @@ from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from koord.api import requests
 from koord.api.codec import to_json
+from koord.api.kinds.pod import PodCondition
 from koord.api.protocol import keys
 from koord.controllers.cluster.nodes import PODS
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.api.kinds.meta import OwnerReference
-    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.pod import ContainerStatus, Pod
     from koord.controllers.cluster.nodes import NodeTable
 
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 100, 200 * 1024 * 1024
@@ -64,32 +66,31 @@ _SCALARS = attrgetter(
 )  # fmt: skip
 
 
-class Asked:
-    """What the containers of a pod ask for; not to be changed.
+# How many states of containers are remembered of pods that run the same ones.
+_STATES = 64
 
-    The pods of a StatefulSet or a training job run the same containers and differ in a label, so
-    each is a shape of its own.
+
+class Counted:
+    """What a pod counts as on its node; not to be changed.
 
     Attributes:
-        request, nonzero, problem: see :class:`PodShape`.
-        requests, limits: of the containers together, by resource.
-        memo: what plugins have worked out from these alone, by whatever they name it.
+        request: resource to amount, without the pod itself.
+        nonzero: CPU milli and memory bytes as scores count them.
     """
 
-    __slots__ = (
-        "_at", "_vector", "limits", "memo", "nonzero", "problem", "request", "requests",
-    )  # fmt: skip
+    __slots__ = ("_at", "_vector", "nonzero", "request")
 
-    def __init__(self, pod: Pod) -> None:
-        self.problem = requests.problem(pod)
-        self.requests = requests.effective(pod)
-        self.limits = requests.effective(pod, limits=True)
-        self.request = {name: value for name, value in self.requests.items() if value}
+    def __init__(self, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
+        self.request = {name: value for name, value in amounts.items() if value}
         self.request.pop(requests.PODS, None)
-        self.nonzero = requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES)
-        self.memo: dict[Any, Any] = {}
+        self.nonzero = nonzero
         self._vector: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
         self._at: object = None
+
+    def equals(self, other: Counted) -> bool:
+        """Whether both are the same amounts."""
+        same = self.request == other.request and self.nonzero == other.nonzero
+        return self is other or same
 
     def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """The request as columns of a table and amounts, one pod included."""
@@ -103,6 +104,83 @@ class Asked:
             )
             self._at = table
         return self._vector
+
+
+class _States(NamedTuple):
+    """What containers of one kind hold, and what their pod counts as thereby.
+
+    Attributes:
+        of, init: the states, kept so that no others get their identity.
+        feasible, infeasible: by whether the node may yet do a resize, one where that is the same;
+            None for what is asked for.
+    """
+
+    of: list[ContainerStatus]
+    init: list[ContainerStatus]
+    feasible: Counted | None = None
+    infeasible: Counted | None = None
+
+
+class Asked(Counted):
+    """What the containers of a pod ask for; not to be changed.
+
+    The pods of a StatefulSet or a training job run the same containers and differ in a label, so
+    each is a shape of its own.
+
+    Attributes:
+        problem: see :class:`PodShape`.
+        requests, limits: of the containers together, by resource.
+        memo: what plugins have worked out from these alone, by whatever they name it.
+    """
+
+    __slots__ = ("_by_states", "_latest", "limits", "memo", "problem", "requests")
+
+    def __init__(self, pod: Pod) -> None:
+        self.problem = requests.problem(pod)
+        self.requests = requests.effective(pod)
+        self.limits = requests.effective(pod, limits=True)
+        super().__init__(self.requests, requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES))
+        self.memo: dict[Any, Any] = {}
+        self._by_states: dict[tuple[int, int], _States] = {}
+        self._latest = _States([], [])
+
+    def counted(self, pod: Pod) -> Counted:
+        """What a pod with these containers counts as on a node: this, unless it is being resized.
+
+        The pods of a workload share the states of their containers (what of these says how much
+        they hold) and come together, so that of most one look tells that they hold what they ask.
+        """
+        status, known = pod.status, self._latest
+        if (
+            known.of is not status.container_statuses
+            or known.init is not status.init_container_statuses
+        ):
+            known = self._latest = self._of_states(pod)
+        found = known.feasible
+        if found is not known.infeasible and requests.resize_is_infeasible(pod):
+            found = known.infeasible
+        return self if found is None else found
+
+    def _of_states(self, pod: Pod) -> _States:
+        of, init = pod.status.container_statuses, pod.status.init_container_statuses
+        known = self._by_states.get((id(of), id(init)))
+        if known is None:
+            if requests.holds_what_it_asks(pod):
+                return _States(of, init)
+            refused = [PodCondition(type=requests.RESIZE_PENDING, reason=requests.INFEASIBLE)]
+            feasible, infeasible = self._held(pod, []), self._held(pod, refused)
+            one = feasible is not None and infeasible is not None and feasible.equals(infeasible)
+            known = _States(of, init, feasible, feasible if one else infeasible)
+            _bound(self._by_states, _STATES)
+            self._by_states[id(of), id(init)] = known
+        return known
+
+    def _held(self, pod: Pod, conditions: list[PodCondition]) -> Counted | None:
+        """What a pod counts as under other conditions; None where that is what is asked for."""
+        pod = replace(pod, status=replace(pod.status, conditions=conditions))
+        nonzero = requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=True)
+        found = Counted(requests.effective(pod, held=True), nonzero)
+        return None if found.equals(self) else found
 
 
 class PodShape:
@@ -146,7 +224,7 @@ class PodShape:
         return self.pod.metadata.annotations
 
     def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """See :meth:`Asked.vector`."""
+        """See :meth:`Counted.vector`."""
         return self.asked.vector(table)
 
 
@@ -156,17 +234,20 @@ class PodInfo:
     Attributes:
         pod: the last known object.
         shape: see :class:`PodShape`.
+        counted: what it counts as there: what its shape asks for, or while it is resized in place
+            what it holds. Changed only while it counts nowhere, or to equal amounts.
         row: where it counts in the node table, -1 while nowhere.
         allocations: by plugin name, what a plugin has chosen for the pod, or read from its
             annotations (CPUs, devices, the reservation).
     """
 
-    __slots__ = ("allocations", "key", "pod", "priority", "row", "shape", "uid")
+    __slots__ = ("allocations", "counted", "key", "pod", "priority", "row", "shape", "uid")
 
     def __init__(self, pod: Pod, shape: PodShape) -> None:
         meta = pod.metadata
         self.pod = pod
         self.shape = shape
+        self.counted = shape.asked.counted(pod)
         self.uid = meta.uid
         self.key = f"{meta.namespace}/{meta.name}"
         self.priority: int = pod.spec.priority or 0
@@ -189,7 +270,7 @@ class Arrivals(NamedTuple):
     """Pods of one shape that come to nodes together, as a list brings them.
 
     Attributes:
-        shape: of all of them.
+        shape: of all of them; they count as the same amounts too.
         allocated: whether plugins have chosen anything for them: for each, or for none.
         rows: where each of them counts.
         pods: in the order of the rows.
@@ -205,10 +286,12 @@ def by_shape(placed: Iterable[tuple[int, PodInfo]]) -> list[Arrivals]:
     """Rows and pods, those together that follow each other and are alike; those of a list do."""
     found: list[Arrivals] = []
     shape: PodShape | None = None
+    counted: Counted | None = None
     allocated = False
     for row, pod in placed:
-        if pod.shape is not shape or bool(pod.allocations) is not allocated:
-            shape, allocated = pod.shape, bool(pod.allocations)
+        alike = pod.shape is shape and pod.counted is counted
+        if not alike or bool(pod.allocations) is not allocated:
+            shape, counted, allocated = pod.shape, pod.counted, bool(pod.allocations)
             rows: list[int] = []
             pods: list[PodInfo] = []
             found.append(Arrivals(shape, allocated, rows, pods))

@@ -2,7 +2,8 @@
 """Pods as a scheduler reads them: what it never looks at is skipped by the decoder.
 
 The states of containers and their environments are half of a running pod's JSON. For an informer's
-``project``; such a pod is a :class:`koord.api.kinds.pod.Pod`, with those fields empty.
+``project``; such a pod is a :class:`koord.api.kinds.pod.Pod`, with those fields empty. Of the
+states is left what containers hold, which is the same for all pods of a workload.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from koord.kube.cutting import Cut, Unless
 _NEVER = "-{}"
 
 
-def _skipped(name: str) -> Any:
-    return field(default_factory=list, name=_NEVER.format(name))
+def _skipped(name: str, empty: Any) -> Any:
+    return field(default=empty, name=_NEVER.format(name))
 
 
 class SeenContainer(Container):
     """A container without its environment."""
 
-    env: list[EnvVar] = _skipped("env")
+    env: list[EnvVar] = _skipped("env", [])
 
 
 class SeenPodSpec(PodSpec):
@@ -45,11 +46,24 @@ class SeenPodSpec(PodSpec):
     volumes: Annotated[list[FreeForm], Unless("projected")] = field(default_factory=list)
 
 
-class SeenPodStatus(PodStatus):
-    """The observed state of a pod, its containers' left out."""
+class SeenContainerStatus(ContainerStatus):
+    """What a container holds."""
 
-    container_statuses: list[ContainerStatus] = _skipped("containerStatuses")
-    init_container_statuses: list[ContainerStatus] = _skipped("initContainerStatuses")
+    container_id: str = _skipped("containerID", "")
+    ready: bool = _skipped("ready", False)
+    restart_count: int = _skipped("restartCount", 0)
+    state: dict[str, Any] = _skipped("state", {})
+    last_state: dict[str, Any] = _skipped("lastState", {})
+
+
+_Held = Annotated[list[SeenContainerStatus], Cut()]
+
+
+class SeenPodStatus(PodStatus):
+    """The observed state of a pod, of its containers what they hold."""
+
+    container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
+    init_container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
 
 
 class SeenPod(Pod):

@@ -134,7 +134,7 @@ class Accounts:
             self._log.append((pod, row, False))
 
     def relabel(self, pod: PodInfo, shape: PodShape) -> None:
-        """Gives a pod that counts another shape that asks for the same amounts.
+        """Gives a pod that counts another shape with which it counts as the same amounts.
 
         Binding does that: the API server copies topology labels of the node to the pod. Only
         listeners that look at labels are told, as of a pod that goes and another that comes.
@@ -142,7 +142,7 @@ class Accounts:
         for listener in reversed(self._listening(pod)):
             if getattr(listener, "labels_matter", True):
                 listener.pod_removed(pod.row, pod)
-        pod.shape = shape
+        pod.shape, pod.counted = shape, shape.asked.counted(pod.pod)
         for listener in self._listening(pod):
             if getattr(listener, "labels_matter", True):
                 listener.pod_added(pod.row, pod)

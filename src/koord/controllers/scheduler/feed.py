@@ -223,30 +223,33 @@ class Feed:
             return
         before = self._shapes.info(known.pod)
         self._renew(known, pod)
-        requests = before.shape.request, known.shape.request
+        requests = before.counted.request, known.counted.request
         for event in ev.pod_events(before.pod, pod, *requests):
             self._happened(event, before, known)
 
     def _renew(self, known: PodInfo, pod: Pod) -> None:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
         shape, before = self._shapes.of(pod), known.pod
+        counted = shape.asked.counted(pod)
         # From the moment that it is being deleted a pod counts for less.
         ends = before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         known.pod = pod
         if known.row < 0:
-            known.shape, known.allocations = shape, self._read(pod).allocations
+            known.shape, known.counted = shape, counted
+            known.allocations = self._read(pod).allocations
             return
         fresh = known.allocations
         if before.metadata.annotations != pod.metadata.annotations:
             fresh = self._read(pod).allocations
-        same_request = shape.request == known.shape.request
-        if fresh == known.allocations and same_request and not ends:
+        # Asked for is what plugins charge; counted as is what the node has less.
+        same = shape.request == known.shape.request and counted.equals(known.counted)
+        if fresh == known.allocations and same and not ends:
             if shape is not known.shape:
                 self._accounts.relabel(known, shape)
             return
         row = known.row
         self._accounts.drop(known)
-        known.shape, known.priority = shape, pod.spec.priority or 0
+        known.shape, known.counted, known.priority = shape, counted, pod.spec.priority or 0
         known.allocations = fresh
         self._accounts.add(row, known)
 

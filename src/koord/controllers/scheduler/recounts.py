@@ -106,12 +106,20 @@ def _waits(scheduler: Scheduler, pod: Pod) -> bool:
     return served and meta.deletion_timestamp is None and scheduler.queue.get(meta.uid) is None
 
 
+def _heard(scheduler: Scheduler, info: PodInfo) -> Pod:
+    """The API's last word on a pod that counts; the pod itself where it has none yet."""
+    pod = scheduler.world.view(Pod).get(info.key)
+    known = pod is not None and pod.metadata.uid == info.uid and scheduler.feed.confirmed(info.uid)
+    return pod if pod is not None and known else info.pod
+
+
 def _sums_differ(scheduler: Scheduler, row: int) -> bool:
     """Whether what is requested on a row is not the sum over its pods."""
     table = scheduler.world.table
     total = np.zeros(len(table.resources), np.int64)
     for info in table.pods[row].values():
-        index, amounts = info.shape.vector(table)
+        # One that is resized in place counts as what its status says by now.
+        index, amounts = info.shape.asked.counted(_heard(scheduler, info)).vector(table)
         total[index] += amounts
     for plugin in scheduler.plugins:
         if hasattr(plugin, "counted_twice"):

@@ -50,7 +50,11 @@ def keep_all_but_ephemeral(pod: Document, old: Document) -> None:
 
 
 def check_resize(pod: Document, old: Document) -> Causes:
-    """What is wrong with a resize: it keeps the QoS class and takes no request or limit away."""
+    """What is wrong with a resize: it keeps the QoS class and takes no request or limit away.
+
+    Of init containers only sidecars are resized. Pods on any node are, since simulated ones do not
+    say what their containers run with.
+    """
     causes = Causes()
     check_pod(pod, causes)
     before = section(old, "status").get("qosClass") or qos_class(old["spec"])
@@ -69,6 +73,10 @@ def check_resize(pod: Document, old: Document) -> Causes:
                 return causes
         for index, (new, was) in enumerate(zip(new_ones, old_ones, strict=True)):
             path = f"spec.{kind}[{index}].resources"
+            is_init = kind == "initContainers" and was.get("restartPolicy") != "Always"
+            if is_init and new["resources"] != was["resources"]:
+                why = "resources for non-sidecar init containers are immutable"
+                causes.forbidden(path, why)
             _check_amounts(new["resources"], was["resources"], path, causes)
     return causes
 

@@ -164,6 +164,38 @@ class History:
             self.shrunk.add(found["metadata"]["name"])
             await self._change("Node", at, {"status": {"allocatable": {"cpu": str(cpu)}}}, "status")
 
+    async def resize_pod(self, at: int, cpu: int) -> None:
+        """A user resizes a bound pod in place; its node may be too small for it."""
+        found = await self._resizable(at)
+        if found is not None:
+            self.shrunk.add(found["spec"]["nodeName"])
+            (container,) = found["spec"]["containers"]
+            for amounts in container["resources"].values():
+                amounts["cpu"] = str(cpu)
+            await self._write(found, {"spec": {"containers": [container]}}, "resize")
+
+    async def report(self, at: int, how: str) -> None:
+        """A node says what a pod holds: what it asks for, or more; or that it will never."""
+        found = await self._resizable(at)
+        if found is not None:
+            self.shrunk.add(found["spec"]["nodeName"])
+            await self._write(found, {"status": documents.reported(found, how)}, "status")
+
+    async def _resizable(self, at: int) -> Document | None:
+        """A bound pod that nobody but its node counts: of no quota, gang or Reservation."""
+        found = [
+            each
+            for each in await self.pods()
+            if each["spec"].get("nodeName")
+            and each["metadata"]["labels"].keys() == {"form"}
+            and each["metadata"]["labels"]["form"] in ("plain", "high", "apart")
+        ]
+        return found[at % len(found)] if found else None
+
+    async def _write(self, found: Document, change: Document, part: str) -> None:
+        meta, patch = found["metadata"], Patch.merge(change)
+        await self.client.patch(kind("Pod"), meta["name"], patch, meta["namespace"], part)
+
     async def relabel(self, at: int, zone: str) -> None:
         await self._change("Node", at, {"metadata": {"labels": {"zone": zone}}})
 

@@ -200,6 +200,25 @@ def changed(found: Document, how: str) -> Document:
     return {"spec": {"schedulingGates": None}} if how == "ungate" else {}
 
 
+def reported(found: Document, how: str) -> Document:
+    """What a node says of a pod that may be resized: of its container, and of the resize."""
+    (container,) = found["spec"]["containers"]
+    held = dict(container["resources"]["requests"])
+    if how == "lag":
+        held["cpu"] = "3"
+    known = found["status"].get("containerStatuses")
+    state = {
+        "name": container["name"], "image": "i", "imageID": "", "ready": True, "restartCount": 0,
+        "allocatedResources": held, "resources": {"requests": held},
+    }  # fmt: skip
+    refused = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    conditions = found["status"].get("conditions", [])
+    kept = [each for each in conditions if each["type"] != refused["type"]]
+    if how == "refuse":
+        return {"containerStatuses": known or [state], "conditions": [*kept, refused]}
+    return {"containerStatuses": [state], "conditions": kept}
+
+
 def members(pods: list[Document], gang: str) -> list[Document]:
     return [p for p in pods if p["metadata"].get("labels", {}).get("gang") == gang]
 

@@ -151,7 +151,7 @@ class Room:
         return requests_of(pod)["cpu"] <= 1000 * (CPUS - len(taken))
 
     def _has_cards(self, pod: Document, name: str) -> bool:
-        wanted = {resource: requests_of(pod)[resource] for resource in MINOR}
+        wanted = {resource: requests_of(pod).get(resource, 0) for resource in MINOR}
         if not any(wanted.values()):
             return True
         used = cards_used(name, self._placed, self._held.get(name, []))

@@ -58,6 +58,8 @@ steps = st.one_of(
     st.tuples(st.just("remove-node"), _at),
     st.tuples(st.sampled_from(("cordon", "close")), _at, st.booleans()),
     st.tuples(st.just("resize"), _at, st.sampled_from((4, 8, 12))),
+    st.tuples(st.just("resize-pod"), _at, st.integers(1, 4)),
+    st.tuples(st.just("report"), _at, st.sampled_from(("follow", "follow", "lag", "refuse"))),
     st.tuples(st.just("relabel"), _at, st.sampled_from(("z0", "z1", "z2"))),
     st.tuples(st.just("faults"), st.booleans(), st.integers(0, 99)),
     st.tuples(st.just("strike"), st.booleans()),
@@ -106,6 +108,10 @@ async def carry_out(history: History, step: Step) -> None:
             await history.close_reservation(at, off)
         case ("resize", at, cpu):
             await history.resize(at, cpu)
+        case ("resize-pod", at, cpu):
+            await history.resize_pod(at, cpu)
+        case ("report", at, how):
+            await history.report(at, how)
         case ("relabel", at, zone):
             await history.relabel(at, zone)
         case _:

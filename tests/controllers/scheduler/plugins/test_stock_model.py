@@ -86,6 +86,15 @@ SPREAD = st.fixed_dictionaries(
 )
 
 
+HELD = {"name": "c", "allocatedResources": {"cpu": "1", "memory": "1Gi"},
+        "resources": {"requests": {"cpu": "2"}}}  # fmt: skip
+REFUSED = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+# Of pods on nodes it counts what they hold while they are resized; of those that wait it does not.
+STATUSES = st.sampled_from(
+    [{}, {}, {"containerStatuses": [HELD]}, {"containerStatuses": [HELD], "conditions": [REFUSED]}]
+)
+
+
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> Document:
     labels = {HOSTNAME: name}
@@ -152,7 +161,7 @@ def templates(draw: st.DrawFn) -> Document:
             "podAntiAffinity": draw(terms("preferred", term, 1)),
         }
     meta = {"namespace": draw(st.sampled_from(["default", "other"])), "labels": {"app": draw(APPS)}}
-    return {"metadata": meta, "spec": spec, "status": {}}
+    return {"metadata": meta, "spec": spec, "status": draw(STATUSES)}
 
 
 class Twin:

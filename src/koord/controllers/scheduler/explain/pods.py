@@ -88,7 +88,8 @@ class Explainer:
 
 
 def as_it_came(pod: Pod) -> Pod:
-    """A bound pod without what a scheduler wrote on it, as it would be decided anew."""
+    """A bound pod without what a scheduler or its node wrote on it, as it would be decided anew."""
     kept = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
     metadata = replace(pod.metadata, annotations=kept)
-    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=""))
+    status = replace(pod.status, container_statuses=[], init_container_statuses=[])
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=""), status=status)

@@ -81,10 +81,10 @@ def shift(
     counts: dict[Any, dict[int, int]] = {}
     for place, those in enumerate(pods):
         for pod in those:
-            of_shape = counts.setdefault(pod.shape, {})
-            of_shape[place] = of_shape.get(place, 0) + sign
-    for shape, by_place in counts.items():
-        index, amounts = shape.vector(table)
+            of_equals = counts.setdefault(pod.counted, {})
+            of_equals[place] = of_equals.get(place, 0) + sign
+    for counted, by_place in counts.items():
+        index, amounts = counted.vector(table)
         at = rows[np.fromiter(by_place, np.intp, len(by_place))]
         times = np.fromiter(by_place.values(), np.int64, len(by_place))
         table.requested[np.ix_(index, at)] += amounts[:, None] * times

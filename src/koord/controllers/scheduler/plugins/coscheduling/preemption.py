@@ -274,7 +274,7 @@ def _may_fit(cycle: Cycle, row: int, victims: Sequence[PodInfo], pod: PodInfo) -
     free = table.allocatable[index, row] - table.requested[index, row]
     names = {int(at): place for place, at in enumerate(index)}
     for victim in victims:
-        for at, amount in zip(*victim.shape.vector(table), strict=True):
+        for at, amount in zip(*victim.counted.vector(table), strict=True):
             place = names.get(int(at))
             if place is not None:
                 free[place] += amount

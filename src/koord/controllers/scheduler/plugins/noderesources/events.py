@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from koord.api import requests
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.plugins.hinting import pod_of
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
     NODE,
@@ -18,7 +17,7 @@ from koord.controllers.scheduler.queue.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
@@ -37,13 +36,13 @@ def of(handle: Handle, fits_empty: FitsEmpty) -> Sequence[HintedEvent]:
     """
 
     def less_asked(info: PodInfo, old: PodInfo | Pod | None, new: PodInfo | Pod | None) -> bool:
-        before, now = pod_of(old), pod_of(new)
-        if before is None or now is None:
+        if old is None or new is None:
             return True
+        now = new.pod if isinstance(new, PodInfo) else new
         own = now.metadata.uid == info.uid
         if not own and not isinstance(new, PodInfo) and not now.spec.node_name:
             return False  # another pod that waits takes no room
-        had, has = requests.requested(before), requests.requested(now)
+        had, has = _counted(old), _counted(new)
         wanted = info.shape.request
         return any(
             has.get(name, 0) < amount for name, amount in had.items() if own or name in wanted
@@ -68,3 +67,8 @@ def of(handle: Handle, fits_empty: FitsEmpty) -> Sequence[HintedEvent]:
         HintedEvent(ClusterEvent(POD, Action.UPDATE_POD_SCALE_DOWN), less_asked),
         HintedEvent(ClusterEvent(NODE, node_actions), after_node, per_shape=True),
     )
+
+
+def _counted(thing: PodInfo | Pod) -> Mapping[str, int]:
+    """What the pod of an event counts as on its node, or would on one."""
+    return thing.counted.request if isinstance(thing, PodInfo) else requests.counted(thing)
