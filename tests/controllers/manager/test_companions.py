@@ -149,6 +149,37 @@ def test_a_bad_section_keeps_no_good_one_from_any_node() -> None:
     started(script, BOTH)
 
 
+def test_a_section_that_was_wrong_at_the_start_stays_what_it_was_in_node_slos() -> None:
+    async def script(scene: Scene) -> None:
+        await add_node(scene, "a")
+        burst = {"clusterStrategy": {"cpuBurstPercent": 500}}
+        system = {"clusterStrategy": {"watermarkScaleFactor": 40}}
+        await scene.configure({}, cpu_burst_config=burst, system_config=system)
+        await scene.settle()
+        threshold = {"clusterStrategy": {"cpuSuppressThresholdPercent": 50}}
+        await scene.stop()
+        await scene.configure({}, cpu_burst_config="{", system_config="[", **{THRESHOLD: threshold})
+        scene.writes.clear()
+        await scene.start(BOTH)
+        await add_node(scene, "b")
+        assert scene.writes.count("PATCH nodeslos/a") == 1, "for the section that is right"
+        document = to_document((await slo(scene, "a")).spec)
+        assert document["cpuBurstStrategy"]["cpuBurstPercent"] == 500
+        assert document["systemStrategy"]["watermarkScaleFactor"] == 40
+        assert document["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 50
+        new = to_document((await slo(scene, "b")).spec)
+        assert new["cpuBurstStrategy"] == DEFAULT_SLO["cpuBurstStrategy"], "nothing is known of it"
+        await scene.configure({}, cpu_burst_config={}, system_config="[")
+        await scene.settle()
+        for name in ("a", "b"):
+            document = to_document((await slo(scene, name)).spec)
+            assert document["cpuBurstStrategy"] == DEFAULT_SLO["cpuBurstStrategy"]
+        document = to_document((await slo(scene, "a")).spec)
+        assert document["systemStrategy"]["watermarkScaleFactor"] == 40, "still wrong"
+
+    started(script, BOTH)
+
+
 def test_only_what_differs_is_written() -> None:
     async def script(scene: Scene) -> None:
         await add_node(scene, "a", pool="x")
