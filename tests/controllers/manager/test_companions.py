@@ -15,7 +15,7 @@ from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.nodeslo import NodeSLOSpec
 from koord.api.kinds.qos_strategy import ResourceQOSStrategy
 from koord.base import faults
-from koord.controllers.manager.companions import difference
+from koord.controllers.manager.companions import Differences, difference
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 from tests.controllers.manager.cluster import (
@@ -352,3 +352,19 @@ def test_empty_parts_mean_as_much_as_absent_ones_but_for_extensions() -> None:
     assert difference(NodeSLOSpec(), NodeSLOSpec(resource_qos_strategy=ResourceQOSStrategy())) == {}
     assert difference(NodeSLOSpec(), NodeSLOSpec(extensions={"x": {}})) == {"extensions": {"x": {}}}
     assert difference(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec()) == {"extensions": None}
+
+
+def test_differences_are_those_of_each_pair_worked_out_once_for_all_alike() -> None:
+    known = Differences()
+    specs = [
+        NodeSLOSpec(),
+        NodeSLOSpec(resource_qos_strategy=ResourceQOSStrategy()),
+        NodeSLOSpec(extensions={"x": {}}),
+        NodeSLOSpec(extensions={"x": 1}),
+    ]
+    for _ in range(2):
+        for there in specs:
+            for wanted in specs:
+                assert known.of(there, wanted) == difference(there, wanted)
+    first = known.of(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec())
+    assert known.of(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec()) is first

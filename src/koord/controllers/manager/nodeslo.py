@@ -73,12 +73,12 @@ class NodeSLOs:
             )
             self._extenders.merge(self._config.data)
         spec = self._specs.of(config, node)
-        changes: dict[str, Any] = {}
-        if there is not None:
-            changes = {field: getattr(there.spec, field) for field in self._unread}
         old = there.spec.extensions if there is not None else {}
+        changes: dict[str, Any] = {}
         if old or len(self._extenders):
             changes["extensions"] = self._extenders.extensions(node, old)
+        if there is not None and self._unread:
+            changes |= {field: getattr(there.spec, field) for field in self._unread}
         return msgspec.structs.replace(spec, **changes) if changes else spec
 
     def _make(self, config: SLOConfig, node: Node) -> NodeSLOSpec:
