@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from itertools import cycle
 
 from benchmarks.conftest import Record
 from benchmarks.manager import (
@@ -23,6 +24,7 @@ from benchmarks.manager import (
     plain,
     work_out,
 )
+from benchmarks.manager_path import Cluster
 from benchmarks.ratio import Ratio
 from koord.controllers.manager.overcommit.ledger import Ledger
 from tests.models import overcommit as model
@@ -73,6 +75,36 @@ def test_a_strategy_for_every_node(record: Record) -> None:
 
     ratio = _least(ours, lambda: cpu_seconds(lambda: _model(some)) / SAMPLE)
     record("overcommit: a strategy change on every node", ratio, 15)
+
+
+def test_a_change_that_moves_every_node_too_little_to_be_written(record: Record) -> None:
+    """From the ConfigMap's event to the decision that nothing is due, through the controllers."""
+    ratio = _path([{"reclaim": 61}, {"reclaim": 62}], {})
+    record("manager: a ConfigMap change, no node due", ratio, 40)
+
+
+def test_a_change_that_every_node_and_node_slo_is_written_for(record: Record) -> None:
+    """The same, to the last patch of node, zones and NodeSLO, without what the API does."""
+    changes = [{"reclaim": 30, "burst": 400}, {"reclaim": 60, "burst": 500}]
+    every = dict.fromkeys(("Node", "NodeResourceTopology", "NodeSLO"), SMALL)
+    record("manager: a ConfigMap change, three patches a node", _path(changes, every), 6)
+
+
+def _path(changes: list[dict[str, int]], writes: dict[str, int]) -> Ratio:
+    """The whole path a node, against the plain model of offers alone."""
+    cluster, turns = Cluster(SMALL), cycle(changes)
+    some = plain(columns(SAMPLE))
+
+    def ours() -> float:
+        took = cluster.configure(**next(turns))
+        assert cluster.api.writes == writes
+        cluster.echo()
+        return took / SMALL
+
+    try:
+        return _least(ours, lambda: cpu_seconds(lambda: _model(some)) / SAMPLE)
+    finally:
+        cluster.close()
 
 
 def test_cost_is_that_of_what_changed(record: Record) -> None:

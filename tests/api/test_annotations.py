@@ -488,3 +488,29 @@ def test_no_bound_pods_are_written_as_null() -> None:
     assert topology.pod_cpu_allocs_text([]) == "null"
     text = annotation.text([topology.PodCPUAlloc(uid="u")])
     assert topology.pod_cpu_allocs_text([topology.PodCPUAlloc(uid="u")]) == text == '[{"uid":"u"}]'
+
+
+_ORIGINS = [
+    '{"resources":{"kubernetes.io/batch-cpu":"5k","kubernetes.io/batch-memory":"6"}}',
+    '{"resources":{"kubernetes.io/batch-cpu":"5000"}}',
+    '{"Resources":{"kubernetes.io/batch-cpu":"5k"}}',
+    '{"resources":{"a":"1"},"RESOURCES":{"a":"2"}}',
+    '{"resources":{"a":"1","a":"2"}}',
+    '{"resources":null}',
+    '{"resources":{"a":null}}',
+    "{}",
+    "null",
+]
+
+
+@pytest.mark.parametrize("text", _ORIGINS)
+def test_an_origin_says_the_same_however_it_is_read(text: str) -> None:
+    node = annotated(Device, keys.ORIGIN_EXTENDED_ALLOCATABLE, text)
+    plain = annotation.read(node, keys.ORIGIN_EXTENDED_ALLOCATABLE, nodes.OriginAllocatable)
+    assert nodes.origin_allocatable(node) == plain
+
+
+def test_only_text_of_koords_own_making_is_canonical() -> None:
+    canonical = [annotation.canonical(text, nodes.OriginAllocatable) for text in _ORIGINS]
+    assert [found is not None for found in canonical] == [True, *[False] * 6, True, False]
+    assert annotation.canonical("{", nodes.OriginAllocatable) is None

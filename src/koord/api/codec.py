@@ -25,6 +25,9 @@ _TYPES_IN_WORDS = {
     "str": "text",
 }
 
+# A tuple: asked of each amount that is written, and a union would be made anew each time.
+_TEXTS = (Quantity, Duration)
+
 # A step of a msgspec path: .name, [3] of a list, or [...] for some key of a map.
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\.\.\.|[0-9]+)\]")
 
@@ -137,7 +140,7 @@ def _decode_hook(kind: type, value: Any) -> Any:
 
 
 def _encode_hook(value: Any) -> Any:
-    if isinstance(value, Quantity | Duration):
+    if isinstance(value, _TEXTS):
         return str(value)
     raise NotImplementedError(type(value))
 

@@ -114,13 +114,19 @@ class Child:
         """A child has no children."""
         raise ValueError(f"labels are given already, and {values} again")
 
+    # The labels were checked when the child was made.
+
     def inc(self, amount: float = 1) -> None:
         """Adds."""
-        self._gauge.add(self._values, amount)
+        gauge = self._gauge
+        with gauge._lock:
+            gauge._values[self._values] = gauge._values.get(self._values, 0.0) + float(amount)
 
     def set(self, value: float) -> None:
         """Sets."""
-        self._gauge.put(self._values, value)
+        gauge = self._gauge
+        with gauge._lock:
+            gauge._values[self._values] = float(value)
 
     def observe(self, amount: float) -> None:
         """Not of a gauge."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import flags
-from koord.cli.programs import run_program
+from koord.cli.programs import look_seldom, run_program
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
@@ -104,6 +104,7 @@ async def _parts(
         Component("health", health.run),
         Component("events", recorder.run),
         Component("manager", app.run, app.ready),
+        Component("collector", look_seldom),
     ]
 
 

@@ -67,3 +67,10 @@ def _report(error: Exception) -> int:
 def _silence_stdout() -> None:
     # Python would complain again while closing it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def look_seldom() -> None:
+    """A component that comes last: when all others are ready, memory is looked through seldom."""
+    from koord.base import collector
+
+    collector.look_seldom()

@@ -13,6 +13,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.programs import look_seldom
 from koord.cli.values import seconds, whole_number
 
 if TYPE_CHECKING:
@@ -179,14 +180,8 @@ async def _parts(
         Component("endpoints", endpoints.run),
         Component("events", recorder.run),
         Component("scheduler", app.run, app.ready),
-        Component("collector", _look_seldom),
+        Component("collector", look_seldom),
     ]
-
-
-async def _look_seldom() -> None:
-    from koord.base import collector
-
-    collector.look_seldom()
 
 
 def in_process(cluster: Cluster) -> Component:

@@ -15,7 +15,7 @@ from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.nodeslo import NodeSLOSpec
 from koord.api.kinds.qos_strategy import ResourceQOSStrategy
 from koord.base import faults
-from koord.controllers.manager.companions import difference
+from koord.controllers.manager.companions import Differences, difference
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 from tests.controllers.manager.cluster import (
@@ -145,6 +145,37 @@ def test_a_bad_section_keeps_no_good_one_from_any_node() -> None:
             "data.cpu-burst-config.clusterStrategy.cpuBurstPercent: got 20000, "
             "expected a number from 0 to 10000"
         ]
+
+    started(script, BOTH)
+
+
+def test_a_section_that_was_wrong_at_the_start_stays_what_it_was_in_node_slos() -> None:
+    async def script(scene: Scene) -> None:
+        await add_node(scene, "a")
+        burst = {"clusterStrategy": {"cpuBurstPercent": 500}}
+        system = {"clusterStrategy": {"watermarkScaleFactor": 40}}
+        await scene.configure({}, cpu_burst_config=burst, system_config=system)
+        await scene.settle()
+        threshold = {"clusterStrategy": {"cpuSuppressThresholdPercent": 50}}
+        await scene.stop()
+        await scene.configure({}, cpu_burst_config="{", system_config="[", **{THRESHOLD: threshold})
+        scene.writes.clear()
+        await scene.start(BOTH)
+        await add_node(scene, "b")
+        assert scene.writes.count("PATCH nodeslos/a") == 1, "for the section that is right"
+        document = to_document((await slo(scene, "a")).spec)
+        assert document["cpuBurstStrategy"]["cpuBurstPercent"] == 500
+        assert document["systemStrategy"]["watermarkScaleFactor"] == 40
+        assert document["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 50
+        new = to_document((await slo(scene, "b")).spec)
+        assert new["cpuBurstStrategy"] == DEFAULT_SLO["cpuBurstStrategy"], "nothing is known of it"
+        await scene.configure({}, cpu_burst_config={}, system_config="[")
+        await scene.settle()
+        for name in ("a", "b"):
+            document = to_document((await slo(scene, name)).spec)
+            assert document["cpuBurstStrategy"] == DEFAULT_SLO["cpuBurstStrategy"]
+        document = to_document((await slo(scene, "a")).spec)
+        assert document["systemStrategy"]["watermarkScaleFactor"] == 40, "still wrong"
 
     started(script, BOTH)
 
@@ -321,3 +352,19 @@ def test_empty_parts_mean_as_much_as_absent_ones_but_for_extensions() -> None:
     assert difference(NodeSLOSpec(), NodeSLOSpec(resource_qos_strategy=ResourceQOSStrategy())) == {}
     assert difference(NodeSLOSpec(), NodeSLOSpec(extensions={"x": {}})) == {"extensions": {"x": {}}}
     assert difference(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec()) == {"extensions": None}
+
+
+def test_differences_are_those_of_each_pair_worked_out_once_for_all_alike() -> None:
+    known = Differences()
+    specs = [
+        NodeSLOSpec(),
+        NodeSLOSpec(resource_qos_strategy=ResourceQOSStrategy()),
+        NodeSLOSpec(extensions={"x": {}}),
+        NodeSLOSpec(extensions={"x": 1}),
+    ]
+    for _ in range(2):
+        for there in specs:
+            for wanted in specs:
+                assert known.of(there, wanted) == difference(there, wanted)
+    first = known.of(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec())
+    assert known.of(NodeSLOSpec(extensions={"x": 1}), NodeSLOSpec()) is first

@@ -219,6 +219,11 @@ def origin_allocatable(node: Node) -> OriginAllocatable | None:
     Raises:
         KoordError: malformed.
     """
+    text = node.metadata.annotations.get(keys.ORIGIN_EXTENDED_ALLOCATABLE)
+    # On every node, and nearly always of koord's own making: that needs no leniency.
+    found = annotation.canonical(text, OriginAllocatable) if text is not None else None
+    if found is not None:
+        return found
     return annotation.read(node, keys.ORIGIN_EXTENDED_ALLOCATABLE, OriginAllocatable)
 
 

@@ -8,6 +8,7 @@ without a request: only an object that is not as it should be gets into the queu
 from __future__ import annotations
 
 import asyncio
+import operator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from koord.api import codec
@@ -33,6 +34,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 _AGAIN_SECONDS = 0.2
 # Nodes that a sweep looks at before others get a turn.
 _CHUNK = 500
+_MOST_KNOWN = 4096
 
 
 C = TypeVar("C", bound=Object)
@@ -48,6 +50,15 @@ class Change(NamedTuple):
 
     verb: str
     value: Any = None
+
+
+class _Found(NamedTuple):
+    """What was found due when a node, its object and the configuration were these."""
+
+    node: Any
+    there: Any
+    config: Any
+    due: Change
 
 
 class Companions(Generic[C]):
@@ -80,6 +91,8 @@ class Companions(Generic[C]):
         self._nodes = around.views.view(Node)
         self._objects = around.views.view(kind)
         self._left: set[str] = set()
+        self._differences = Differences()
+        self._found: dict[str, _Found] = {}
         self._changed = asyncio.Event()
         self._controller = Controller(
             name, self._reconcile, workers=_WORKERS, metrics=around.metrics.queues
@@ -114,8 +127,14 @@ class Companions(Generic[C]):
                     await asyncio.sleep(0)
 
     def _look(self, name: str) -> None:
-        if self._due(name) is not None:
+        due = self._due(name)
+        if due is not None:
+            self._found[name] = _Found(*self._seen(name), due)
             self._controller.queue.add(name)
+
+    def _seen(self, name: str) -> tuple[Any, Any, Any]:
+        """All that decides what is due."""
+        return self._nodes.get(name), self._objects.get(name), self._around.config.config
 
     def _due(self, name: str) -> Change | None:
         """What is to be done about an object; None if it is as it should be."""
@@ -132,7 +151,7 @@ class Companions(Generic[C]):
             return None
         if there is None:
             return Change("create", wanted)
-        patch = difference(there.spec, wanted)  # type: ignore[attr-defined]
+        patch = self._differences.of(there.spec, wanted)  # type: ignore[attr-defined]
         return Change("update", patch) if patch else None
 
     def _is_left(self, there: C) -> bool:
@@ -146,7 +165,9 @@ class Companions(Generic[C]):
         return left
 
     async def _reconcile(self, name: str) -> float | None:
-        due = self._due(name)
+        found = self._found.pop(name, None)
+        known = found is not None and all(map(operator.is_, found, self._seen(name)))
+        due = found.due if found is not None and known else self._due(name)
         if due is None:
             return None
         try:
@@ -172,6 +193,25 @@ class Companions(Generic[C]):
         elif there is not None:
             patch = Patch.merge({"metadata": as_seen(there.metadata), "spec": due.value})
             await client.patch(Object, name, patch, kind=kind_of_type(self._kind))
+
+
+class Differences:
+    """:func:`difference`, worked out once for all objects that say the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], dict[str, Any]] = {}
+
+    def of(self, there: Any, wanted: Any) -> dict[str, Any]:
+        """The merge patch, not to be changed; empty if the specs mean the same."""
+        if there == wanted:
+            return {}
+        key = codec.to_json(there), codec.to_json(wanted)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = difference(there, wanted)
+        return found
 
 
 def difference(there: Any, wanted: Any) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class ConfigCache:
         self._tell = tell
         self._key = f"{namespace}/{name}"
         self._good: set[str] = set()
+        self._missing: frozenset[str] = frozenset(sections.SECTIONS)
         self._told: dict[str, str] = {}
         self._subscribers: list[Callable[[frozenset[str]], None]] = []
 
@@ -69,6 +70,11 @@ class ConfigCache:
     def available(self) -> bool:
         """Whether there is a co-location section to go by."""
         return self.has(sections.COLOCATION)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The keys of the sections that have never been good: see :meth:`has`."""
+        return self._missing
 
     def has(self, key: str) -> bool:
         """Whether a section has been good once, its absence included.
@@ -136,6 +142,7 @@ class ConfigCache:
         if was_wrong and not self.error_status:
             changed.add(sections.COLOCATION)
         self._good |= good
+        self._missing = frozenset(now.sections) - self._good
         self._complain(config_map, now.ignored | now.errors)
         self._announce(frozenset(changed))
         return frozenset(changed)

@@ -13,7 +13,7 @@ from koord.base.metrics import registry
 from koord.kube.controller import ControllerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.base.metrics import Metric
 
@@ -28,6 +28,7 @@ class ManagerMetrics:
         external: series that others may rely on, ``/external-metrics``.
         controllers: queues, reconciles, requests, ``/metrics``.
         queues: for controllers on a work queue.
+        before_read: what brings series up to date, called before anybody reads them.
     """
 
     def __init__(self) -> None:
@@ -35,10 +36,16 @@ class ManagerMetrics:
         self.external = registry()
         self.controllers = registry()
         self.queues = ControllerMetrics(self.controllers)
+        self.before_read: list[Callable[[], None]] = [self.queues.queues.refresh]
         self._leader = self.internal.gauge(
             "koordinator_manager_is_leader", "1 while this process leads, else 0."
         )
         self._leader.set(0)
+
+    def refresh(self) -> None:
+        """Brings all series up to date; call before they are read."""
+        for bring in self.before_read:
+            bring()
 
     def counted(self, name: str, doc: str) -> Counts:
         """Successes and failures under a name of section 13, one of each name."""
@@ -61,10 +68,12 @@ class Counts:
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
+        # Looking up a child by its labels costs more than counting.
+        self._children: dict[tuple[str, str], Metric] = {}
 
     def succeeded(self, reason: str = "") -> None:
         """One more that went well."""
-        self._metric.labels("succeeded", reason).inc()
+        self._count("succeeded", reason)
 
     def failed(self, reason: str) -> None:
         """One more that did not.
@@ -72,4 +81,10 @@ class Counts:
         Args:
             reason: one word or so; it is a label.
         """
-        self._metric.labels("failed", reason).inc()
+        self._count("failed", reason)
+
+    def _count(self, status: str, reason: str) -> None:
+        child = self._children.get((status, reason))
+        if child is None:
+            child = self._children[status, reason] = self._metric.labels(status, reason)
+        child.inc()

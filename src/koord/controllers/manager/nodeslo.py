@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller ``nodeslo``: a NodeSLO for each node, with how its agent is to protect services.
 
-Rule: manager spec, section 9.
+Rule: manager spec, section 9. A section that nobody could read since the start has no last good one
+here; what it came to before stands in the NodeSLOs themselves, and stays there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from koord.api.sloconfig.config import SLOConfig
     from koord.controllers.manager.around import Around
 
-SECTIONS = (
-    sections.THRESHOLD,
-    sections.QOS,
-    sections.BURST,
-    sections.SYSTEM,
-    sections.HOST_APPLICATION,
-)
-"""The sections that a NodeSLO is made of."""
+SECTIONS = {
+    sections.THRESHOLD: "resource_used_threshold_with_be",
+    sections.QOS: "resource_qos_strategy",
+    sections.BURST: "cpu_burst_strategy",
+    sections.SYSTEM: "system_strategy",
+    sections.HOST_APPLICATION: "host_applications",
+}
+"""The sections that a NodeSLO is made of, and the field of its spec that each becomes."""
 
 
 class NodeSLOs:
@@ -42,6 +43,7 @@ class NodeSLOs:
         self._config = around.config
         self._extenders = around.extenders
         self._merged: SLOConfig | None = None
+        self._unread: tuple[str, ...] = ()
         self._parses = around.metrics.counted(
             "slo_controller_nodeslo_spec_parse_count", "Specs of NodeSLOs worked out."
         )
@@ -56,18 +58,28 @@ class NodeSLOs:
         await self._kept.run()
 
     def wanted(self, node: Node, there: NodeSLO | None) -> NodeSLOSpec | None:
-        """The spec of a node's NodeSLO; None before the configuration was read."""
+        """The spec of a node's NodeSLO; None before the configuration was read.
+
+        Fields of sections that could not be read since the start are as they stand in the NodeSLO
+        that is there, and at their defaults where there is none.
+        """
         config = self._config.config
         if config is None:
             return None
         if config is not self._merged:
             self._merged = config
+            self._unread = tuple(
+                field for key, field in SECTIONS.items() if not self._config.has(key)
+            )
             self._extenders.merge(self._config.data)
         spec = self._specs.of(config, node)
         old = there.spec.extensions if there is not None else {}
-        if not old and not len(self._extenders):
-            return spec
-        return msgspec.structs.replace(spec, extensions=self._extenders.extensions(node, old))
+        changes: dict[str, Any] = {}
+        if old or len(self._extenders):
+            changes["extensions"] = self._extenders.extensions(node, old)
+        if there is not None and self._unread:
+            changes |= {field: getattr(there.spec, field) for field in self._unread}
+        return msgspec.structs.replace(spec, **changes) if changes else spec
 
     def _make(self, config: SLOConfig, node: Node) -> NodeSLOSpec:
         spec = config.node_slo_spec(node)

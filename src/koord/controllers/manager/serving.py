@@ -36,7 +36,7 @@ class ManagerEndpoints(Endpoints):
 
     def __init__(self, metrics: ManagerMetrics, host: str, port: int) -> None:
         self._app: App | None = None
-        self._queues = metrics.queues.queues
+        self._refresh = metrics.refresh
         every = (metrics.internal, metrics.external, metrics.controllers)
         super().__init__(
             [metrics.controllers],
@@ -47,7 +47,7 @@ class ManagerEndpoints(Endpoints):
                 "/external-metrics": self._exposed([metrics.external]),
                 "/apis/v1/explain/{kind}/{name}": self._explain,
             },
-            before_metrics=[self._queues.refresh],
+            before_metrics=[self._refresh],
             host=host,
             port=port,
         )
@@ -67,7 +67,7 @@ class ManagerEndpoints(Endpoints):
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             del request
-            self._queues.refresh()
+            self._refresh()
             body = b"".join(registry.expose() for registry in registries)
             return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 

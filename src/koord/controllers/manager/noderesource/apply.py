@@ -7,7 +7,7 @@ minutes, here only what differs is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -15,18 +15,26 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base import log
 from koord.controllers.manager.noderesource import zones
-from koord.controllers.manager.noderesource.changes import meta_patch, status_due, status_patch
+from koord.controllers.manager.noderesource.changes import (
+    is_taken,
+    meta_patch,
+    status_due,
+    status_patch,
+)
+from koord.controllers.manager.noderesource.result import Wanted
 from koord.kube.informer import is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from koord.api.kinds.topology import Zone
     from koord.base.clock import Clock
     from koord.controllers.manager.noderesource.plugins import Plugins
-    from koord.controllers.manager.noderesource.result import Result, Seen
+    from koord.controllers.manager.noderesource.result import Seen
     from koord.controllers.manager.noderesource.writer import Writer
     from koord.kube.patches import Patch
 
+    Prepare = Callable[[Node], Wanted]
     ZonesOf = Callable[[NodeResourceTopology], Mapping[str, zones.Amounts]]
 
 O = TypeVar("O", Node, NodeResourceTopology)  # noqa: E741
@@ -41,6 +49,24 @@ class _Pace(NamedTuple):
 
     share: float
     pause_seconds: float
+
+
+class Outcome(NamedTuple, Generic[O]):
+    """What became of a node, or of its zones.
+
+    Attributes:
+        found: as the server has it now.
+        left_seconds: after how many seconds what is not due yet will be; None where all is as
+            wanted.
+        alone: whether nobody else wrote it meanwhile, so that it is as it was seen but for what was
+            written.
+        wanted: what plugins want of a node; nothing for zones.
+    """
+
+    found: O
+    left_seconds: float | None
+    alone: bool
+    wanted: Wanted = Wanted()
 
 
 class _Written(Struct):
@@ -83,16 +109,24 @@ class Applier:
         self._nodes.pop(name, None)
         self._zones.pop(name, None)
 
-    async def node(self, seen: Seen, plugins: Plugins, result: Result) -> float | None:
+    def written_at(self, name: str) -> tuple[float, float]:
+        """When a node and its zones were written, monotonic seconds."""
+        node, zone = (self._remembered(kept, name).at for kept in (self._nodes, self._zones))
+        return node, zone
+
+    async def node(
+        self, seen: Seen, plugins: Plugins, prepare: Prepare, known: Wanted | None = None
+    ) -> Outcome[Node] | None:
         """Writes what is due on a node.
 
         Args:
             seen: the node.
-            plugins: say what is wanted; what others manage stays.
-            result: what they calculated.
+            plugins: say whether labels and annotations are due; what others manage stays.
+            prepare: what they want of a state of the node.
+            known: what they want of the node as it was seen, where that is known.
 
         Returns:
-            After how many seconds what is not due yet will be; None where all is as wanted.
+            What became of it; None where it is gone.
 
         Raises:
             ApiError: refused, or others were faster again and again.
@@ -101,31 +135,38 @@ class Applier:
         node, pace = seen.node, _pace(seen)
         written = self._remembered(self._nodes, node.metadata.name)
         late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
+        wanted_of = _Prepared(prepare, node, known)
+        steady = _Expected(node)
 
         def status(now: Node) -> Patch | None:
+            steady(now)
             if not now.status.capacity or not now.status.allocatable:
                 return None
-            wanted = plugins.wanted(now, result)
+            wanted = wanted_of(now)
             due = late or status_due(now, wanted, pace.share)
             return status_patch(now, wanted) if due else None
 
         def meta(now: Node) -> Patch | None:
-            wanted = plugins.wanted(now, result)
+            steady(now)
+            wanted = wanted_of(now)
             return meta_patch(now, wanted) if plugins.meta_due(now, wanted) else None
 
         after = await self._writer.write(node, status, "status")
         if after is not None and after is not node:
             written.at = self._clock.monotonic_seconds()
             _tell(after)
-        after = await self._writer.write(after, meta) if after is not None else None
+        if after is not None:
+            steady.next = after
+            after = await self._writer.write(after, meta)
         if after is None:
             return None
         written.answer = after
-        if status_patch(after, plugins.wanted(after, result)) is None:
-            return None
-        return self._left(written, pace)
+        wanted = wanted_of(after)
+        rests = wanted_of.taken or status_patch(after, wanted) is None
+        left = None if rests else self._left(written, pace)
+        return Outcome(after, left, steady.so_far, wanted)
 
-    async def zones(self, seen: Seen, zones_of: ZonesOf) -> float | None:
+    async def zones(self, seen: Seen, zones_of: ZonesOf) -> Outcome[NodeResourceTopology] | None:
         """Writes what is due on a node's zones; see :meth:`node`.
 
         Args:
@@ -138,8 +179,14 @@ class Applier:
         found = _later(seen.topology, written)
         late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
 
+        sent: list[Zone] | None = None
+        steady = _Expected(found)
+
         def make(now: NodeResourceTopology) -> Patch | None:
-            return zones.patch(now, zones_of(now), pace.share, late=late)
+            nonlocal sent
+            steady(now)
+            sent = zones.brought(now, zones_of(now), pace.share, late=late)
+            return None if sent is None else zones.replacing(now, sent)
 
         after = await self._writer.write(found, make)
         if after is None:
@@ -147,8 +194,9 @@ class Applier:
         if after is not found:
             written.at = self._clock.monotonic_seconds()
         written.answer = after
-        rest = zones.patch(after, zones_of(after), pace.share, late=True)
-        return None if rest is None else self._left(written, pace)
+        rests = after.zones == sent
+        rests = rests or zones.brought(after, zones_of(after), pace.share, late=True) is None
+        return Outcome(after, None if rests else self._left(written, pace), steady.so_far)
 
     def _left(self, written: _Written, pace: _Pace) -> float:
         since = self._clock.monotonic_seconds() - written.at
@@ -160,6 +208,45 @@ class Applier:
             # What a restart finds is taken for just written: else all nodes would be, at once.
             found = kept[name] = _Written(self._clock.monotonic_seconds())
         return found
+
+
+class _Expected:
+    """Whether a patch was only ever made for the states that were expected.
+
+    Attributes:
+        next: the state that is expected next.
+        so_far: the answer.
+    """
+
+    def __init__(self, first: object) -> None:
+        self.next = first
+        self.so_far = True
+
+    def __call__(self, now: object) -> None:
+        self.so_far = self.so_far and now is self.next
+
+
+class _Prepared:
+    """What plugins want of a node, prepared once for each state of it.
+
+    Attributes:
+        taken: whether the last state is what was wanted of the one before, and nothing else.
+    """
+
+    def __init__(self, prepare: Prepare, node: Node, known: Wanted | None) -> None:
+        self._prepare = prepare
+        self._node = node if known is not None else None
+        self._wanted = known or Wanted()
+        self.taken = False
+
+    def __call__(self, now: Node) -> Wanted:
+        before, self._node = self._node, now
+        if now is not before:
+            # What was wanted is still wanted where nothing but that has changed.
+            self.taken = before is not None and is_taken(before, now, self._wanted)
+            if not self.taken:
+                self._wanted = self._prepare(now)
+        return self._wanted
 
 
 def _pace(seen: Seen) -> _Pace:

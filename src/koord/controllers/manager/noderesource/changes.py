@@ -7,7 +7,7 @@ node that it was made for: whoever was faster wins, and the patch is made anew.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from koord.controllers.manager.noderesource.result import differing
 from koord.controllers.manager.overcommit import threshold
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from koord.kernels.quantity import Quantity
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 
 def moved(old: Quantity | None, new: Quantity | None, share: float) -> bool:
@@ -74,6 +75,28 @@ def meta_patch(node: Node, wanted: Wanted) -> Patch | None:
         return None
     metadata["resourceVersion"] = node.metadata.resource_version
     return Patch.merge({"metadata": metadata})
+
+
+def is_taken(before: Node, after: Node, wanted: Wanted) -> bool:
+    """Whether a node is what it was with the resources that were wanted, and otherwise the same."""
+    said, says = before.metadata, after.metadata
+    return (
+        says.uid == said.uid
+        and says.labels == said.labels
+        and says.annotations == _with(said.annotations, wanted.beside)
+        and after.status.allocatable == _with(before.status.allocatable, wanted.resources)
+        and after.status.capacity == _with(before.status.capacity, wanted.resources)
+    )
+
+
+def _with(have: Mapping[str, T], want: Mapping[str, T | None]) -> dict[str, T]:
+    found = dict(have)
+    for name, value in want.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = value
+    return found
 
 
 def _amounts(

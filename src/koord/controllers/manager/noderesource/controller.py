@@ -5,7 +5,8 @@ resources, annotations and labels of nodes.
 Events mark rows. A turn gathers those of a moment, has the ledger work all of them out in one pass,
 and hands the nodes whose figures are other than before to a few workers, which write what has moved
 far enough. A turn also comes when the next report goes stale, without any event (manager spec,
-section 15, point 1).
+section 15, point 1). Of nodes that stand as they should, and of which nothing has changed but their
+offers, columns say which have to be written; the others need no look at all.
 
 While nobody could read the co-location section since the start, nothing is calculated, and nodes
 keep what they show until their reports go stale by the default of ``degradeTimeMinutes``.
@@ -16,16 +17,23 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from koord.api.sloconfig import sections
+from koord.api.sloconfig.config import SLOConfig
 from koord.base import faults
-from koord.controllers.manager.noderesource import zones
+from koord.controllers.manager.distinct import Distinct
+from koord.controllers.manager.nodemetric import ANNOTATIONS, LABELS
+from koord.controllers.manager.noderesource import standing, zones
 from koord.controllers.manager.noderesource.apply import Applier
+from koord.controllers.manager.noderesource.changes import status_patch
 from koord.controllers.manager.noderesource.explain import Explanation, explain
-from koord.controllers.manager.noderesource.extended import speed
+from koord.controllers.manager.noderesource.extended import BATCH, MID, speed
 from koord.controllers.manager.noderesource.feed import Feed
 from koord.controllers.manager.noderesource.metrics import NodeResourceMetrics
 from koord.controllers.manager.noderesource.plugins import Plugins
-from koord.controllers.manager.noderesource.result import Offered, Seen
+from koord.controllers.manager.noderesource.result import Offered, Result, Seen, Wanted
+from koord.controllers.manager.noderesource.standing import Judged, Standing
 from koord.controllers.manager.noderesource.writer import Writer
 from koord.controllers.manager.overcommit.history import History
 from koord.controllers.manager.overcommit.ledger import Ledger
@@ -34,11 +42,13 @@ from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from koord.api.kinds.node import Node
     from koord.api.kinds.topology import NodeResourceTopology
     from koord.api.sloconfig.strategies import ColocationStrategy
     from koord.controllers.manager.around import Around
-    from koord.controllers.manager.noderesource.result import Result
+    from koord.controllers.manager.noderesource.standing import Mark
 
 NAME = "noderesource"
 SHARED_GPUS, OLD_GPU_LABELS = "EnableSyncGPUSharedResource", "SyncOldGPULabels"
@@ -54,6 +64,7 @@ _WORKERS = 8
 _NEVER = float("inf")
 _REPORTED = ("MidResource", "BatchResource")
 """Plugins whose amounts come from reports, and go with them."""
+_OFFERED = frozenset((*BATCH, *MID))
 _OWN = frozenset((sections.COLOCATION, sections.NORMALIZATION, sections.AMPLIFICATION))
 
 
@@ -80,6 +91,13 @@ class NodeResource:
         )
         reported = [name for name in _REPORTED if name in enabled]
         self._reported = Plugins(reported, self._metrics.ran)
+        self._strategies = Distinct(
+            (sections.COLOCATION,), SLOConfig.colocation, LABELS, ANNOTATIONS
+        )
+        # Columns have room for both kinds of offers, and for nothing else.
+        self._can_stand = len(reported) == len(_REPORTED)
+        self._standing = Standing()
+        self._reconfigured = False
         self.ledger = Ledger()
         self._history = History()
         self._feed = Feed(around.views, self.ledger, self._strategy, self._changed)
@@ -118,22 +136,37 @@ class NodeResource:
     # What has changed.
 
     def _changed(self, name: str) -> None:
-        if name:
+        if name and not self._still_stands(name):
             self._touched.add(name)
         self._woken.set()
+
+    def _still_stands(self, name: str) -> bool:
+        """Whether what is told of a node is known, such as the news of what was written."""
+        row, feed = self.ledger.row(name), self._feed
+        if row is None:
+            return False
+        objects = feed.nodes.get(name), feed.topologies.get(name), feed.devices.get(name)
+        if name not in feed.forced and self._standing.is_of(row, *objects):
+            return True
+        self._standing.drop(row)
+        return False
 
     def _configured(self, changed: frozenset[str]) -> None:
         if not changed & _OWN:
             return
         if sections.COLOCATION in changed:
             self.ledger.set_strategies(self._strategy)
-        self._touched.update(name for name, _ in self._feed.nodes.items())
+        if changed & _OWN != {sections.COLOCATION}:
+            self._standing.clear()
+        self._reconfigured = True
         self._woken.set()
 
     def _strategy(self, node: Node) -> ColocationStrategy | None:
         """The strategy in force on a node; None while nobody said that anything be offered."""
         config = self._config.config
-        return config.colocation(node) if config is not None and self._is_on() else None
+        if config is None or not self._is_on():
+            return None
+        return self._strategies.of(config, node)
 
     def _is_on(self) -> bool:
         """Whether co-location is on for the cluster; a node cannot switch on what is off there."""
@@ -170,11 +203,34 @@ class NodeResource:
         now = self._turned_at = self._clock.wall_seconds()
         rows = self.ledger.recompute(now, known=self._config.available)
         self._history.add(self.ledger, rows, now)
-        names = self._touched | {self.ledger.name(row) for row in rows.tolist()}
-        self._touched = set()
         self._stale_at = float(self.ledger.expiry().min(initial=_NEVER))
-        for name in sorted(names):
+        for name in sorted(self._to_look_at(rows)):
             self._controller.queue.add(name)
+
+    def _to_look_at(self, rows: NDArray[np.intp]) -> set[str]:
+        """The nodes of which something has changed, or whose offers have to be written.
+
+        Args:
+            rows: those whose offers have changed.
+        """
+        names, self._touched = self._touched, set()
+        if self._reconfigured:
+            self._reconfigured = False
+            rows = np.arange(len(self.ledger))
+        stand = self._standing.stands(rows)
+        names.update(map(self.ledger.name, rows[~stand].tolist()))
+        rows = rows[stand]
+        verdict = self._standing.decide(self.ledger, rows, self._clock.monotonic_seconds())
+        names.update(map(self.ledger.name, rows[verdict.due].tolist()))
+        offered = np.concatenate([self.ledger.batch.amounts, self.ledger.mid.amounts])
+        for row, amounts in zip(rows.tolist(), offered[:, rows].T.tolist(), strict=True):
+            self._metrics.offers(self.ledger.name(row), *amounts)
+        later = np.flatnonzero(verdict.left_seconds < _NEVER)
+        for row, seconds in zip(
+            rows[later].tolist(), verdict.left_seconds[later].tolist(), strict=True
+        ):
+            self._controller.queue.add_after(self.ledger.name(row), seconds)
+        return names - {""}
 
     # One node.
 
@@ -189,7 +245,7 @@ class NodeResource:
             self._reported.forget(name)
             self._metrics.forget(name)
             return None
-        if name in self._touched or self._reason(name) is Degraded.UNREAD:
+        if self._reconfigured or name in self._touched or self._reason(name) is Degraded.UNREAD:
             # A turn will come that works its row out, or there is nothing to go by yet.
             return None
         if name in self._feed.forced:
@@ -202,19 +258,51 @@ class NodeResource:
             raise
 
     async def _apply(self, seen: Seen) -> float | None:
-        plugins, enabled = self._plugins, self._is_on() and seen.strategy.enable is True
+        name, enabled = seen.node.metadata.name, self._is_on() and seen.strategy.enable is True
+        row = self.ledger.row(name)
+        assert row is not None, "a node that is there has a row"
+        mark, known = self._standing.mark(row), self._standing.result(row)
+        # Where a node stands, nothing has changed but its offers.
+        plugins = self._plugins if known is None else self._reported
         if not self._config.available:
             # The report has gone stale, and nothing else is known.
             plugins, enabled = self._reported, True
-        result = plugins.result(seen, enabled)
-        self._metrics.offers(seen.node.metadata.name, seen.batch, seen.mid)
-        again = [await self._applier.node(seen, plugins, result)]
+        if known is None:
+            self._metrics.offers(name, *(seen.batch or (0, 0)), *(seen.mid or (0, 0)))
+        wanted = self._standing.wanted(row)
+        result = plugins.result(seen, enabled, known) if wanted is None else known or Result()
+
+        def prepare(now: Node) -> Wanted:
+            worked_out = result if wanted is None else plugins.result(seen, enabled, known)
+            return plugins.wanted(now, worked_out)
+
+        node, around = await self._applier.node(seen, plugins, prepare, wanted), None
         if seen.topology is not None and "BatchResource" in plugins:
-            again.append(
-                await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
-            )
+            around = await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
         self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
-        return min((seconds for seconds in again if seconds is not None), default=None)
+        parts = [each for each in (node, around) if each is not None]
+        left = [each.left_seconds for each in parts if each.left_seconds is not None]
+        gone = node is None or (seen.topology is not None and around is None)
+        if node is not None and not gone and all(each.alone for each in parts):
+            topology = around.found if around is not None else None
+            judged = Judged(node.found, topology, seen.device, result, enabled)
+            at = self._applier.written_at(name)
+            if known is None:
+                self._stand(row, mark, judged, node.wanted, at)
+            elif left or not self._standing.follow(row, mark, judged, at):
+                self._standing.put(row, mark, judged, at)
+        return min(left, default=None)
+
+    def _stand(
+        self, row: int, mark: Mark, judged: Judged, wanted: Wanted, at: standing.Moments
+    ) -> None:
+        """Takes down how a node stands, where all but its offers is as wanted."""
+        if not self._can_stand or not self._config.available:
+            return
+        node = judged.node
+        rest = {name: amount for name, amount in wanted.resources.items() if name not in _OFFERED}
+        if status_patch(node, Wanted(rest)) is None and not self._plugins.meta_due(node, wanted):
+            self._standing.put(row, mark, judged, at)
 
     def _reason(self, name: str) -> Degraded | None:
         """Why a node offers nothing, as of the last turn; None where nothing is known of it."""
@@ -224,21 +312,26 @@ class NodeResource:
     def _seen(self, node: Node) -> Seen:
         name, config = node.metadata.name, self._config.config
         assert config is not None
-        row, batch, mid = self.ledger.row(name), None, None
-        if row is not None and self.ledger.batch.degraded[row] == Degraded.NO:
-            batch = Offered(*self.ledger.batch.amounts[:, row].tolist())
-            mid = Offered(*self.ledger.mid.amounts[:, row].tolist())
+        row = self.ledger.row(name)
+        batch, mid = self._offers(row) if row is not None else (None, None)
         return Seen(
             node,
             config,
-            config.colocation(node),
+            self._strategies.of(config, node),
             batch,
             mid,
             self._feed.topologies.get(name),
             self._feed.devices.get(name),
             name in self._feed.had_gpus,
-            frozenset(key for key in config.sections if not self._config.has(key)),
+            self._config.missing,
         )
+
+    def _offers(self, row: int) -> tuple[Offered | None, Offered | None]:
+        """Batch and mid of a row; None where nothing may be offered."""
+        if self.ledger.batch.degraded[row] != Degraded.NO:
+            return None, None
+        batch, mid = self.ledger.batch.amounts, self.ledger.mid.amounts
+        return Offered(*batch[:, row].tolist()), Offered(*mid[:, row].tolist())
 
     def _zones(
         self, topology: NodeResourceTopology, seen: Seen, result: Result
@@ -247,10 +340,11 @@ class NodeResource:
         row = self.ledger.row(topology.metadata.name)
         if row is None or seen.batch is None:
             return {}
-        there, offered = self.ledger.zones.there[:, row], self.ledger.zone_amounts[:, :, row]
+        there = self.ledger.zones.there[:, row].tolist()
+        cpu, memory = self.ledger.zone_amounts[:, :, row].tolist()
         ratio = speed(result)
         return {
-            name: zones.amounts(int(offered[0, number]), int(offered[1, number]), ratio)
+            name: zones.amounts(cpu[number], memory[number], ratio)
             for name, number in zones.numbered(topology).items()
             if number < len(there) and there[number]
         }

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from koord.api.protocol import annotation, keys, nodes
 from koord.api.protocol import resources as names
 from koord.api.protocol.priority import PriorityClass
@@ -13,6 +15,10 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from koord.api.kinds.meta import ResourceList
     from koord.api.kinds.node import Node
     from koord.controllers.manager.noderesource.result import Offered, Result, Seen, Wanted
@@ -94,6 +100,18 @@ def amplified(amount: Quantity, ratio: float) -> Quantity:
         return amount
     milli = int(amount.milli(Rounding.UP) * ratio)
     return Quantity.from_value(-(-milli // _MILLI))
+
+
+def amplified_column(amounts: NDArray[np.int64], ratios: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The same of whole amounts as columns: int64 and float64, whose last axis is the row."""
+    milli = (amounts * _MILLI * ratios).astype(np.int64)
+    return np.where(ratios > 1.0, -(-milli // _MILLI), amounts)
+
+
+def origin_text(batch: Sequence[int]) -> str:
+    """``originExtendedAllocatable`` of so much batch: milli-cores and bytes."""
+    resources = dict(zip(BATCH, map(Quantity.from_value, batch), strict=True))
+    return annotation.text(nodes.OriginAllocatable(resources=resources))
 
 
 def _offer(offered: tuple[str, str], amounts: Offered | None, result: Result) -> None:

@@ -13,7 +13,6 @@ from koord.api.protocol import resources as names
 if TYPE_CHECKING:
     from koord.base.metrics import Metric
     from koord.controllers.manager.metrics import ManagerMetrics
-    from koord.controllers.manager.noderesource.result import Offered
 
 _MILLI = 1000
 
@@ -41,6 +40,9 @@ class NodeResourceMetrics:
         )
         self._children: dict[tuple[str, str, str], Metric] = {}
         self._nodes: set[str] = set()
+        # Told of far more often than anybody reads them.
+        self._untold: dict[str, tuple[int, int, int, int]] = {}
+        metrics.before_read.append(self._tell)
 
     def ran(self, plugin: str, status: str, step: str) -> None:
         """A plugin went through a step."""
@@ -52,20 +54,26 @@ class NodeResourceMetrics:
             )
         child.inc()
 
-    def offers(self, node: str, batch: Offered | None, mid: Offered | None) -> None:
+    def offers(
+        self, node: str, batch_milli: int, batch_bytes: int, mid_milli: int, mid_bytes: int
+    ) -> None:
         """What a node offers; 0 for nothing."""
-        self._nodes.add(node)
-        offered = (
-            (names.BATCH_CPU, names.BATCH_MEMORY, batch),
-            (names.MID_CPU, names.MID_MEMORY, mid),
-        )
-        for cpu, memory, amounts in offered:
-            milli, size = amounts or (0, 0)
-            self._offered.labels(node, cpu, "integer").set(milli / _MILLI)
-            self._offered.labels(node, memory, "byte").set(size)
+        self._untold[node] = batch_milli, batch_bytes, mid_milli, mid_bytes
+
+    def _tell(self) -> None:
+        for node, (batch_milli, batch_bytes, mid_milli, mid_bytes) in self._untold.items():
+            self._nodes.add(node)
+            for cpu, milli, memory, size in (
+                (names.BATCH_CPU, batch_milli, names.BATCH_MEMORY, batch_bytes),
+                (names.MID_CPU, mid_milli, names.MID_MEMORY, mid_bytes),
+            ):
+                self._offered.labels(node, cpu, "integer").set(milli / _MILLI)
+                self._offered.labels(node, memory, "byte").set(size)
+        self._untold.clear()
 
     def forget(self, node: str) -> None:
         """A node is gone."""
+        self._untold.pop(node, None)
         if node not in self._nodes:
             return
         self._nodes.discard(node)

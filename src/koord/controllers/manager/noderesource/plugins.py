@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.base import log
@@ -57,25 +56,35 @@ class Plugins:
     def __contains__(self, name: str) -> bool:
         return any(plugin.name == name for plugin in self._plugins)
 
-    def result(self, seen: Seen, enabled: bool) -> Result:
+    def result(self, seen: Seen, enabled: bool, known: Result | None = None) -> Result:
         """What a node is to have.
 
         Args:
             seen: the node and all that is known of it.
             enabled: whether co-location is on, for the cluster and for this node.
+            known: what plugins that are not among these have calculated; their inputs are the same.
         """
-        result = Result()
+        result = Result() if known is None else Result({}, known.annotations, known.labels)
         for plugin in self._plugins:
             step = plugin.calculate if enabled else plugin.reset
-            self._try(plugin.name, "calculate", seen.node, partial(step, seen, result))
+            try:
+                step(seen, result)
+            except KoordError as error:
+                self._failed(plugin.name, "calculate", seen.node, error)
+            else:
+                self._succeeded(plugin.name, "calculate", seen.node)
         return result
 
     def wanted(self, node: Node, result: Result) -> Wanted:
         """What that means for the node as it is now."""
         wanted = Wanted()
         for plugin in self._plugins:
-            step = partial(plugin.prepare, node, result, wanted)
-            self._try(plugin.name, "prepare", node, step)
+            try:
+                plugin.prepare(node, result, wanted)
+            except KoordError as error:
+                self._failed(plugin.name, "prepare", node, error)
+            else:
+                self._succeeded(plugin.name, "prepare", node)
         return wanted
 
     def meta_due(self, node: Node, wanted: Wanted) -> bool:
@@ -86,16 +95,16 @@ class Plugins:
         """Forgets what was told of a node that is gone."""
         self._told.pop(name, None)
 
-    def _try(self, name: str, step: str, node: Node, work: Callable[[], None]) -> None:
-        told = self._told.setdefault(node.metadata.name, {})
-        try:
-            work()
-        except KoordError as error:
-            self._count(name, "failed", step)
-            if told.get((name, step)) != str(error):
-                told[name, step] = str(error)
-                about = log.fields(node=node.metadata.name, plugin=name, error=error)
-                _LOG.warning("a plugin has nothing for a node", extra=about)
-        else:
-            self._count(name, "succeeded", step)
+    def _succeeded(self, name: str, step: str, node: Node) -> None:
+        self._count(name, "succeeded", step)
+        told = self._told.get(node.metadata.name)
+        if told:
             told.pop((name, step), None)
+
+    def _failed(self, name: str, step: str, node: Node, error: KoordError) -> None:
+        self._count(name, "failed", step)
+        told = self._told.setdefault(node.metadata.name, {})
+        if told.get((name, step)) != str(error):
+            told[name, step] = str(error)
+            about = log.fields(node=node.metadata.name, plugin=name, error=error)
+            _LOG.warning("a plugin has nothing for a node", extra=about)

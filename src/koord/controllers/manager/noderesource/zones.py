@@ -7,11 +7,12 @@ a whole, so the patch carries the version it was made for.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from koord.api import codec
 from koord.api.kinds.topology import ZONE_TYPE_NODE, ZoneResource
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY
 from koord.controllers.manager.noderesource.changes import moved
@@ -27,12 +28,20 @@ if TYPE_CHECKING:
 
 Amounts = tuple[Quantity, Quantity]
 _ZERO = Quantity()
-_FIELDS = ("capacity", "allocatable", "available")
+_NAME = attrgetter("name")
+_MOST_KNOWN = 256
 
 
-def numbered(topology: NodeResourceTopology) -> dict[str, int]:
+def numbered(topology: NodeResourceTopology) -> Mapping[str, int]:
     """The NUMA number of each zone by name."""
-    names = [zone.name for zone in topology.zones if zone.type in (ZONE_TYPE_NODE, "")]
+    return _numbered(
+        tuple(zone.name for zone in topology.zones if zone.type in (ZONE_TYPE_NODE, ""))
+    )
+
+
+@lru_cache(_MOST_KNOWN)
+def _numbered(names: tuple[str, ...]) -> Mapping[str, int]:
+    """The zones of all machines of a kind have the same names."""
     return dict(zip(names, numbers(names), strict=True))
 
 
@@ -60,16 +69,34 @@ def patch(
         share: how far an amount must move to be written, as a fraction.
         late: whether anything that differs is written, however little.
     """
+    zones = brought(topology, wanted, share, late=late)
+    return None if zones is None else replacing(topology, zones)
+
+
+def brought(
+    topology: NodeResourceTopology,
+    wanted: Mapping[str, Amounts],
+    share: float,
+    *,
+    late: bool,
+) -> list[Zone] | None:
+    """All zones as they are to be; None where none is due. See :func:`patch`."""
     due, zones = False, []
     for zone in topology.zones:
         said = dict(_wanted(zone, wanted.get(zone.name)))
+        if not said:
+            zones.append(zone)
+            continue
         own = {each.name: each for each in zone.resources}
         due = due or any(_due(own.get(n), to, share, late) for n, to in said.items())
         zones.append(replace(zone, resources=_merged(zone.resources, said)))
-    if not due or zones == topology.zones:
-        return None
+    return zones if due and zones != topology.zones else None
+
+
+def replacing(topology: NodeResourceTopology, zones: list[Zone]) -> Patch:
+    """The patch that puts a list of zones in the place of the one there is."""
     metadata = {"resourceVersion": topology.metadata.resource_version}
-    return Patch.merge({"metadata": metadata, "zones": codec.to_document(zones)})
+    return Patch.merge({"metadata": metadata, "zones": zones})
 
 
 def _wanted(zone: Zone, offered: Amounts | None) -> Iterator[tuple[str, Quantity]]:
@@ -84,7 +111,7 @@ def _wanted(zone: Zone, offered: Amounts | None) -> Iterator[tuple[str, Quantity
 def _due(have: ZoneResource | None, wanted: Quantity, share: float, late: bool) -> bool:
     if have is None:
         return True
-    old = [getattr(have, field) for field in _FIELDS]
+    old = (have.capacity, have.allocatable, have.available)
     # What is gone is told of at once, however large the share that may go unnoticed.
     if late or not wanted:
         return any(each != wanted for each in old)
@@ -94,4 +121,4 @@ def _due(have: ZoneResource | None, wanted: Quantity, share: float, late: bool) 
 def _merged(have: Sequence[ZoneResource], said: Mapping[str, Quantity]) -> list[ZoneResource]:
     kept = [each for each in have if each.name not in said]
     added = [ZoneResource(name, to, to, to) for name, to in said.items()]
-    return sorted([*kept, *added], key=lambda each: each.name) if added else list(have)
+    return sorted([*kept, *added], key=_NAME)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change of slo-controller-config costs the manager: ``python -m benchmarks.manager_path``.
+
+From the ConfigMap's event to the last write decided: strategies, offers, resources, annotations,
+zones and NodeSLOs of all nodes, through the controllers themselves. CPU seconds of one thread, on
+virtual time; the API's own work, here a stand-in's, is taken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from benchmarks.manager import NOW, PODS_A_NODE, a_metric, a_node, a_pod, a_topology
+from koord.api.codec import convert, to_document
+from koord.api.kinds.cluster import ConfigMap
+from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.base import collector
+from koord.base.clock import VirtualClock, VirtualLoop
+from koord.controllers.manager.around import Around
+from koord.controllers.manager.config import ConfigCache
+from koord.controllers.manager.extenders import Extenders
+from koord.controllers.manager.metrics import ManagerMetrics
+from koord.controllers.manager.noderesource.controller import NodeResource
+from koord.controllers.manager.nodeslo import NodeSLOs
+from koord.controllers.manager.options import ManagerOptions
+from koord.controllers.scheduler.views import LocalViews
+from koord.kube.patches import Patch
+
+NODES = 10_000
+# Longer than anything waits that is due at once, shorter than any pause.
+SETTLE_SECONDS = 5.0
+START = {"reclaim": 60, "pool": 70, "burst": 300}
+
+
+class Api:
+    """Answers patches as a server does, and counts what that takes.
+
+    Attributes:
+        writes: how many patches there were, by kind.
+        seconds: CPU seconds spent here.
+        answers: objects as they are now, for :meth:`Cluster.echo`.
+    """
+
+    def __init__(self, views: LocalViews) -> None:
+        self._views = views
+        self._version = 1
+        self.writes: dict[str, int] = {}
+        self.seconds = 0.0
+        self.answers: dict[tuple[type, str], Any] = {}
+
+    async def patch(
+        self, target: type[Any], name: str, patch: Patch, *, kind: Any = None, subresource: str = ""
+    ) -> Any:
+        """Merges a patch into the object that there is."""
+        del subresource
+        begin = time.thread_time()
+        found: type[Any] = target if kind is None else kind.type
+        self.writes[found.__name__] = self.writes.get(found.__name__, 0) + 1
+        before = self.answers.get((found, name)) or self._views.view(found).get(name)
+        merged = _merged(to_document(before), msgspec.json.decode(patch.body))
+        self._version += 1
+        merged["metadata"]["resourceVersion"] = str(self._version)
+        answer = self.answers[found, name] = convert(merged, found, "benchmark")
+        self.seconds += time.thread_time() - begin
+        return answer
+
+    async def create(self, made: Any) -> Any:
+        """Takes an object over as it is."""
+        made.metadata.resource_version = "1"
+        self.answers[type(made), made.metadata.name] = made
+        return made
+
+
+def _merged(old: Any, change: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(change, dict):
+        return change
+    found = dict(old) if isinstance(old, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _merged(found.get(key), value)
+    return found
+
+
+def config_map(said: dict[str, int]) -> ConfigMap:
+    """Strategies for the cluster and for one pool in four, and a NodeSLO section."""
+    pool = {"nodeSelector": {"matchLabels": {"pool": "1"}}}
+    threshold = said["pool"]
+    data = {
+        "colocation-config": {
+            "enable": True, "cpuReclaimThresholdPercent": said["reclaim"],
+            "nodeConfigs": [{**pool, "name": "p", "memoryReclaimThresholdPercent": threshold}],
+        },
+        "cpu-burst-config": {
+            "clusterStrategy": {"cfsQuotaBurstPercent": said["burst"]},
+            "nodeStrategies": [{**pool, "policy": "auto"}],
+        },
+    }  # fmt: skip
+    meta = ObjectMeta(name="slo-controller-config", namespace="koordinator-system")
+    return ConfigMap(metadata=meta, data={key: json.dumps(value) for key, value in data.items()})
+
+
+class Cluster:
+    """The controllers ``noderesource`` and ``nodeslo`` over a cluster that has come to rest.
+
+    Attributes:
+        api: what they write to.
+    """
+
+    def __init__(self, count: int, pods_a_node: int = PODS_A_NODE) -> None:
+        self.count = count
+        self.said = dict(START)
+        self._clock = VirtualClock(NOW)
+        self._runner = asyncio.Runner(loop_factory=lambda: VirtualLoop(self._clock))
+        self._views = views = LocalViews()
+        self.api = Api(views)
+        self._fill(pods_a_node)
+        views.view(ConfigMap).put(config_map(self.said))
+        self._config = ConfigCache(views.view(ConfigMap), lambda *told: None)
+        options, known = ManagerOptions(), Extenders()
+        world: Any = (self.api, views, self._config, self._clock, lambda *told: None)
+        around = Around(*world, options.gates(), ManagerMetrics(), options, known)
+        self.resources, slos = NodeResource(around), NodeSLOs(around)
+        self._config.start()
+        self._tasks: list[asyncio.Task[None]] = []
+
+        async def begin() -> None:
+            self._tasks += [asyncio.create_task(part.run()) for part in (self.resources, slos)]
+            await asyncio.sleep(SETTLE_SECONDS)
+
+        self.do(begin())
+        self.echo()
+
+    def _fill(self, pods_a_node: int) -> None:
+        views = self._views
+        made = [a_pod(0, at) for at in range(pods_a_node)]
+        for number in range(self.count):
+            node = a_node(number)
+            node.metadata.resource_version = "1"
+            views.view(Node).put(node)
+            for at in range(pods_a_node):
+                views.view(Pod).put(a_pod(number, at, made[at]))
+            views.view(NodeMetric).put(a_metric(number, pods_a_node, 0))
+            topology = a_topology(number)
+            topology.metadata.resource_version = "1"
+            views.view(NodeResourceTopology).put(topology)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Runs something on the cluster's loop."""
+        return self._runner.run(work)
+
+    def configure(self, **said: int) -> float:
+        """CPU seconds from a new ConfigMap to the last write decided, without the API's."""
+        self.said |= said
+        found = config_map(self.said)
+        self.api.writes, self.api.seconds = {}, 0.0
+
+        async def change() -> None:
+            self._views.view(ConfigMap).put(found)
+            await asyncio.sleep(SETTLE_SECONDS)
+
+        begin = time.thread_time()
+        self.do(change())
+        return time.thread_time() - begin - self.api.seconds
+
+    def echo(self) -> float:
+        """CPU seconds that the informers' news of these writes take, until all rests again."""
+
+        async def tell() -> None:
+            answers, self.api.answers = self.api.answers, {}
+            for (kind, _), found in answers.items():
+                self._views.view(kind).put(found)
+            await asyncio.sleep(SETTLE_SECONDS)
+
+        begin = time.thread_time()
+        self.do(tell())
+        return time.thread_time() - begin
+
+    def close(self) -> None:
+        """Ends it."""
+
+        async def end() -> None:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        self.do(end())
+        self._runner.close()
+
+
+CHANGES: dict[str, dict[str, int]] = {
+    "every node, below the threshold": {"reclaim": 61},
+    "one node in four, past the threshold": {"pool": 40},
+    "every node and NodeSLO, past the threshold": {"reclaim": 30, "burst": 400},
+}
+
+
+def main() -> None:
+    begin = time.thread_time()
+    cluster = Cluster(NODES)
+    collector.look_seldom()
+    print(f"{NODES} nodes, {NODES * PODS_A_NODE} pods; CPU seconds, without the API's own")
+    print(f"{'filled and written at first':46}{time.thread_time() - begin:10.3f}")
+    for what, said in CHANGES.items():
+        took = cluster.configure(**said)
+        print(f"{what:46}{took:10.3f}  {cluster.api.writes}")
+        print(f"{'  the news of these writes':46}{cluster.echo():10.3f}")
+    cluster.close()
+
+
+if __name__ == "__main__":
+    main()
