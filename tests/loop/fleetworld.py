@@ -172,6 +172,13 @@ class FleetWorld:
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         )
 
+    async def leave(self, name: str) -> None:
+        """A node goes, and what it owns, as a garbage collector would have it."""
+        await self.client.delete(Node, name)
+        for kind in (NodeResourceTopology, NodeMetric):
+            if await self._found(kind, name) is not None:
+                await self.client.delete(kind, name)
+
     async def reserve(self, name: str, text: str) -> None:
         """Annotates a node with a reservation of :data:`reading.RESERVATIONS`."""
         change = Patch.merge({"metadata": {"annotations": {keys.NODE_RESERVATION: text}}})

@@ -178,7 +178,7 @@ class LoopHistories(RuleBasedStateMachine):
         names = [node.metadata.name for node in self.do(self.world.nodes())]
         if len(names) > 1:
             gone = self.draw.choice(names)
-            self.do(self.world.client.delete(Node, gone))
+            self.do(self.world.leave(gone))
             self.kept.pop(gone, None)
             for kind in ("", "zones of "):
                 self.last.pop(kind + gone, None)
