@@ -74,11 +74,16 @@ def _lines(*terms: tuple[str, int]) -> list[dict[str, Any]]:
 OFFERS = {
     "node": "a", "nowSeconds": 7200.0, "cpuSpeed": 1.2,
     "thirdParties": [{"name": "yarn", "cpuMilli": 2000, "memoryBytes": GI}],
+    "applied": {"kubernetes.io/batch-cpu": _lines(("speed", 1000), ("thirdParties", -2000)),
+                "kubernetes.io/batch-memory": _lines(("thirdParties", -GI)),
+                "kubernetes.io/mid-cpu": [], "kubernetes.io/mid-memory": []},
     "shown": {"kubernetes.io/batch-cpu": 4000, "kubernetes.io/batch-memory": 3 * GI,
               "kubernetes.io/mid-cpu": 500, "kubernetes.io/mid-memory": 0},
     "account": {
         "node": "a", "reason": "", "message": "", "reportedSeconds": 7170.0,
         "expiresSeconds": 8070.0,
+        "reserved": {"cpu": {"kubelet": 500, "annotation": 0},
+                     "memory": {"kubelet": GI, "annotation": 2 * GI}},
         "batch": {
             "cpu": {
                 "offered": 5000, "policy": "usage",
@@ -224,17 +229,21 @@ def test_what_a_node_offers_is_a_sum_that_adds_up(koord: Run, server: str) -> No
     assert status == 0
     for line in (
         "capacity 10 8.00", "kept free for peaks - 3.5 -", "prod pods (1) - 1.5 - 4.00",
-        "= batch 5 4.00", "times the CPUs' speed 1.20", "held by yarn - 2 - 1.00",
-        "= shown on the node 4 3.00", "counted by usage by request",
-        "default/w prod 1.5 used 4.00 asked for", "1 4 3 1 1.00 0.00 1.00", "LS 1 1.5 1.00 2 2.00",
+        "= batch, raw CPU 5 4.00", "times 1.20, the CPUs' speed 1 -", "held by yarn - 2 - 1.00",
+        "= shown on the node, normalised CPU 4 3.00", "counted by usage by request",
+        "by the kubelet 0.5 1.00", "by the node's annotation 0 2.00",
+        "= the larger of both 0.5 2.00",
+        "default/w prod 1.5 used 4.00 asked for", "LS 1 1.5 1.00 2 2.00",
+        "CPU cores zone 1", "capacity 4", "system - 3", "= batch 1", "memory GiB zone 1",
+        "capacity 1.00", "= batch 1.00",
     ):  # fmt: skip
         assert line.split() in lines, line
     # A cell is a fiftieth of the node: what is used, what is kept free, what is offered.
-    bar = next(line for line in out.splitlines() if line.startswith("CPU ")).split()[1]
+    bar = next(line for line in out.splitlines() if line.startswith("CPU  ")).split()[1]
     assert [bar.count(glyph) for glyph in "▓·░"] == [8, 17, 25]
     # Of the last hour the first half is not known, the next quarter is silent.
     course = next(line for line in out.splitlines() if line.startswith("batch CPU"))
-    assert (course.count("·"), course.count("█")) == (15, 16)
+    assert (course.count("·"), course.count("█")) == (10, 11)
     assert "the last report was too old" in out
 
 

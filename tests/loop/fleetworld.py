@@ -6,16 +6,14 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from koord.api import Node, NodeMetric, Pod, definitions
-from koord.api.kinds.nodemetric import ResourceMap
-from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY
+from koord.api import Node, NodeMetric, NodeResourceTopology, Pod, definitions
+from koord.api.protocol import keys
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config.load import SchedulerConfiguration, shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.embedded import EmbeddedControlPlane
-from koord.kernels.quantity import Rounding
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
@@ -25,12 +23,13 @@ from koord.simulator.nodes.demand import Demand, DemandModel
 from koord.simulator.nodes.pools import NodePools, Pool
 from tests.controllers.manager.noderesource.scene import Scene
 from tests.controllers.manager.noderesource.test_histories import JumpingClock
+from tests.loop import reading
+from tests.loop.reading import BATCH, MID
 from tests.models import overcommit
 from tests.simulator.world import World
 
 CORES, GI = 16, 1 << 30
 MANAGER = "noderesource,nodemetric,nodeslo"
-_BATCH = (BATCH_CPU, BATCH_MEMORY)
 # What the scheduler decides by may be as old as a write on its way.
 _ON_ITS_WAY_SECONDS = 1.0
 _RESTART_SECONDS = 20.0
@@ -39,8 +38,19 @@ _RESTLESS = DemandModel(
     services=Demand(cpu=0.5, noise=0.9), system=Demand(cpu=0.1, noise=0.9, memory=0.1)
 )
 """Usage that swings, so that offers move by more and by less than the threshold."""
+# By kind of pod: QoS class, priority class, what it asks for, annotations.
+_KINDS: dict[str, tuple[str, str, tuple[str, str], dict[str, str]]] = {
+    "batch": ("BE", "koord-batch", BATCH, {}),
+    "mid": ("BE", "koord-mid", MID, {}),
+    "service": ("LS", "koord-prod", ("cpu", "memory"), {}),
+    "bound": ("LSR", "koord-prod", ("cpu", "memory"),
+              {keys.NUMA_TOPOLOGY_SPEC: '{"numaTopologyPolicy":"SingleNUMANode"}'}),
+    "unlent": ("LSE", "koord-prod", ("cpu", "memory"), {}),
+}  # fmt: skip
+PODS = tuple(_KINDS)
 _NO_TAINTS = Patch.merge({"spec": {"taints": None}})
-Amounts = tuple[int, int]
+Amounts = tuple[int, ...]
+T = TypeVar("T", NodeMetric, NodeResourceTopology)
 
 
 class FleetWorld:
@@ -57,9 +67,8 @@ class FleetWorld:
         self.client = self.scene.client
         self.wrong: list[str] = []
         self.silent = True
-        pool = Pool(name="node", count=machines, cpu=CORES, memory="64Gi")
-        self._pools = NodePools(pools=[pool], demand=_RESTLESS)
-        self._fleet: asyncio.Task[None] | None = None
+        self._pools = [Pool(name="node", count=machines, cpu=CORES, memory="64Gi")]
+        self._fleets: list[asyncio.Task[None]] = []
         self._scheduler: asyncio.Task[None] | None = None
         # What nodes offered, each time with when it was seen to change.
         self._offered: dict[str, list[tuple[float, Amounts]]] = {}
@@ -83,25 +92,47 @@ class FleetWorld:
 
     async def speak(self) -> None:
         """Machines live: kubelets run pods, agents report."""
-        fleet = self.scene.world.fleet(self._pools, _SEED)
-        self._fleet = asyncio.create_task(fleet.run())
         self.silent = False
-        await fleet.ready()
-        for node in await self.nodes():
-            # Servers taint new nodes, and nobody here takes the taint away.
-            await self.client.patch(Node, node.metadata.name, _NO_TAINTS)
+        for pool in self._pools:
+            await self._run(pool)
         await asyncio.sleep(_RESTART_SECONDS)
 
     async def silence(self) -> None:
         """They say nothing any more; their nodes stay."""
         self.silent = True
-        await _end(self._fleet)
-        self._fleet = None
+        for fleet in self._fleets:
+            await _end(fleet)
+        self._fleets.clear()
+
+    async def join(self, cores: int, zones: int) -> None:
+        """A machine of another shape comes; while all are silent, once they speak."""
+        name = f"late{len(self._pools)}"
+        pool = Pool(
+            name=name, cpu=cores, memory=f"{3 * cores}Gi", sockets=1, numa_nodes_per_socket=zones,
+            kubelet_reserved={"cpu": "2", "memory": "1Gi"},
+        )  # fmt: skip
+        self._pools.append(pool)
+        if not self.silent:
+            await self._run(pool)
+
+    @property
+    def joined(self) -> int:
+        """How many machines have come since the beginning."""
+        return len(self._pools) - 1
+
+    async def _run(self, pool: Pool) -> None:
+        fleet = self.scene.world.fleet(NodePools(pools=[pool], demand=_RESTLESS), _SEED)
+        self._fleets.append(asyncio.create_task(fleet.run()))
+        await fleet.ready()
+        for machine in fleet.machines:
+            # Servers taint new nodes, and nobody here takes the taint away.
+            await self.client.patch(Node, machine.name, _NO_TAINTS)
 
     async def start_manager(self) -> None:
         """A new process, which knows nothing."""
         await self.scene.start(MANAGER)
         self.scene.patched = self._patched
+        self.scene.zoned = self.zoned
 
     async def start_scheduler(self) -> None:
         """A new process, whose bindings are looked at."""
@@ -127,21 +158,31 @@ class FleetWorld:
 
     # -- what is there --------------------------------------------------------------------------
 
-    async def submit(self, name: str, batch: bool, cores: int) -> None:
-        """A pod for any node: batch, or a service."""
-        cpu, memory, amount = ("cpu", "memory", str(cores))
-        if batch:
-            cpu, memory, amount = BATCH_CPU, BATCH_MEMORY, str(1000 * cores)
+    async def submit(self, name: str, kind: str, cores: int) -> None:
+        """A pod for any node, of a kind of :data:`PODS`."""
+        qos, priority, (cpu, memory), annotations = _KINDS[kind]
+        amount = str(cores if cpu == "cpu" else 1000 * cores)
         held = {cpu: amount, memory: f"{cores}Gi"}
         container = {"name": "c", "image": "i", "resources": {"requests": held, "limits": held}}
-        labels = {"koordinator.sh/qosClass": "BE" if batch else "LS"}
-        priority = "koord-batch" if batch else "koord-prod"
-        meta = {"name": name, "namespace": "default", "labels": labels}
+        meta = {"name": name, "namespace": "default", "labels": {keys.QOS_CLASS: qos},
+                "annotations": annotations}  # fmt: skip
         spec = {"schedulerName": "koord-scheduler", "priorityClassName": priority,
                 "containers": [container]}  # fmt: skip
         await self.client.create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         )
+
+    async def leave(self, name: str) -> None:
+        """A node goes, and what it owns, as a garbage collector would have it."""
+        await self.client.delete(Node, name)
+        for kind in (NodeResourceTopology, NodeMetric):
+            if await self._found(kind, name) is not None:
+                await self.client.delete(kind, name)
+
+    async def reserve(self, name: str, text: str) -> None:
+        """Annotates a node with a reservation of :data:`reading.RESERVATIONS`."""
+        change = Patch.merge({"metadata": {"annotations": {keys.NODE_RESERVATION: text}}})
+        await self.client.patch(Node, name, change)
 
     async def nodes(self) -> list[Node]:
         """All nodes."""
@@ -150,28 +191,18 @@ class FleetWorld:
     async def formula(self, node: Node, strategy: dict[str, Any]) -> overcommit.Node:
         """The node as the plain model wants it, from what the API server has of it now."""
         name = node.metadata.name
-        metric = await self._metric(name)
-        told = None if metric is None else metric.status.update_time
         pods = (await self.client.list(Pod, field_selector=f"spec.nodeName={name}")).items
-        info = metric and metric.status.node_metric
-        model = overcommit.Node(
-            _pair(node.status.capacity), _pair(node.status.allocatable), strategy,
-            age_seconds=None if told is None else int(self.clock.wall_seconds() - told.timestamp()),
-            body=bool(info), system=_used(info.system_usage if info else None),
-            pods=[_pod(each) for each in pods],
-        )  # fmt: skip
-        known = {each.name for each in model.pods}
-        for each in metric.status.pods_metric if metric else ():
-            measured = overcommit.Metric(_used(each.pod_usage), each.priority)
-            if each.name in known:
-                model.metrics[each.name] = measured
-            else:
-                model.dangling.append(measured)
-        return model
+        metric, topology = await self._found(NodeMetric, name), await self.topology(name)
+        now = self.clock.wall_seconds()
+        return reading.node(node, strategy, metric, pods, topology, now)
 
-    async def _metric(self, name: str) -> NodeMetric | None:
+    async def topology(self, name: str) -> NodeResourceTopology | None:
+        """The zones of a node, None where its agent has not told them."""
+        return await self._found(NodeResourceTopology, name)
+
+    async def _found(self, kind: type[T], name: str) -> T | None:
         try:
-            return await self.client.get(NodeMetric, name)
+            return await self.client.get(kind, name)
         except ApiError as error:
             if error.http_status != 404:
                 raise
@@ -181,29 +212,40 @@ class FleetWorld:
 
     async def _patched(self, before: Node, after: Node) -> None:
         now = self.clock.monotonic_seconds()
-        self._offered.setdefault(after.metadata.name, []).append((now, _pair(before, _BATCH)))
+        self._offered.setdefault(after.metadata.name, []).append((now, _offers(before)))
         await self.changed(before, after)
 
     async def changed(self, before: Node, after: Node) -> None:
         """Told of each write of a node's status by the manager; a history may look at it."""
 
+    async def zoned(self, before: NodeResourceTopology, after: NodeResourceTopology) -> None:
+        """Told of each write of a node's zones by the manager; a history may look at it."""
+
     async def _check_binding(self, request: Request) -> None:
         body = json.loads(request.body)
         pod = await self.client.get(Pod, body["metadata"]["name"], "default")
-        asked = _requested(pod, _BATCH)
-        if asked == (0, 0):
+        asked = _asked(pod)
+        if not any(asked):
             return
         node = await self.client.get(Node, body["target"]["name"])
         name, now = node.metadata.name, self.clock.monotonic_seconds()
         there = (await self.client.list(Pod, field_selector=f"spec.nodeName={name}")).items
         lately = [was for at, was in self._offered.get(name, ()) if now - at <= _ON_ITS_WAY_SECONDS]
-        offers = [_pair(node, _BATCH), *lately]
-        for r, resource in enumerate(_BATCH):
-            held = sum(
-                _requested(p, _BATCH)[r] for p in there if p.metadata.name != pod.metadata.name
-            )
-            if held + asked[r] > max(offer[r] for offer in offers):
+        offers = [_offers(node), *lately]
+        for r, resource in enumerate((*BATCH, *MID)):
+            held = sum(_asked(p)[r] for p in there if p.metadata.name != pod.metadata.name)
+            if asked[r] and held + asked[r] > max(offer[r] for offer in offers):
                 self.wrong.append(f"{pod.title} on {name}: {resource} {held} + {asked} of {offers}")
+
+
+def _offers(node: Node) -> tuple[int, ...]:
+    return *reading.pair(node.status.allocatable, BATCH), *reading.pair(
+        node.status.allocatable, MID
+    )
+
+
+def _asked(pod: Pod) -> tuple[int, ...]:
+    return *reading.requested(pod, BATCH), *reading.requested(pod, MID)
 
 
 # Read once for all examples: parsing YAML takes longer than a cluster's minutes.
@@ -222,30 +264,3 @@ async def _end(task: asyncio.Task[None] | None) -> None:
         task.cancel()
         for failure in await asyncio.gather(task, return_exceptions=True):
             assert failure is None or isinstance(failure, asyncio.CancelledError), failure
-
-
-def _pair(holder: Any, names: tuple[str, str] = ("cpu", "memory")) -> Amounts:
-    """CPU in milli-cores (batch CPU is in them already) and memory in bytes; 0 for absent ones."""
-    amounts = holder.status.allocatable if isinstance(holder, Node) else holder
-    cpu, memory = (amounts.get(name) for name in names)
-    whole = names[0] == BATCH_CPU
-    milli = 0 if cpu is None else cpu.value(Rounding.UP) if whole else cpu.milli(Rounding.UP)
-    return milli, 0 if memory is None else memory.value(Rounding.UP)
-
-
-def _used(usage: ResourceMap | None) -> Amounts:
-    return _pair({} if usage is None else usage.resources)
-
-
-def _requested(pod: Pod, names: tuple[str, str]) -> Amounts:
-    if pod.status.phase in ("Succeeded", "Failed"):
-        return 0, 0
-    return _pair(pod.spec.containers[0].resources.requests, names)
-
-
-def _pod(pod: Pod) -> overcommit.Pod:
-    return overcommit.Pod(
-        pod.metadata.name, pod.status.phase, priority=pod.spec.priority,
-        qos_label=pod.metadata.labels.get("koordinator.sh/qosClass"),
-        request=_requested(pod, ("cpu", "memory")),
-    )  # fmt: skip

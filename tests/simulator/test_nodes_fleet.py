@@ -16,9 +16,12 @@ from koord.api import (
     NodeMetric,
     NodeResourceTopology,
     Pod,
+    codec,
 )
+from koord.api.kinds.topology import ZoneResource
 from koord.api.protocol import keys, topology
 from koord.base import faults
+from koord.kernels.quantity import Quantity
 from koord.kube.errors import TransportError
 from koord.kube.patches import Patch
 from koord.simulator.nodes.pools import GPUs, NodePools, Pool, default_pools
@@ -152,6 +155,32 @@ def test_bound_cpus_leave_the_shared_pool() -> None:
         await asyncio.sleep(5)
         nrt = await made.client.get(NodeResourceTopology, "node-001")
         assert topology.shared_pools(nrt)[0].cpuset == "0-7,16-23"
+
+    play(script)
+
+
+def test_what_others_keep_in_zones_stays_when_an_agent_publishes_anew() -> None:
+    async def script(made: World) -> None:
+        await made.run(made.fleet(MIXED))
+        await asyncio.sleep(5)
+        name, key = "node-001", keys.NODE_RESERVATION
+        nrt = await made.client.get(NodeResourceTopology, name)
+        amount = Quantity.from_value(7)
+        kept = ZoneResource("kubernetes.io/batch-cpu", amount, amount, amount)
+        nrt.zones[0].resources.append(kept)
+        zones = Patch.merge({"zones": codec.to_document(nrt.zones)})
+        await made.client.patch(NodeResourceTopology, name, zones)
+        for reserved in ('{"reservedCPUs":"0-1"}', None):
+            change = Patch.merge({"metadata": {"annotations": {key: reserved}}})
+            await made.client.patch(Node, name, change)
+            await asyncio.sleep(5)
+            nrt = await made.client.get(NodeResourceTopology, name)
+            assert [each.name for each in nrt.zones[0].resources] == [
+                "cpu", "kubernetes.io/batch-cpu", "memory"
+            ]  # fmt: skip
+            assert kept in nrt.zones[0].resources
+            # Nor is a reservation told that is gone.
+            assert nrt.metadata.annotations.get(key) == reserved
 
     play(script)
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 Answer = Mapping[str, Any]
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
-_CELLS = 60
+# So that a line fits into 80 columns.
+_CELLS = 40
 _HOUR_SECONDS = 3600.0
 _REASONS = {
     "disabled": "co-location was off",
@@ -31,8 +33,8 @@ _SERIES = (
 )
 
 
-def course(past: Answer, now: float) -> Table | Text:
-    """One cell a minute, the last one now; a dot where nothing was offered.
+def course(past: Answer, now: float) -> Group:
+    """Two cells in three minutes, the last one now; a dot where nothing was offered.
 
     Args:
         past: ``sinceSeconds`` and ``steps`` of the answer.
@@ -40,7 +42,7 @@ def course(past: Answer, now: float) -> Table | Text:
     """
     steps = past["steps"]
     if past["sinceSeconds"] is None or not steps:
-        return Text("  nothing is remembered yet", style="dim")
+        return Group(Text("  nothing is remembered yet", style="dim"))
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, field, unit, word in _SERIES:
         values = [step[field] for step in steps if not step["reason"]]
@@ -52,12 +54,11 @@ def course(past: Answer, now: float) -> Table | Text:
                       f"{low} to {high} {word}" if values else "none")  # fmt: skip
     since = datetime.fromtimestamp(past["sinceSeconds"]).strftime("%H:%M:%S")
     changes = len(steps) - 1
-    known = f"known since {since}, {changes} change{'' if changes == 1 else 's'}"
-    table.add_row("", Text(known, style="dim"))
+    notes = [Text(f"known since {since}, {changes} change{'' if changes == 1 else 's'}", "dim")]
     for begin, end, reason in _silences(steps, now):
         between = f"nothing from {_time(begin)} to {'now' if end >= now else _time(end)}"
-        table.add_row("", Text(f"{between}: {_REASONS.get(reason, reason)}", style="yellow"))
-    return table
+        notes.append(Text(f"{between}: {_REASONS.get(reason, reason)}", "yellow"))
+    return Group(table, *notes)
 
 
 def _line(steps: Sequence[Answer], field: str, since: float, now: float) -> Text:

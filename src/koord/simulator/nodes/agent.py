@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import field
 
+from koord.agent.report.publisher import topology_changes
 from koord.api.kinds.device import Device
 from koord.api.kinds.meta import Object
 from koord.api.kinds.node import Node
@@ -257,17 +258,18 @@ class Agents:
             return
         document = objects.topology(machine, node.metadata.uid, annotations)
         self._learn_cpus(row, document)
-        await self._publish(kind_of_type(NodeResourceTopology), document, node)
+        await self._publish(NodeResourceTopology, document, node)
         self._annotations[row] = annotations
 
     async def _device(self, row: int, node: Node) -> None:
         document = objects.device(self._machines[row], node.metadata.uid)
         known = self._devices.get(node.metadata.name)
         if known is None or known.spec != decode_as(document, Device).spec:
-            await self._publish(kind_of_type(Device), document, node)
+            await self._publish(Device, document, node)
 
-    async def _publish(self, kind: Kind, document: objects.Document, node: Node) -> None:
+    async def _publish(self, what: type[Object], document: objects.Document, node: Node) -> None:
         """Creates an object, or brings what agents own of it up to date."""
+        kind = kind_of_type(what)
         try:
             await self._client.create(document, field_manager=FIELD_MANAGER, kind=kind)
             return
@@ -275,9 +277,11 @@ class Agents:
             if error.http_status != _EXISTS:
                 raise
         name = document["metadata"]["name"]
-        found = await self._client.get(Object, name, kind=kind)
+        found = await self._client.get(what, name, kind=kind)
         if self._is_left(kind.name, found, node):
             return
+        if isinstance(found, NodeResourceTopology):
+            document = _beside_others(found, document)
         await self._client.patch(
             Object, name, Patch.merge(document), field_manager=FIELD_MANAGER, kind=kind
         )
@@ -410,6 +414,15 @@ class Agents:
         except ApiError as error:
             if error.http_status != _EXISTS:
                 raise
+
+
+def _beside_others(there: NodeResourceTopology, document: objects.Document) -> objects.Document:
+    """What of a topology is to change for an agent; zones are replaced as a whole, so what others
+    keep in them goes along, and the version that was seen."""
+    change = topology_changes(there, decode_as(document, NodeResourceTopology)) or {}
+    owners = document["metadata"]["ownerReferences"]
+    seen = {"ownerReferences": owners, "resourceVersion": there.metadata.resource_version}
+    return {**change, "metadata": change.get("metadata", {}) | seen}
 
 
 def _ended(pod: Pod) -> bool:

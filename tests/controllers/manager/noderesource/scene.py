@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from koord.api import ConfigMap, Event, Node, NodeMetric
+from koord.api import ConfigMap, Event, Node, NodeMetric, NodeResourceTopology
 from koord.controllers.manager.app import App
 from koord.controllers.manager.noderesource.controller import NodeResource
 from koord.controllers.manager.options import ManagerOptions
@@ -33,6 +33,7 @@ class Scene:
     Attributes:
         writes: what the manager wrote: ``verb kind/subresource``, in order.
         patched: told of each write of a node's status: the node before and after.
+        zoned: told likewise of each write of a node's zones.
     """
 
     def __init__(self, world: World) -> None:
@@ -40,6 +41,9 @@ class Scene:
         self.client = world.client
         self.writes: list[str] = []
         self.patched: Callable[[Node, Node], Awaitable[None]] | None = None
+        self.zoned: (
+            Callable[[NodeResourceTopology, NodeResourceTopology], Awaitable[None]] | None
+        ) = None
         self.app: App | None = None
         self._running: list[asyncio.Task[None]] = []
 
@@ -53,13 +57,19 @@ class Scene:
                 return await inner(request)
             kind = request.path.split("/")[-2:]
             self.writes.append(f"{request.method} {'/'.join(kind)}")
-            if kind[1] != "status" or self.patched is None:
-                return await inner(request)
-            before = await self.node(kind[0])
-            answer = await inner(request)
-            if answer.status == 200:
-                await self.patched(before, await self.node(kind[0]))
-            return answer
+            if kind[1] == "status" and self.patched is not None:
+                before = await self.node(kind[0])
+                answer = await inner(request)
+                if answer.status == 200:
+                    await self.patched(before, await self.node(kind[0]))
+                return answer
+            if kind[0] == "noderesourcetopologies" and self.zoned is not None:
+                zones = await self.topology(kind[1])
+                answer = await inner(request)
+                if answer.status == 200:
+                    await self.zoned(zones, await self.topology(kind[1]))
+                return answer
+            return await inner(request)
 
         transport.send = send  # type: ignore[method-assign]
         client = Client(transport, "koord-manager", requests_per_second=None)
@@ -117,6 +127,10 @@ class Scene:
     async def node(self, name: str = "node-001") -> Node:
         """The node as the API server has it."""
         return await self.client.get(Node, name)
+
+    async def topology(self, name: str = "node-001") -> NodeResourceTopology:
+        """Its zones as the API server has them."""
+        return await self.client.get(NodeResourceTopology, name)
 
     async def offers(self, name: str = "node-001", names: tuple[str, ...] = BATCH) -> Any:
         """Allocatable amounts; None where the node has none of them."""

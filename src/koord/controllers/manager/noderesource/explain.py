@@ -13,13 +13,14 @@ from koord.api.protocol import resources as names
 from koord.api.protocol.priority import PriorityClass
 from koord.api.protocol.qos import QoSClass
 from koord.base.errors import KoordError
-from koord.controllers.manager.noderesource.extended import BATCH, MID
+from koord.controllers.manager.noderesource.extended import BATCH, MID, amplified
 from koord.controllers.manager.overcommit.account import Account, account
+from koord.controllers.manager.overcommit.account_lines import Line, total
 from koord.controllers.manager.overcommit.history import Past
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from koord.api.kinds.meta import ResourceList
     from koord.api.kinds.node import Node
@@ -67,6 +68,10 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         account: the sums behind batch and mid, term by term.
         cpuSpeed: what batch CPU is multiplied by, as the node's annotation says; 1 without one.
         thirdParties: who holds how much of what is left then.
+        applied: by resource, the lines that lead from the sum of the account to what is shown:
+            speed, thirdParties, belowZero (they hold more than there is) and notWritten (what is
+            shown has not been brought up to date, for it has moved too little or just now); empty
+            where nothing is shown.
         shown: what the node shows, by resource: milli-cores and bytes; None where it shows none.
         usage: by class.
         strategy: the co-location strategy of the node.
@@ -78,6 +83,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     account: Account
     cpu_speed: float
     third_parties: list[ThirdParty]
+    applied: dict[str, list[Line]]
     shown: dict[str, int | None]
     usage: list[Usage]
     strategy: dict[str, Any]
@@ -105,13 +111,19 @@ def explain(
     row = ledger.row(node.metadata.name)
     if row is None:
         raise KeyError(f"node {node.metadata.name} is not worked out yet")
+    found, speed, parties = account(ledger, row), _speed(node), _third_parties(node)
+    shown = {name: _shown(node, name) for name in (*BATCH, *MID)}
     return Explanation(
         node=node.metadata.name,
         now_seconds=now,
-        account=account(ledger, row),
-        cpu_speed=_speed(node),
-        third_parties=_third_parties(node),
-        shown={name: _shown(node, name) for name in (*BATCH, *MID)},
+        account=found,
+        cpu_speed=speed,
+        third_parties=parties,
+        applied={
+            name: _applied(name, amount, shown[name], speed, parties)
+            for name, amount in _offered(found)
+        },
+        shown=shown,
         usage=_usage(metric) if metric is not None else [],
         strategy=codec.to_document(strategy),
         history=history.of(row, now),
@@ -135,6 +147,31 @@ def _third_parties(node: Node) -> list[ThirdParty]:
         for each in found
         if each.priority == PriorityClass.BATCH
     ]
+
+
+def _offered(found: Account) -> Iterator[tuple[str, int]]:
+    for names_of, pair in ((BATCH, found.batch), (MID, found.mid)):
+        if pair is not None:
+            yield from zip(names_of, (pair.cpu.offered, pair.memory.offered), strict=True)
+
+
+def _applied(
+    name: str, offered: int, shown: int | None, speed: float, parties: Sequence[ThirdParty]
+) -> list[Line]:
+    """What is done to an offer before it is shown, in the order of ``extended``."""
+    if shown is None:
+        return []
+    found = []
+    if name == BATCH[0]:
+        found.append(
+            Line("speed", amplified(Quantity.from_value(offered), speed).value() - offered)
+        )
+    if name in BATCH:
+        field = "cpu_milli" if name == BATCH[0] else "memory_bytes"
+        found.append(Line("thirdParties", -sum(getattr(each, field) for each in parties)))
+    left = offered + total(found)
+    found += [Line("belowZero", max(0, -left)), Line("notWritten", shown - max(0, left))]
+    return [line for line in found if line.amount]
 
 
 def _shown(node: Node, name: str) -> int | None:

@@ -68,6 +68,25 @@ class ZoneAccount(msgspec.Struct, frozen=True, rename="camel"):
     memory: Sum
 
 
+class Reserved(msgspec.Struct, frozen=True, rename="camel"):
+    """What is held back of one resource; the larger counts.
+
+    Args:
+        kubelet: capacity that is not allocatable, before any amplification.
+        annotation: what the node's reservation annotation holds back.
+    """
+
+    kubelet: int
+    annotation: int
+
+
+class Reservation(msgspec.Struct, frozen=True, rename="camel"):
+    """The same for both resources."""
+
+    cpu: Reserved
+    memory: Reserved
+
+
 class Account(msgspec.Struct, frozen=True, rename="camel"):
     """Why a node offers what it offers.
 
@@ -77,6 +96,7 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
         message: the same as a sentence.
         reported_seconds: wall time of the report; None without one.
         expires_seconds: wall time after which that counts no more; None without one.
+        reserved: what the kubelet and the annotation hold back.
         batch: None where nothing is offered; likewise:
         mid: the sum of mid resources.
         zones: by NUMA number.
@@ -87,6 +107,7 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
     message: str
     reported_seconds: float | None
     expires_seconds: float | None
+    reserved: Reservation
     batch: Pair | None
     mid: Pair | None
     zones: list[ZoneAccount]
@@ -106,6 +127,7 @@ def account(ledger: Ledger, row: int) -> Account:
         message=_REASONS[here.reason],
         reported_seconds=updated if np.isfinite(updated) else None,
         expires_seconds=expires if np.isfinite(expires) else None,
+        reserved=Reservation(here.reserved(CPU), here.reserved(MEMORY)),
         batch=Pair(here.batch(CPU), here.batch(MEMORY)) if offered else None,
         mid=Pair(here.mid(CPU), here.mid(MEMORY)) if offered else None,
         zones=here.zones() if offered else [],
@@ -130,6 +152,10 @@ class _Row:
             group: take(self._terms, np.flatnonzero(self._terms.has(flag)))
             for group, flag in lines.GROUPS.items()
         }
+
+    def reserved(self, resource: int) -> Reserved:
+        held_back = self.nodes.kubelet_reserved, self.nodes.annotation_reserved
+        return Reserved(*(int(each[resource, 0]) for each in held_back))
 
     def batch(self, resource: int) -> Sum:
         policy = Policy(int(self.settings.policy[resource, 0]))
