@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole agent over a stand-in of resctrl, for Intel and for AMD: there is no hardware behind it.
+"""The whole agent over a stand-in of resctrl, for Intel and for AMD: no such hardware is needed.
 
 The stand-in is mounted and refuses what the kernel refuses; threads are those of real processes.
 """
