@@ -2,6 +2,7 @@
 // Rules: Documentation/admin-guide/cgroup-v2.rst (IO), block/blk-throttle.c, block/blk-iocost.c.
 #include "cgroup_block.hpp"
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 
