@@ -28,6 +28,9 @@ constexpr ResourceSpec row(std::string_view key, Kind kind, bool writable, Merge
                            FileSpec in_v1, FileSpec in_v2) {
   return {key, Base::kCgroup, kind, writable, merge, in_v1, in_v2};
 }
+constexpr Range kBool{0, 1};
+constexpr Range kNatural{0, kInt64Max};
+
 // Files that read alike in both versions.
 constexpr ResourceSpec same(std::string_view key, std::string_view subsystem, Kind kind,
                             Support in_v1, Support in_v2, std::optional<Range> range = {},
@@ -35,8 +38,14 @@ constexpr ResourceSpec same(std::string_view key, std::string_view subsystem, Ki
   return row(key, kind, range.has_value(), merge, v1(subsystem, key, in_v1, range),
              v2(key, in_v2, range));
 }
-constexpr ResourceSpec blkio(std::string_view key, Kind kind, Support support, Range range) {
-  return row(key, kind, kWritable, Merge::kNone, v1("blkio", key, support, range), kNone);
+constexpr ResourceSpec throttle(std::string_view key, std::string_view field) {
+  return row(key, kBlkioDevice, kWritable, Merge::kNone, v1("blkio", key, kKubepods, kNatural),
+             {"", "io.max", kFile, kNatural, {}, field});
+}
+constexpr ResourceSpec io_cost(std::string_view key, std::string_view in_v2, Kind kind,
+                               Range range) {
+  return row(key, kind, kWritable, Merge::kNone, v1("blkio", key, Support::kRoot, range),
+             v2(in_v2, Support::kRoot, range));
 }
 constexpr ResourceSpec pagecache(std::string_view key, Range range) {
   return row(key, kInteger, kWritable, Merge::kNone, kNone, v2(key, kFile, range));
@@ -46,9 +55,6 @@ constexpr ResourceSpec system(Base base, std::string_view directory, std::string
   const FileSpec file{directory, key, support, range, {}};
   return {key, base, kind, kWritable, Merge::kNone, file, file};
 }
-
-constexpr Range kBool{0, 1};
-constexpr Range kNatural{0, kInt64Max};
 
 constexpr std::array kCatalogue = {
     row("cpu.shares", kShares, kWritable, Merge::kNone,
@@ -102,13 +108,15 @@ constexpr std::array kCatalogue = {
     pagecache("memory.pagecache_limit.sync", kBool),
     pagecache("memory.pagecache_limit.size", kNatural),
 
-    blkio("blkio.throttle.read_iops_device", kBlkioDevice, kKubepods, kNatural),
-    blkio("blkio.throttle.write_iops_device", kBlkioDevice, kKubepods, kNatural),
-    blkio("blkio.throttle.read_bps_device", kBlkioDevice, kKubepods, kNatural),
-    blkio("blkio.throttle.write_bps_device", kBlkioDevice, kKubepods, kNatural),
-    blkio("blkio.cost.weight", kBlkioDevice, kKubepods, Range{1, 100}),
-    blkio("blkio.cost.qos", kBlkioQos, Support::kRoot, kNatural),
-    blkio("blkio.cost.model", kBlkioModel, Support::kRoot, Range{1, kInt64Max}),
+    throttle("blkio.throttle.read_iops_device", "riops"),
+    throttle("blkio.throttle.write_iops_device", "wiops"),
+    throttle("blkio.throttle.read_bps_device", "rbps"),
+    throttle("blkio.throttle.write_bps_device", "wbps"),
+    row("blkio.cost.weight", kBlkioDevice, kWritable, Merge::kNone,
+        v1("blkio", "blkio.cost.weight", kKubepods, Range{1, 100}),
+        v2("io.weight", kFile, Range{kWeightMin, kWeightMax})),
+    io_cost("blkio.cost.qos", "io.cost.qos", kBlkioQos, kNatural),
+    io_cost("blkio.cost.model", "io.cost.model", kBlkioModel, Range{1, kInt64Max}),
     // There is no such file in v2, but hosts that mount both keep the v1 hierarchy for it.
     row("net_cls.classid", kClassId, kWritable, Merge::kNone,
         v1("net_cls", "net_cls.classid", kKubepods), v1("net_cls", "net_cls.classid", kKubepods)),

@@ -37,11 +37,16 @@ std::span<const std::string_view> blkio_form(Kind kind) {
 }
 
 // A line with another number of fields, such as `253:16 enable=0`, is left to the kernel to judge.
-bool valid_blkio(Kind kind, std::string_view line, const Range& range) {
-  const auto form = blkio_form(kind);
+bool valid_blkio(const ResourceSpec& resource, Version version, std::string_view line,
+                 const Range& range) {
+  const auto form = blkio_form(resource.kind);
   const auto fields = text::split(line, ' ');
-  if (fields.size() != form.size() + 1) return true;
+  const bool limit = !resource.in(version).field.empty();
+  if (fields.size() != form.size() + 1) return !limit;
   if (!is_device(fields[0])) return false;
+  // In v2 a device that is to have no weight of its own gets the one of all devices.
+  const bool weight = version == Version::kV2 && resource.kind == Kind::kBlkioDevice && !limit;
+  if (weight && fields[1] == "default") return true;
   for (std::size_t i = 0; i < form.size(); ++i) {
     const auto field = fields[i + 1];
     const bool fixed = !form[i].empty() && !form[i].ends_with('=');
@@ -87,7 +92,7 @@ std::optional<Error> validate(const ResourceSpec& resource, Version version,
     case Kind::kBlkioDevice:
     case Kind::kBlkioQos:
     case Kind::kBlkioModel:
-      if (valid_blkio(resource.kind, value, range)) return std::nullopt;
+      if (valid_blkio(resource, version, value, range)) return std::nullopt;
       return invalid(resource.key, value, "MAJ:MIN and values of " + range_text(range));
     case Kind::kText:
       return std::nullopt;

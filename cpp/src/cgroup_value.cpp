@@ -2,6 +2,7 @@
 // What a value means: the text of v2, equality, and which of two values is looser.
 #include <algorithm>
 
+#include "cgroup_block.hpp"
 #include "cgroup_validate.hpp"
 #include "koord/cgroup.hpp"
 #include "koord/cpuset.hpp"
@@ -54,20 +55,6 @@ bool holds_id(std::string_view id, std::string_view current) {
   return false;
 }
 
-// A throttle of 0 removes a device's line, so it says nothing new where there is none.
-bool same_device_line(const ResourceSpec& resource, std::string_view text,
-                      std::string_view current) {
-  const auto fields = text::fields(text);
-  const bool removes =
-      resource.kind == Kind::kBlkioDevice && fields.size() == 2 && fields[1] == "0";
-  while (!current.empty()) {
-    const auto line = text::trim(text::take_until(current, '\n'), "\r\n");
-    if (removes && line.starts_with(std::string(fields[0]) + " ")) return false;
-    if (!removes && line == text) return true;
-  }
-  return removes;
-}
-
 bool same_number(const ResourceSpec& resource, Version version, std::string_view text,
                  std::string_view current) {
   auto wanted = comparable(resource, version, text);
@@ -108,6 +95,7 @@ Result<std::string> file_text(const ResourceSpec& resource, Version version,
     }
     default:
       if (auto error = validate(resource, version, value)) return *std::move(error);
+      if (resource.kind == Kind::kBlkioDevice) return device_text(resource, version, value);
       return std::string(value);
   }
 }
@@ -122,7 +110,7 @@ bool says_same(const ResourceSpec& resource, Version version, std::string_view t
     case Kind::kBlkioDevice:
     case Kind::kBlkioQos:
     case Kind::kBlkioModel:
-      return same_device_line(resource, text, current);
+      return says_same_of_device(resource, version, text, current);
     case Kind::kClassId: {
       const auto wanted = class_id(text);
       return wanted && wanted == class_id(current);

@@ -27,6 +27,10 @@ bool is_gone(const Error& error) {
 
 WriteResult failure(const Error& error) {
   if (is_gone(error)) return {Outcome::kMissing, error.sys_errno, error.message()};
+  // Such as io.weight of a device that no cost model was ever set for.
+  if (error.sys_errno == EOPNOTSUPP) {
+    return {Outcome::kUnsupported, error.sys_errno, error.message()};
+  }
   const int number = error.code == Errc::kSystem ? error.sys_errno : EINVAL;
   return {Outcome::kFailed, number, error.message()};
 }

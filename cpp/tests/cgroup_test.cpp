@@ -68,6 +68,22 @@ TEST("cgroup/no limit is written as max on v2 in either pass") {
   CHECK_EQ(scratch.get("p/cpu.max"), std::string("max"));
 }
 
+TEST("cgroup/a limit of a device is one name of its line in io.max on v2") {
+  const Scratch scratch;
+  scratch.put("p/io.max", "8:0 rbps=max wbps=7 riops=max wiops=max\n");
+  Writer writer(tree_at(scratch, Version::kV2), {});
+  const std::vector<WriteRequest> requests = {
+      {spec("blkio.throttle.write_bps_device"), "p", "8:0 7"},
+      {spec("blkio.throttle.read_iops_device"), "p", "8:16 0"},
+      {spec("blkio.throttle.read_bps_device"), "p", "8:0 5"}};
+  const auto results = writer.write(requests, 0);
+  CHECK(results[0].outcome == Outcome::kUnchanged);
+  CHECK(results[1].outcome == Outcome::kUnchanged);
+  CHECK(results[2].outcome == Outcome::kWritten);
+  // A kernel keeps the other names of the line.
+  CHECK_EQ(scratch.get("p/io.max"), std::string("8:0 rbps=5"));
+}
+
 TEST("cgroup/bad requests end as outcomes") {
   const Scratch scratch;
   scratch.put("p/cpu.max", "max 100000\n");

@@ -27,12 +27,16 @@ from tests.models import cgroup as model
 
 V1, V2 = Version.V1, Version.V2
 INT64_MAX = 2**63 - 1
+IO_MAX = "8:16 rbps=max wbps=max riops=7 wiops=max\n8:0 rbps=5 wbps=max riops=max wiops=max\n"
+IO_QOS = "8:0 enable=1 ctrl=user rpct=95.00 rlat=9 wpct=95.50 wlat=9 min=50.00 max=150.00\n"
 
 
 def test_the_catalogue_has_every_resource_once() -> None:
     assert len(CATALOGUE) == 51
-    assert CATALOGUE["cpu.shares"].v2 == ("", "cpu.weight", "always", (1, 10000))
-    assert CATALOGUE["memory.pressure"].v1 == ("cpuacct", "memory.pressure", "kubepods", None)
+    assert CATALOGUE["cpu.shares"].v2 == ("", "cpu.weight", "always", (1, 10000), "")
+    assert CATALOGUE["memory.pressure"].v1 == ("cpuacct", "memory.pressure", "kubepods", None, "")
+    limit = CATALOGUE["blkio.throttle.read_bps_device"]
+    assert limit.v2 == ("", "io.max", "file", (0, INT64_MAX), "rbps")
     assert [key for key, row in CATALOGUE.items() if row.v1 is None] == [
         "cpuset.cpus.effective", "memory.pagecache_limit.enable", "memory.pagecache_limit.sync",
         "memory.pagecache_limit.size",
@@ -98,7 +102,7 @@ def test_a_batch_has_a_column_a_value_and_an_error_a_row(tmp_path: Path) -> None
         },
     )
     resources = ["cpu.stat", "cpuacct.usage", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us",
-                 "cpuset.cpus", "cpu.pressure", "blkio.cost.qos"]  # fmt: skip
+                 "cpuset.cpus", "cpu.pressure", "memory.idle_page_stats"]  # fmt: skip
     tables = Reader(tree).read(["a", "bad", "gone"], resources)
     assert list(tables) == resources
     assert tables["cpu.stat"]["throttled_ns"].tolist() == [3000, 0, 0]
@@ -112,7 +116,7 @@ def test_a_batch_has_a_column_a_value_and_an_error_a_row(tmp_path: Path) -> None
     assert tables["cpuset.cpus"].texts == ["0-3", "", ""]
     assert tables["cpu.pressure"]["some_avg10"][0] == 0.5
     assert tables["cpu.pressure"]["some_total_us"][0] == 9
-    assert tables["blkio.cost.qos"].error.tolist() == [errno.EOPNOTSUPP] * 3
+    assert tables["memory.idle_page_stats"].error.tolist() == [errno.EOPNOTSUPP] * 3
     assert "nr_periods: got 'x'" in tables["cpu.stat"].messages[1]
     with pytest.raises(KeyError, match="resource: got 'nope'"):
         Reader(tree).read(["a"], ["nope"])
@@ -224,6 +228,14 @@ def test_many_threads_share_a_reader(tmp_path: Path) -> None:
             "253:16 enable=1 ctrl=user rpct=95 rlat=1 wpct=95 wlat=1",
             "253:16 enable=1 ctrl=user rpct=95 rlat=1 wpct=95 wlat=1",
         ),
+        ("blkio.throttle.read_bps_device", V2, "253:16 0", "253:16 rbps=max"),
+        ("blkio.throttle.write_bps_device", V2, "253:16 4294967295", "253:16 wbps=4294967295"),
+        ("blkio.throttle.read_iops_device", V2, "253:16 7", "253:16 riops=7"),
+        ("blkio.throttle.write_iops_device", V2, "253:16 4294967295", "253:16 wiops=max"),
+        ("blkio.cost.weight", V2, "253:16 60", "253:16 60"),
+        ("blkio.cost.weight", V2, "253:16 10000", "253:16 10000"),
+        ("blkio.cost.weight", V2, "253:16 default", "253:16 default"),
+        ("blkio.cost.model", V2, "253:16 ctrl=auto", "253:16 ctrl=auto"),
     ],
 )
 def test_the_text_of_a_value(resource: str, version: Version, value: str | int, text: str) -> None:
@@ -245,6 +257,12 @@ def test_the_text_of_a_value(resource: str, version: Version, value: str | int, 
         ("net_cls.classid", V1, "0x123456789"),
         ("net_cls.classid", V1, -1),
         ("blkio.cost.weight", V1, "253:16 101"),
+        ("blkio.cost.weight", V1, "253:16 default"),
+        ("blkio.cost.weight", V2, "253:16 10001"),
+        ("blkio.cost.weight", V2, "253:16 0"),
+        ("blkio.throttle.read_bps_device", V2, "253:16"),
+        ("blkio.throttle.read_bps_device", V2, "253:16 -1"),
+        ("blkio.throttle.read_bps_device", V2, "253:16 1 2"),
         ("blkio.throttle.read_iops_device", V1, "253 5"),
         (
             "blkio.cost.model",
@@ -279,6 +297,27 @@ def test_a_value_that_is_not_valid_is_refused(
         ("blkio.throttle.read_bps_device", V1, "253:1 0", "253:1 5\n", False),
         ("blkio.throttle.read_bps_device", V1, "253:1 5", "8:0 1\n253:1 5\n", True),
         ("blkio.throttle.read_bps_device", V1, "253:1 5", "253:1 50\n", False),
+        ("blkio.throttle.read_bps_device", V2, "8:0 rbps=5", IO_MAX, True),
+        ("blkio.throttle.read_bps_device", V2, "8:0 rbps=max", IO_MAX, False),
+        ("blkio.throttle.write_iops_device", V2, "8:0 wiops=max", IO_MAX, True),
+        ("blkio.throttle.write_iops_device", V2, "8:0 wiops=9", IO_MAX, False),
+        ("blkio.throttle.read_bps_device", V2, "8:1 rbps=max", IO_MAX, True),
+        ("blkio.throttle.read_bps_device", V2, "8:1 rbps=5", IO_MAX, False),
+        ("blkio.cost.weight", V2, "8:0 100", "default 100\n", True),
+        ("blkio.cost.weight", V2, "8:0 100", "default 50\n", False),
+        ("blkio.cost.weight", V2, "8:0 100", "default 100\n8:0 60\n", False),
+        ("blkio.cost.weight", V2, "8:0 60", "default 100\n8:0 60\n", True),
+        ("blkio.cost.weight", V2, "8:0 default", "default 100\n8:0 100\n", False),
+        ("blkio.cost.weight", V2, "8:0 default", "default 100\n8:16 60\n", True),
+        ("blkio.cost.qos", V2, "8:0 enable=1 ctrl=user rpct=95 rlat=9 wpct=95.5 wlat=9", IO_QOS,
+         True),
+        ("blkio.cost.qos", V2, "8:0 enable=1 ctrl=user rpct=9 rlat=9 wpct=95.5 wlat=9", IO_QOS,
+         False),
+        ("blkio.cost.qos", V2, "8:16 enable=0 ctrl=auto", IO_QOS, True),
+        ("blkio.cost.qos", V2, "8:0 enable=0 ctrl=auto", IO_QOS, False),
+        ("blkio.cost.qos", V2, "8:16 enable=1 ctrl=user rpct=0 rlat=0 wpct=0 wlat=0", "", False),
+        ("blkio.cost.model", V2, "8:0 ctrl=auto", "8:0 ctrl=auto model=linear rbps=1\n", True),
+        ("blkio.cost.model", V2, "8:0 ctrl=user rbps=10", "8:0 ctrl=user rbps=1\n", False),
         ("cpu.shares", V2, "39", "garbage", False),
     ],
 )  # fmt: skip

@@ -35,3 +35,21 @@ def test_batch_weight_keeps_a_service_from_waiting_where_nothing_is_free(v2: Pla
     assert full["run_delay_share"] > 1.3 * roomy["run_delay_share"]
     assert batch["run_delay_share"] < 0.8 * full["run_delay_share"]
     assert batch["granted_cpu"] >= 0.9 * batch["wanted_cpu"]
+
+
+@pytest.mark.vm
+def test_limits_of_a_disk_hold_and_are_given_back(v2: Place) -> None:
+    limit = 4 * MIB
+    seen = v2.run("disk", limit_bytes=limit)
+    device, said, after = seen["device"], seen["said"], seen["afterwards"]
+    assert seen["unsupported"] == seen["failures"] == seen["left"] == []
+    assert said["limits"] == f"{device} rbps={limit} wbps=max riops=max wiops=100\n"
+    assert said["weights"] == f"default 100\n{device} 50\n"
+    assert said["quality"].startswith(
+        f"{device} enable=1 ctrl=user rpct=95.00 rlat=3000 wpct=95.00 wlat=3000 "
+    )
+    assert said["model"].startswith(f"{device} ctrl=auto model=linear rbps=")
+    assert seen["limited"] < 1.2 * limit < 0.5 * min(seen["free"], seen["again"])
+    assert (after["limits"], after["weights"]) == ("", "default 100\n")
+    assert after["quality"].startswith(f"{device} enable=0 ctrl=auto ")
+    assert after["model"].startswith(f"{device} ctrl=auto ")

@@ -29,7 +29,7 @@ enum class Kind {
   kCpuList,
   kIds,
   kClassId,
-  kBlkioDevice,  ///< MAJ:MIN VALUE, one line a device
+  kBlkioDevice,  ///< one line a device: MAJ:MIN VALUE, in io.max of v2 MAJ:MIN NAME=VALUE ...
   kBlkioQos,
   kBlkioModel,
   kCpuStat,
@@ -69,6 +69,7 @@ struct FileSpec {
   Support support = Support::kNotRegistered;
   std::optional<Range> range;
   std::string_view read_file;  ///< where reads go when not to `file`
+  std::string_view field{};    ///< which of the names in a line of io.max it is
 };
 
 /// Which root a resource lies under.

@@ -116,7 +116,8 @@ py::list catalogue() {
       }
       const auto range = file.range ? py::object(py::make_tuple(file.range->min, file.range->max))
                                     : py::object(py::none());
-      row[name] = py::make_tuple(file.directory, file.file, static_cast<int>(file.support), range);
+      row[name] = py::make_tuple(file.directory, file.file, static_cast<int>(file.support), range,
+                                 file.field);
     }
     rows.append(row);
   }

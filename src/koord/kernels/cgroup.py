@@ -76,12 +76,15 @@ class Support(StrEnum):
 
 
 class File(NamedTuple):
-    """A resource in one version: v1 hierarchy (or directory of a system file), file, range."""
+    """A resource in one version: v1 hierarchy (or directory of a system file), file, range, and
+    which of the names in a line of ``io.max`` it is.
+    """
 
     directory: str
     name: str
     support: Support
     range: tuple[int, int] | None
+    field: str = ""
 
 
 class Resource(NamedTuple):
@@ -287,11 +290,11 @@ def loosened(resource: str, version: Version, text: str, current: str | bytes) -
 _SUPPORTS = (None, Support.ALWAYS, Support.FILE, Support.KUBEPODS, Support.ROOT)
 
 
-def _file(native: tuple[str, str, int, tuple[int, int] | None] | None) -> File | None:
+def _file(native: tuple[str, str, int, tuple[int, int] | None, str] | None) -> File | None:
     if native is None:
         return None
-    directory, name, support, valid = native
-    return File(directory, name, cast("Support", _SUPPORTS[support]), valid)
+    directory, name, support, valid, field = native
+    return File(directory, name, cast("Support", _SUPPORTS[support]), valid, field)
 
 
 def _resource(row: dict[str, Any]) -> Resource:

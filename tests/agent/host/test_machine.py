@@ -89,6 +89,22 @@ def test_features_are_seen_once_their_files_are_there(tree: MachineTree) -> None
         assert found.has(feature), found.missing.get(feature)
 
 
+def test_block_io_of_cgroup_v2_is_there_where_kubepods_has_its_controller(tmp_path: Path) -> None:
+    tree = MachineTree(tmp_path, Version.V2)
+    pods = tree.tier.partition("/")[0]
+    tree.group(pods, Group())
+    hierarchy = tree.machine().hierarchy
+    missing = features.find(tree.roots, hierarchy).missing
+    root = tree.root / "sys/fs/cgroup"
+    assert missing[Feature.BLKIO_THROTTLE] == f"no io.max in {root}/{pods}"
+    assert missing[Feature.BLKIO_COST] == f"no io.cost.qos in {root}/{pods}"
+    for path in (f"{pods}/io.max", "io.cost.qos"):
+        tree.write(f"sys/fs/cgroup/{path}", "")
+    found = features.find(tree.roots, hierarchy)
+    assert found.has(Feature.BLKIO_THROTTLE)
+    assert found.has(Feature.BLKIO_COST)
+
+
 def test_what_cannot_be_looked_at_is_missing_with_that_reason(tree: MachineTree) -> None:
     hierarchy = tree.machine().hierarchy
     (tree.root / "proc/cpuinfo").unlink()

@@ -327,8 +327,13 @@ def test_cost_of_the_whole_node(tmp_path):
     }
 
 
-def test_block_io_needs_cgroup_v1(tmp_path):
-    assert _blkio(tmp_path, Version.V2).run()["state"] == "unsupported"
+def test_block_io_is_claimed_alike_on_cgroup_v2(tmp_path):
+    said = []
+    for version in (Version.V1, Version.V2):
+        scene = _blkio(tmp_path / version.name, version)
+        scene.run()
+        said.append(scene.values("kubepods.slice/kubepods-besteffort.slice"))
+    assert said[0] == said[1] != {}
 
 
 def test_system_settings(tmp_path):

@@ -7,6 +7,7 @@ import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from koord.agent.executor import block_lines
 from koord.agent.executor.kind import GONE
 from koord.agent.executor.target import (
     CPUS,
@@ -15,6 +16,7 @@ from koord.agent.executor.target import (
     Target,
     Value,
     depth_of,
+    is_device,
     is_number,
 )
 from koord.base import faults
@@ -172,8 +174,8 @@ class CgroupKind:
         text = files.text(resource, target.directory)
         if resource == FEATURES:
             return _feature(text, target.field)
-        if target.field:
-            return _line(text, target)
+        if is_device(resource):
+            return block_lines.held(resource, files.version, text, target.field)
         return text.strip()
 
     def lacks(self, target: Target) -> bool:
@@ -187,8 +189,14 @@ class CgroupKind:
         return cgroup and files.gone(target.resource, target.directory)
 
     def original(self, target: Target) -> Value:
-        """The same, but shares that come to the very weight of v2: several weights have none."""
+        """The same, but shares that come to the very weight of v2: several weights have none.
+
+        Of block devices, the line that makes the kernel say again what it says now.
+        """
         files = self._of(target)
+        if is_device(target.resource):
+            text = files.text(target.resource, target.directory)
+            return block_lines.original(target.resource, files.version, text, target.field)
         if target.resource != SHARES or files.version is Version.V1:
             return self.held(target)
         weight = int(files.text(SHARES, target.directory))
@@ -297,13 +305,3 @@ def _feature(text: str, name: str) -> str:
     if name not in features:
         raise FileNotFoundError(errno.ENOENT, "no such scheduler feature", name)
     return name if features[name] else f"NO_{name}"
-
-
-def _line(text: str, target: Target) -> str:
-    """The device's line, or the one that stands for having none."""
-    for line in text.splitlines():
-        if line.split(" ", 1)[0] == target.field:
-            return line.strip()
-    unset = {"blkio.cost.weight": "100", "blkio.cost.qos": "enable=0"}
-    unset["blkio.cost.model"] = "ctrl=auto"
-    return f"{target.field} {unset.get(target.resource, '0')}"

@@ -47,7 +47,7 @@ LIMITS = frozenset({QUOTA, "memory.limit_in_bytes"})
 QUOTA_LEAST_US = 1000  # kernel/sched/core.c: min_cfs_quota_period
 _BYTES = frozenset({"memory.limit_in_bytes", "memory.min", "memory.low", "memory.high",
                     "memory.pagecache_limit.size"})  # fmt: skip
-_LINES = ("blkio.",)
+_LINES = "blkio."
 _OWN_NUMBERS = frozenset({RESCTRL_GROUP, OOM_SCORE_ADJ})
 _OWN_TEXTS = frozenset({RESCTRL_SCHEMATA, RESCTRL_MEMBERS, CORE_SCHED, TERWAY_BANDWIDTH,
                         TERWAY_PODS})  # fmt: skip
@@ -105,7 +105,7 @@ def check_directory(directory: str) -> None:
 
 def _field(resource: str, value: str | float) -> str:
     text = str(value)
-    if resource.startswith(_LINES):
+    if is_device(resource):
         return text.split(" ", 1)[0]
     if resource == FEATURES:
         return text.removeprefix("NO_")
@@ -114,9 +114,14 @@ def _field(resource: str, value: str | float) -> str:
     return text if resource == RESCTRL_MEMBERS else ""
 
 
+def is_device(resource: str) -> bool:
+    """Whether a file has a line a block device, which is the field of a target."""
+    return resource.startswith(_LINES)
+
+
 def is_number(resource: str) -> bool:
     """Whether values of a resource are integers."""
-    return resource != CPUS and resource not in _TEXTS and not resource.startswith(_LINES)
+    return resource != CPUS and resource not in _TEXTS and not is_device(resource)
 
 
 def normalised(claim: Claim, page_bytes: int) -> str | int | float:

@@ -3,7 +3,9 @@
 
 Rule: spec agent-qos, section 15. A claim is one device's line of one file; the executor gives
 a line back when nobody names its device any more, which is how devices leave the configuration.
-Needs the files of cgroup v1; see docs/differences.md for cgroup v2.
+Claims have the names and values of cgroup v1; the catalogue of ``koord.kernels.cgroup`` knows them
+on v2, where the four limits are names in one line of ``io.max`` and weights are those of
+``io.weight``: both kernels take 1 to 10000 with 100 as the default, so a percentage is the weight.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from koord.agent.strategies.overlay import lenient
 from koord.api.protocol.agent import blkio_qos
 from koord.api.protocol.qos import QoSClass
 from koord.base.errors import Code, KoordError
-from koord.kernels.cgroup_parse import Version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,8 +57,6 @@ class BlkIO:
         strategy = readings.slo_spec(tick).resource_qos_strategy
         if strategy is None:
             raise KoordError("NodeSLO", "resourceQOSStrategy", None, "one", Code.NOT_FOUND)
-        if tick.machine.hierarchy.version is Version.V2:
-            return {"state": "unsupported", "why": "block I/O control needs cgroup v1"}
         if self._options.storage is None:
             raise KoordError("storage", "", None, "a list of devices", Code.UNSUPPORTED)
         kubelet = tick.machine.roots.kubelet
