@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace koord {
 namespace {
@@ -67,6 +68,39 @@ void pick(std::vector<double>& values, std::span<const Percentile> percentiles,
   }
 }
 
+// The samples of `ring` from the round `begin` until before `end`.
+Summary summarize_rounds(const Rounds& rounds, std::size_t begin, std::size_t end,
+                         const std::vector<double>& ring, std::span<const Percentile> percentiles,
+                         std::span<double> out, std::vector<double>& scratch) {
+  scratch.clear();
+  double sum = 0;
+  std::size_t oldest = end;
+  std::size_t newest = end;
+  for (std::size_t i = begin; i < end; ++i) {
+    const double value = ring[rounds.slot(i)];
+    if (std::isnan(value)) continue;
+    if (scratch.empty()) oldest = i;
+    newest = i;
+    scratch.push_back(value);
+    sum += value;
+  }
+  if (scratch.empty()) {
+    std::fill(out.begin(), out.end(), kMissing);
+    return {0, kMissing, kMissing, 0, 0};
+  }
+  const double last = scratch.back();
+  pick(scratch, percentiles, out);
+  const std::int64_t newest_ms = rounds.time_ms(newest);
+  return {static_cast<std::int64_t>(scratch.size()), sum / static_cast<double>(scratch.size()),
+          newest_ms > 0 ? last : 0.0, rounds.time_ms(oldest), newest_ms};
+}
+
+// One after the last round of a window.
+std::size_t end_of(const Rounds& rounds, Window window) {
+  constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+  return window.end_ms == kForever ? rounds.size() : rounds.lower_bound(window.end_ms + 1);
+}
+
 }  // namespace
 
 Result<Percentile> Percentile::make(double share) {
@@ -85,19 +119,19 @@ std::size_t Percentile::index(std::size_t count) const noexcept {
   return std::min(std::max<std::size_t>(rank, 1), count) - 1;
 }
 
-Series::Series(std::size_t capacity) {
+Rounds::Rounds(std::size_t capacity) {
   if (capacity < 1 || capacity > kMaxCapacity) {
     throw Exception(invalid("capacity", std::to_string(capacity), "1 to 16777216 samples"));
   }
-  samples_.resize(capacity);
+  times_.resize(capacity);
 }
 
-std::size_t Series::lower_bound(std::int64_t time_ms) const noexcept {
+std::size_t Rounds::lower_bound(std::int64_t time) const noexcept {
   std::size_t low = 0;
   std::size_t high = size_;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
-    if (at(middle).time_ms < time_ms) {
+    if (time_ms(middle) < time) {
       low = middle + 1;
     } else {
       high = middle;
@@ -106,91 +140,115 @@ std::size_t Series::lower_bound(std::int64_t time_ms) const noexcept {
   return low;
 }
 
+Rounds::Opened Rounds::open(std::int64_t time) noexcept {
+  std::size_t index = size_;
+  if (size_ > 0 && time <= time_ms(size_ - 1)) {
+    std::int64_t late = 0;
+    if (__builtin_sub_overflow(time_ms(size_ - 1), time, &late) || late > kMaxLateMs) {
+      return {Appended::kTooOld};
+    }
+    index = lower_bound(time);
+    if (time_ms(index) == time) return {Appended::kDuplicate, index};
+  }
+  if (size_ < times_.size()) {
+    ++size_;
+  } else {
+    if (index == 0) return {Appended::kTooOld};
+    first_ = slot(1);
+    --index;
+  }
+  shift(std::span(times_), index);
+  times_[slot(index)] = time;
+  return {Appended::kTaken, index};
+}
+
+void Rounds::make_room(std::span<double> ring, std::size_t index) const noexcept {
+  shift(ring, index);
+  ring[slot(index)] = kMissing;
+}
+
+template <class T>
+void Rounds::shift(std::span<T> ring, std::size_t index) const noexcept {
+  for (std::size_t i = size_ - 1; i > index; --i) ring[slot(i)] = ring[slot(i - 1)];
+}
+
 Appended Series::append(std::int64_t time_ms, double value) {
   if (!std::isfinite(value)) {
     throw Exception(invalid("value", std::to_string(value), "a finite number"));
   }
-  std::size_t place = size_;
-  if (size_ > 0 && time_ms <= at(size_ - 1).time_ms) {
-    const std::int64_t newest = at(size_ - 1).time_ms;
-    std::int64_t late = 0;
-    if (__builtin_sub_overflow(newest, time_ms, &late) || late > kMaxLateMs) {
-      return Appended::kTooOld;
-    }
-    place = lower_bound(time_ms);
-    if (at(place).time_ms == time_ms) return Appended::kDuplicate;
-  }
-  if (size_ == samples_.size()) {
-    if (place == 0) return Appended::kTooOld;
-    first_ = wrap(1);
-    --size_;
-    --place;
-  }
-  ++size_;
-  for (std::size_t i = size_ - 1; i > place; --i) at(i) = at(i - 1);
-  at(place) = {time_ms, value};
-  return Appended::kTaken;
+  const auto [what, index] = rounds_.open(time_ms);
+  if (what != Appended::kTaken) return what;
+  rounds_.make_room(values_, index);
+  values_[rounds_.slot(index)] = value;
+  return what;
 }
 
 Summary Series::summarize(Window window, std::span<const Percentile> percentiles,
                           std::span<double> out, std::vector<double>& scratch) const {
-  const std::size_t begin = lower_bound(window.start_ms);
-  std::size_t end = begin;
-  scratch.clear();
-  double sum = 0;
-  for (; end < size_ && at(end).time_ms <= window.end_ms; ++end) {
-    scratch.push_back(at(end).value);
-    sum += at(end).value;
-  }
-  if (begin == end) {
-    std::fill(out.begin(), out.end(), kMissing);
-    return {0, kMissing, kMissing, 0, 0};
-  }
-  pick(scratch, percentiles, out);
-  const Sample& newest = at(end - 1);
-  return {static_cast<std::int64_t>(end - begin), sum / static_cast<double>(end - begin),
-          newest.time_ms > 0 ? newest.value : 0.0, at(begin).time_ms, newest.time_ms};
+  return summarize_rounds(rounds_, rounds_.lower_bound(window.start_ms), end_of(rounds_, window),
+                          values_, percentiles, out, scratch);
 }
-
-SeriesStore::SeriesStore(std::size_t capacity) : capacity_(Series(capacity).capacity()) {}
 
 std::int64_t SeriesStore::add() {
   if (free_.empty()) {
-    series_.emplace_back(capacity_);
-    used_.push_back(true);
-    return static_cast<std::int64_t>(series_.size()) - 1;
+    rings_.emplace_back(rounds_.capacity(), kMissing);
+    return static_cast<std::int64_t>(rings_.size()) - 1;
   }
   const std::int64_t id = free_.back();
+  rings_[static_cast<std::size_t>(id)].assign(rounds_.capacity(), kMissing);
   free_.pop_back();
-  used_[static_cast<std::size_t>(id)] = true;
   return id;
 }
 
 void SeriesStore::remove(std::int64_t id) {
   require_ids({&id, 1});
-  const auto slot = static_cast<std::size_t>(id);
-  series_[slot].clear();
-  used_[slot] = false;
   free_.push_back(id);
+  rings_[static_cast<std::size_t>(id)] = std::vector<double>();
 }
 
 void SeriesStore::require_ids(std::span<const std::int64_t> ids) const {
   for (const std::int64_t id : ids) {
     const auto slot = static_cast<std::size_t>(id);
-    if (id < 0 || slot >= series_.size() || !used_[slot]) {
+    if (id < 0 || slot >= rings_.size() || rings_[slot].empty()) {
       throw Exception(not_found("series id", std::to_string(id), "an id that add() returned"));
     }
   }
 }
 
+void SeriesStore::resize(std::size_t capacity) {
+  Rounds rounds(capacity);
+  const std::size_t first = rounds_.size() - std::min(rounds_.size(), capacity);
+  for (std::size_t i = first; i < rounds_.size(); ++i) rounds.open(rounds_.time_ms(i));
+  for (std::vector<double>& ring : rings_) {
+    if (ring.empty()) continue;
+    std::vector<double> resized(capacity, kMissing);
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      resized[rounds.slot(i)] = ring[rounds_.slot(first + i)];
+    }
+    ring = std::move(resized);
+  }
+  rounds_ = std::move(rounds);
+}
+
 std::size_t SeriesStore::append(std::int64_t time_ms, std::span<const std::int64_t> ids,
                                 std::span<const double> values) {
   require_ids(ids);
+  // A round without a sample would push out one that has some.
+  if (std::ranges::none_of(values, [](double value) { return std::isfinite(value); })) return 0;
+  const auto [what, index] = rounds_.open(time_ms);
+  if (what == Appended::kTooOld) return 0;
+  if (what == Appended::kTaken) {
+    for (std::vector<double>& ring : rings_) {
+      if (!ring.empty()) rounds_.make_room(ring, index);
+    }
+  }
+  const std::size_t slot = rounds_.slot(index);
   std::size_t taken = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    const auto slot = static_cast<std::size_t>(ids[i]);
-    taken += series_[slot].append(time_ms, values[i]) == Appended::kTaken ? 1 : 0;
+    double& place = rings_[static_cast<std::size_t>(ids[i])][slot];
+    if (!std::isfinite(values[i]) || !std::isnan(place)) continue;
+    place = values[i];
+    ++taken;
   }
   return taken;
 }
@@ -199,12 +257,14 @@ void SeriesStore::summarize(std::span<const std::int64_t> ids, Window window,
                             std::span<const Percentile> percentiles, std::span<Summary> summaries,
                             std::span<double> out) const {
   require_ids(ids);
+  const std::size_t begin = rounds_.lower_bound(window.start_ms);
+  const std::size_t end = end_of(rounds_, window);
   std::vector<double> scratch;
-  scratch.reserve(capacity_);
+  scratch.reserve(rounds_.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto row = out.subspan(i * percentiles.size(), percentiles.size());
-    summaries[i] =
-        series_[static_cast<std::size_t>(ids[i])].summarize(window, percentiles, row, scratch);
+    summaries[i] = summarize_rounds(rounds_, begin, end, rings_[static_cast<std::size_t>(ids[i])],
+                                    percentiles, row, scratch);
   }
 }
 

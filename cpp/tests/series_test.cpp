@@ -117,3 +117,48 @@ TEST("series/a store reuses removed ids and knows its own") {
   store.summarize(ids, kAlways, {}, summaries, {});
   CHECK_EQ(summaries[0].count, 0);
 }
+
+TEST("series/a store keeps rounds, in which a series may have no sample") {
+  SeriesStore store(3);
+  const std::array<std::int64_t, 2> ids{store.add(), store.add()};
+  const double none = std::nan("");
+  std::array<Summary, 2> found;
+  const auto append = [&](std::int64_t time_ms, double first, double second) {
+    return store.append(time_ms, ids, std::array<double, 2>{first, second});
+  };
+  CHECK_EQ(append(1000, 1, none), 1U);
+  CHECK_EQ(append(1000, 9, 2), 1U);
+  CHECK_EQ(append(3000, 3, none), 1U);
+  CHECK_EQ(append(2000, none, 4), 1U);
+  CHECK_EQ(append(9000, none, none), 0U);
+  store.summarize(ids, kAlways, {}, found, {});
+  CHECK_EQ(found[0].avg, 2.0);
+  CHECK_EQ(found[1].avg, 3.0);
+  CHECK_EQ(found[1].newest_ms, 2000);
+  append(4000, none, 5);
+  store.summarize(ids, kAlways, {}, found, {});
+  CHECK_EQ(found[0].oldest_ms, 3000);
+  CHECK_EQ(found[1].oldest_ms, 2000);
+  store.summarize(ids, {2000, 3000}, {}, found, {});
+  CHECK_EQ(found[1].count, 1);
+}
+
+TEST("series/a resized store keeps the newest rounds") {
+  SeriesStore store(3);
+  const std::array<std::int64_t, 1> ids{store.add()};
+  std::array<Summary, 1> found;
+  const auto append = [&](std::int64_t time_ms) {
+    store.append(time_ms, ids, std::array<double, 1>{static_cast<double>(time_ms)});
+  };
+  for (int i = 1; i <= 4; ++i) append(i);
+  store.resize(4);
+  append(5);
+  store.summarize(ids, kAlways, {}, found, {});
+  CHECK_EQ(found[0].oldest_ms, 2);
+  CHECK_EQ(found[0].avg, 3.5);
+  store.resize(2);
+  store.summarize(ids, kAlways, {}, found, {});
+  CHECK_EQ(found[0].oldest_ms, 4);
+  CHECK_EQ(found[0].count, 2);
+  CHECK_THROWS(store.resize(0), koord::Exception);
+}

@@ -46,26 +46,78 @@ def test_a_series_agrees_with_the_model(
     assert summary.percentiles == [model.percentile(found, share) for share in percentiles]
 
 
+ROWS = 3
+rows = st.lists(values | st.sampled_from([math.nan, math.inf]), min_size=ROWS, max_size=ROWS)
+append = st.tuples(st.just("append"), times, rows)
+renew = st.tuples(st.just("renew"), st.integers(0, ROWS - 1))
+resize = st.tuples(st.just("resize"), st.integers(1, 6))
+
+
 @given(
-    st.lists(
-        st.tuples(times, st.lists(values | st.just(math.nan), min_size=3, max_size=3)), max_size=6
-    )
-)
-def test_a_store_is_its_series(ticks: list[tuple[int, list[float]]]) -> None:
-    store, plain = SeriesStore(5), [Series(5) for _ in range(3)]
-    ids = np.array([store.add() for _ in plain])
-    for time_ms, row in ticks:
-        taken = [
-            one.append(time_ms, value) is Appended.TAKEN
-            for one, value in zip(plain, row, strict=True)
-            if math.isfinite(value)
-        ]
-        assert store.append(time_ms, ids, np.array(row)) == sum(taken)
-    together = store.summarize(ids[::-1], *ALWAYS)
-    for i, one in enumerate(reversed(plain)):
-        alone = one.summarize(*ALWAYS)
-        for name in ("count", "avg", "last", "oldest_ms", "newest_ms", "percentiles"):
-            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+    st.integers(1, 6), st.lists(append | append | append | renew | resize, max_size=12), times,
+    times, st.lists(shares, max_size=3),
+)  # fmt: skip
+def test_a_store_agrees_with_the_model(
+    capacity: int,
+    steps: list[tuple[str, int] | tuple[str, int, list[float]]],
+    start_ms: int,
+    end_ms: int,
+    percentiles: list[float],
+) -> None:
+    store, plain = SeriesStore(capacity), model.Store(capacity)
+    ids = np.array([store.add() for _ in range(ROWS)])
+    for step in steps:
+        if len(step) == 3:
+            _, time_ms, row = step
+            finite = {at: value for at, value in enumerate(row) if math.isfinite(value)}
+            assert store.append(time_ms, ids, np.array(row)) == plain.append(time_ms, finite)
+        elif step[0] == "renew":
+            store.remove(ids[step[1]])
+            assert len(store) == ROWS - 1
+            ids[step[1]] = store.add()
+            plain.forget(step[1])
+        else:
+            store.resize(step[1])
+            plain.keep(step[1])
+    found = store.summarize(ids[::-1], start_ms, end_ms, percentiles)
+    for at, row_of in enumerate(reversed(range(ROWS))):
+        window = plain.window(row_of, start_ms, end_ms)
+        assert found.count[at] == len(window)
+        if not window:
+            assert np.isnan([found.avg[at], found.last[at], *found.percentiles[at]]).all()
+            continue
+        sampled = [value for _, value in window]
+        assert (found.oldest_ms[at], found.newest_ms[at]) == (window[0][0], window[-1][0])
+        assert (found.avg[at], found.last[at]) == (model.average(sampled), model.last(window))
+        wanted = [model.percentile(sampled, share) for share in percentiles]
+        assert found.percentiles[at].tolist() == wanted
+
+
+def test_rounds_of_a_store_are_counted_not_samples() -> None:
+    store = SeriesStore(3)
+    ids = [store.add(), store.add()]
+    for time_ms in range(1, 6):
+        assert store.append(time_ms, ids[:1], [1.0]) == 1
+        assert store.append(time_ms, ids[1:], [2.0 if time_ms == 3 else math.nan]) == (time_ms == 3)
+        assert store.append(time_ms + 10, ids, [math.nan, math.inf]) == 0
+    every = store.summarize(ids, *ALWAYS)
+    assert every.count.tolist() == [3, 1]
+    assert every.oldest_ms.tolist() == [3, 3]
+    store.append(6, ids[:1], [1.0])
+    assert store.summarize(ids, *ALWAYS).count.tolist() == [3, 0]
+
+
+def test_late_is_by_the_newest_round_of_all() -> None:
+    store = SeriesStore(8)
+    ids = [store.add(), store.add()]
+    store.append(100_000, ids, [1.0, math.nan])
+    assert store.append(40_000, ids[1:], [2.0]) == 1
+    assert store.append(39_999, ids[1:], [3.0]) == 0
+    store.append(100_001, ids[:1], [4.0])
+    assert store.append(40_000, ids[:1], [5.0]) == 0
+    every = store.summarize(ids, *ALWAYS)
+    assert every.newest_ms.tolist() == [100_001, 40_000]
+    assert every.last.tolist() == [4.0, 2.0]
 
 
 def test_worked_examples() -> None:
@@ -124,6 +176,8 @@ def test_bad_input_is_a_value_error() -> None:
             Series(capacity)
         with pytest.raises(ValueError, match="capacity"):
             SeriesStore(capacity)
+        with pytest.raises(ValueError, match="capacity"):
+            SeriesStore(4).resize(capacity)
 
 
 def test_a_store_knows_its_ids() -> None:

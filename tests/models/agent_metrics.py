@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.models.series import MAX_LATE_MS, Series
+from tests.models.series import MAX_LATE_MS, Store
 
 Labels = tuple[str, ...]
 
@@ -32,24 +32,26 @@ class Counters:
 
 
 class Cache:
-    """Series by labels, each a sorted list; a clock set back by more than a minute empties all."""
+    """Series by labels; a clock set back by more than a minute empties all."""
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.series: dict[Labels, Series] = {}
+        self.store = Store(capacity)
+        self.labels: set[Labels] = set()
         self.newest = 0
 
     def append(self, time_ms: int, values: dict[Labels, float | None]) -> None:
         if self.newest and time_ms < self.newest - MAX_LATE_MS:
-            self.series, self.newest = {}, 0
+            self.store, self.labels, self.newest = Store(self.store.capacity), set(), 0
         self.newest = max(self.newest, time_ms)
-        for labels, value in values.items():
-            if value is not None:
-                self.series.setdefault(labels, Series(self.capacity)).append(time_ms, value)
+        held = {labels: value for labels, value in values.items() if value is not None}
+        self.labels |= held.keys()
+        self.store.append(time_ms, held)
 
     def window(self, start_ms: int, end_ms: int) -> dict[Labels, list[tuple[int, float]]]:
-        found = {labels: one.window(start_ms, end_ms) for labels, one in self.series.items()}
-        return {labels: found[labels] for labels in sorted(found) if found[labels]}
+        found = {
+            labels: self.store.window(labels, start_ms, end_ms) for labels in sorted(self.labels)
+        }
+        return {labels: samples for labels, samples in found.items() if samples}
 
 
 def busy_ticks(line: str) -> int:

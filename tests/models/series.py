@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series as a sorted list of samples, and the aggregates as the rule states them."""
+"""Series as sorted lists of samples, and the aggregates as the rule states them."""
 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -28,6 +29,39 @@ class Series:
 
     def window(self, start_ms: int, end_ms: int) -> list[tuple[int, float]]:
         return [sample for sample in self.samples if start_ms <= sample[0] <= end_ms]
+
+
+class Store:
+    """Rounds by their time; a series is what they say of its key."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.rounds: dict[int, dict[Hashable, float]] = {}
+
+    def append(self, time_ms: int, values: Mapping[Hashable, float]) -> int:
+        """Gives how many samples were taken."""
+        full = len(self.rounds) == self.capacity
+        late = time_ms < max(self.rounds, default=time_ms) - MAX_LATE_MS
+        before_all = time_ms < min(self.rounds, default=time_ms)
+        if not values or late or (full and before_all):
+            return 0
+        held = self.rounds.setdefault(time_ms, {})
+        new = {key: value for key, value in values.items() if key not in held}
+        held |= new
+        self.keep(self.capacity)
+        return len(new)
+
+    def keep(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.rounds = {time: self.rounds[time] for time in sorted(self.rounds)[-capacity:]}
+
+    def forget(self, key: Hashable) -> None:
+        for held in self.rounds.values():
+            held.pop(key, None)
+
+    def window(self, key: Hashable, start_ms: int, end_ms: int) -> list[tuple[int, float]]:
+        times = [time for time in sorted(self.rounds) if start_ms <= time <= end_ms]
+        return [(time, self.rounds[time][key]) for time in times if key in self.rounds[time]]
 
 
 def average(values: list[float]) -> float:

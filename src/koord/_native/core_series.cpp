@@ -88,6 +88,7 @@ void register_series(py::module_& m) {
       .def("add", &SeriesStore::add)
       .def("remove", &SeriesStore::remove, py::arg("id"))
       .def("size", &SeriesStore::size)
+      .def("resize", &SeriesStore::resize, py::arg("capacity"))
       .def("append", &append_all, py::arg("time_ms"), py::arg("ids"), py::arg("values"))
       .def(
           "summarize",

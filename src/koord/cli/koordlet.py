@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import mimetypes
 import os
 import sys
 from contextlib import suppress
@@ -235,6 +236,8 @@ def _stay_small() -> None:
     """An agent is on every node: what it can do without it does not hold."""
     # NumPy's linear algebra, which nothing here uses, would start a thread a CPU.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Types of files by their names, of which aiohttp keeps a table: no file is served.
+    mimetypes.knownfiles.clear()
     _without_authorities()
     from asyncio.sslproto import SSLProtocol
 

@@ -3,8 +3,9 @@
 
 Times are milliseconds since the Unix epoch. A sample up to a minute older than the newest is put in
 its place; an older one, and a second one of the same time, is left out. A full ring drops its
-oldest sample. A percentile is the value at index ``max(0, trunc(float32(n) * float32(p)) - 1)`` of
-the window's ascending values, as Koordinator's metric cache picks it: no interpolation.
+oldest sample; a full store the oldest round, with the samples of all series. A percentile is the
+value at index ``max(0, trunc(float32(n) * float32(p)) - 1)`` of the window's ascending values, as
+Koordinator's metric cache picks it: no interpolation.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ class Series:
 
 
 class SeriesStore:
-    """Many series of one capacity, appended to and summarised in one call each.
+    """Many series that are sampled together, appended to and summarised in one call each.
+
+    The store keeps when its newest ``capacity`` rounds were, and a value of 8 bytes a series and
+    round. Calls of one time are one round. What is late is so by the newest round of all series.
 
     Raises:
         ValueError: capacity is not in 1 to 2^24.
@@ -120,11 +124,19 @@ class SeriesStore:
         return self._native.add()
 
     def remove(self, series_id: int) -> None:
-        """Forgets a series. KeyError when there is none of that id."""
+        """Forgets a series and frees its ring. KeyError when there is none of that id."""
         self._native.remove(series_id)
 
+    def resize(self, capacity: int) -> None:
+        """Keeps as many rounds from now on, and of those that there are the newest.
+
+        Raises:
+            ValueError: capacity is not in 1 to 2^24.
+        """
+        self._native.resize(capacity)
+
     def append(self, time_ms: int, ids: ArrayLike, values: ArrayLike) -> int:
-        """One tick: ``values[i]`` goes to ``ids[i]``; NaN and infinities are left out.
+        """One round: ``values[i]`` goes to ``ids[i]``; NaN and infinities are left out.
 
         Returns:
             How many samples were taken.

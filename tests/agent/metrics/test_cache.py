@@ -48,11 +48,9 @@ def test_a_shelf_reads_as_sorted_lists_do(
         column = np.array([np.nan if v is None else v for v in values.values()], np.float64)
         shelf.append(now, keys, column)
         plain.append(now, dict(zip(keys, values.values(), strict=True)))
-        if step == 12 and resized >= capacity:
+        if step == 12:
             shelf.resize(resized)
-            plain.capacity = resized
-            for one in plain.series.values():
-                one.capacity = resized
+            plain.store.keep(resized)
     expected = plain.window(now - 5_000, now)
     found = shelf.rows(Window(now - 5_000, now), [0.9], ())
     assert found.labels == list(expected)
@@ -158,6 +156,20 @@ def test_memory_is_bounded_and_said_so_once(caplog: pytest.LogCaptureFixture) ->
     assert 0 < cache.series < 100
     said = [record.message.split(":")[0] for record in caplog.records]
     assert said == ["metric cache is full", "no room for pod_cpu_usage over 43200 s"]
+
+
+def test_calls_of_one_time_are_one_round() -> None:
+    """A kind that comes in parts reaches back as far as one that comes at once."""
+    parts, whole = MetricCache(), MetricCache()
+    for second in range(400):
+        now = NOW + 1000 * second
+        values = {f"pod-{n}": float(second) for n in range(4)}
+        put(whole, now, values)
+        for name, value in values.items():
+            put(parts, now, {name: value})
+    for column in ("labels", "count", "oldest_ms", "avg"):
+        one, other = (getattr(read(cache, NOW, NOW + 400_000), column) for cache in (parts, whole))
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_clock_set_back_starts_anew() -> None:

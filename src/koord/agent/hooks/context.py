@@ -85,10 +85,9 @@ def pod_context(state: PodState) -> PodContext:
 
 
 def container_context(pod: PodContext, state: ContainerState) -> ContainerContext:
-    """One of its containers; limits that the spec does not name are none."""
-    environment = {row.name: row.value for row in state.spec.env} if state.spec else {}
+    """One of its containers, which runs; limits that the spec does not name are none."""
     asked = _asked_by_container(state.spec) if state.spec else Asked()
-    return ContainerContext(pod, state.name, state.id, state.directory, asked, environment)
+    return ContainerContext(pod, state.name, state.id, state.directory, asked)
 
 
 def sandbox_context(pod: PodContext, directory: str) -> ContainerContext:

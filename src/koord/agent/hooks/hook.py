@@ -78,7 +78,10 @@ class PodContext:
 
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
-    """A container of a pod, or its sandbox (``name`` empty)."""
+    """A container of a pod, or its sandbox (``name`` empty).
+
+    ``environment`` is that of one which is being made; it is empty where the reconciler asks.
+    """
 
     pod: PodContext
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The series of one kind: a ring each, found by labels, all of the same length."""
+"""The series of one kind: a ring each, found by labels, over the same rounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from koord.agent.metrics.reader import Window
     from koord.agent.metrics.samples import Keys, Labels
 
-SAMPLE_BYTES = 16
+SAMPLE_BYTES = 8
 # A series with its labels and its places in tables costs about this much beside its ring.
 SERIES_BYTES = 500
 _LATE_MS = 60_000
@@ -29,8 +29,10 @@ _NO_IDS = np.empty(0, np.int64)
 class Shelf:
     """Rings of one kind.
 
+    A kind is one collector's, so that all its series are sampled at the same times.
+
     Args:
-        capacity: samples a ring.
+        capacity: rounds that are kept, and so values a ring.
         allow: asked for the bytes of a new ring; it may refuse.
     """
 
@@ -38,7 +40,6 @@ class Shelf:
         self.capacity = capacity
         self._allow = allow
         self._store = SeriesStore(capacity)
-        self._rings = 0  # made and not given back: ids of removed series are used again
         self._ids: dict[Labels, int] = {}
         self._newest_ms = _NEVER_MS
         self._last: tuple[Keys, NDArray[np.int64]] = ((), _NO_IDS)
@@ -50,7 +51,11 @@ class Shelf:
     @property
     def bytes(self) -> int:
         """Memory that the rings and their tables take."""
-        return self._rings * (self.capacity * SAMPLE_BYTES + SERIES_BYTES)
+        return len(self._ids) * self._ring_bytes
+
+    @property
+    def _ring_bytes(self) -> int:
+        return self.capacity * SAMPLE_BYTES + SERIES_BYTES
 
     @property
     def newest_ms(self) -> int:
@@ -90,10 +95,8 @@ class Shelf:
     def _add(self, key: Labels) -> int:
         if key in self._ids:  # a row given twice
             return self._ids[key]
-        if len(self._ids) == self._rings:
-            if not self._allow(self.capacity * SAMPLE_BYTES + SERIES_BYTES):
-                return -1
-            self._rings += 1
+        if not self._allow(self._ring_bytes):
+            return -1
         self._ids[key] = self._store.add()
         self._sorted = None
         return self._ids[key]
@@ -148,37 +151,16 @@ class Shelf:
         dropped = int(silent.sum())
         if dropped:
             self._sorted, self._last = None, ((), _NO_IDS)
-            if self._rings > 64 and len(self._ids) * 4 < self._rings:
-                self.resize(self.capacity)  # give back what a crowd left behind
         return dropped
 
     def resize(self, capacity: int) -> None:
-        """Rings of another length with the newest of the samples that there are."""
-        labels, ids = self._by_labels()
-        held = _columns(self._store, ids)
-        self._store, self.capacity = SeriesStore(capacity), capacity
-        new = np.array([self._store.add() for _ in labels], np.int64)
-        for time_ms, values in held:
-            self._store.append(time_ms, new, values)
-        self._ids = dict(zip(labels, new.tolist(), strict=True))
-        self._rings = len(labels)
-        self._sorted, self._last = None, ((), _NO_IDS)
+        """Keeps as many rounds from now on, and of those that there are the newest."""
+        self._store.resize(capacity)
+        self.capacity = capacity
 
     def clear(self) -> None:
         """Forgets everything."""
         self._store = SeriesStore(self.capacity)
-        self._rings, self._ids = 0, {}
+        self._ids = {}
         self._newest_ms = _NEVER_MS
         self._sorted, self._last = None, ((), _NO_IDS)
-
-
-def _columns(store: SeriesStore, ids: NDArray[np.int64]) -> list[tuple[int, NDArray[np.float64]]]:
-    """Every sample of some series, a column a time, the oldest first; NaN where one has none."""
-    columns = []
-    end_ms = np.iinfo(np.int64).max
-    while (found := store.summarize(ids, _NEVER_MS, end_ms, ())).count.any():
-        time_ms = int(found.newest_ms[found.count > 0].max())
-        here = store.summarize(ids, time_ms, time_ms, ())
-        columns.append((time_ms, np.where(here.count > 0, here.last, np.nan)))
-        end_ms = time_ms - 1
-    return columns[::-1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.agent.states.nodeslo import effective_metric_spec, effective_slo
 from koord.agent.states.pods_source import pod_states
+from koord.agent.states.seen import SeenPod
 from koord.agent.states.snapshot import Part
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
@@ -54,7 +55,9 @@ class ClusterStates:
         )
         if layout is not None:
             selector = f"spec.nodeName={node_name}"
-            self.pods: Informer[Pod] = Informer(client, Pod, field_selector=selector)
+            self.pods: Informer[Pod] = Informer(
+                client, Pod, field_selector=selector, project=SeenPod
+            )
             self._informers.append(self.pods)
             self._follow(self.pods, lambda _: self._put_pods())
             self.pods.on_change(deleted=lambda *_: self._put_pods())

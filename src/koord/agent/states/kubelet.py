@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw, field
 
+from koord.agent.states.seen import SeenPod
 from koord.api import codec
 from koord.api.kinds.pod import Pod
-from koord.api.objects import decode_as
+from koord.api.kinds.registry import kind_of_type
 from koord.api.wirestruct import WireStruct
 from koord.base import faults, log
 from koord.base.errors import Code, KoordError
+from koord.kube.answers import Decoder
 from koord.kube.config import ClusterConfig
 from koord.kube.messages import Request
 
@@ -62,11 +64,13 @@ class Kubelet:
         self._transport = transport
         self._timeout_seconds = timeout_seconds
         self._read: dict[bytes, Pod] = {}
+        self._decoder = Decoder(kind_of_type(Pod), SeenPod)
 
     async def pods(self) -> list[Pod]:
-        """The pods of the node; one that cannot be read is left out with a line in the log.
+        """The pods of the node, cut to what the agent reads of them.
 
-        A pod that is told in the same words as the last time is the same object.
+        One that cannot be read is left out with a line in the log. A pod that is told in the same
+        words as the last time is the same object.
 
         Raises:
             KoordError: an answer that is none, or no list.
@@ -78,7 +82,7 @@ class Kubelet:
         for item in codec.decode_json(body, _Pods, "kubelet /pods/").items:
             words = blake2b(item, digest_size=16).digest()
             try:
-                pod = before.get(words) or decode_as(bytes(item), Pod, "pod from kubelet")
+                pod = before.get(words) or self._decoder.one(bytes(item))
             except KoordError as error:
                 _LOG.warning("pod left out", extra=log.fields(reason=str(error)))
             else:
