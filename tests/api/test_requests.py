@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from koord.api import requests
 from koord.api.codec import convert
 from koord.api.kinds.pod import Pod
-from tests.models.pod_requests import NONZERO, counted_of
+from tests.models.pod_requests import NONZERO, counted_of, scored_of
 
 CPUS = st.sampled_from(["0", "250m", "1", "2", "3"])
 AMOUNTS = st.fixed_dictionaries(
@@ -73,10 +73,28 @@ def test_counted_and_asked_for_are_what_the_model_says(document: dict[str, Any])
         assert requests.counted(pod) == requests.requested(pod)
     least = NONZERO["cpu"], NONZERO["memory"]
     for found, model in (
-        (requests.nonzero(pod, *least, held=True), counted_of(document, NONZERO)),
+        (requests.nonzero(pod, *least, held=True), scored_of(document)),
         (requests.nonzero(pod, *least), counted_of(unseen, NONZERO)),
     ):
         assert found == (model.get("cpu", 0), model.get("memory", 0))
+
+
+@pytest.mark.parametrize(
+    ("whole", "to_come", "on_node"),
+    [
+        ({}, (1100, 400 << 20), (1100, 400 << 20)),  # each container that says nothing
+        ({"cpu": "3"}, (3000, 400 << 20), (3000, 400 << 20)),  # of memory none says anything
+        ({"memory": "1Gi"}, (1100, 1 << 30), (1000, 1 << 30)),  # of CPU one does
+    ],
+)
+def test_what_a_container_counts_as_that_says_nothing_depends_on_the_whole_pod(
+    whole: dict[str, str], to_come: tuple[int, int], on_node: tuple[int, int]
+) -> None:
+    says = {"name": "a", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [says, {"name": "b"}], "resources": {"requests": whole}}
+    pod, least = _pod({"spec": spec}), (NONZERO["cpu"], NONZERO["memory"])
+    assert requests.nonzero(pod, *least) == to_come
+    assert requests.nonzero(pod, *least, held=True) == on_node
 
 
 def _resized(

@@ -31,6 +31,12 @@ def counted_of(pod: Document, least: dict[str, int] | None = None) -> dict[str, 
     return add([found, amounts(spec.get("overhead", {}))])
 
 
+def scored_of(pod: Document) -> dict[str, int]:
+    """As scores count it on its node: least amounts are not for what the whole pod tells."""
+    told = counted_of(pod) if pod["spec"].get("resources", {}).get("requests") else {}
+    return counted_of(pod, {name: value for name, value in NONZERO.items() if name not in told})
+
+
 def asked(container: Document) -> dict[str, int]:
     return amounts(container.get("resources", {}).get("requests", {}))
 

@@ -97,13 +97,21 @@ def counted(pod: Pod) -> Amounts:
 def nonzero(pod: Pod, cpu_milli: int, memory_bytes: int, *, held: bool = False) -> tuple[int, int]:
     """CPU milli and memory bytes of a pod as scores count them.
 
+    On a node, containers of a pod with amounts for the whole pod count as ``cpu_milli`` only if the
+    pod asks for CPU nowhere, and the same of memory; of the pod that is to be placed all do that
+    have no request. As kube-scheduler 1.33 to 1.35 counts both.
+
     Args:
         pod: whose requests.
         cpu_milli: what a container counts as that has no CPU request; an explicit 0 stays 0.
         memory_bytes: the same for memory.
-        held: as it counts on its node; see :func:`counted`.
+        held: as it counts on its node, see :func:`counted`; else as it is to be placed.
     """
-    total = _effective(pod, {CPU: cpu_milli, MEMORY: memory_bytes}, _asking(pod, held))
+    least = {CPU: cpu_milli, MEMORY: memory_bytes}
+    if held and pod.spec.resources and pod.spec.resources.requests:
+        named = effective(pod, held=True)
+        least = {name: value for name, value in least.items() if name not in named}
+    total = _effective(pod, least, _asking(pod, held))
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
 

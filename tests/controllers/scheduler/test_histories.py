@@ -47,9 +47,22 @@ PHASES = (Phase.explicit, Phase.generate)
      ("report", 0, "refuse"), ("settle",), ("resize-pod", 0, 1), ("report", 0, "follow"),
      ("report", 1, "lag"), ("settle",), ("report", 1, "follow")]
 )  # fmt: skip
+@example(  # a pod for which another one of its quota went
+    [("pods", 5, "plain", 1, "team-b", ""), ("settle",), ("pod", "high", 1, "team-b", "")]
+)
 @example([("node", False), ("cordon", 9, True), ("gang", 3, "share", 1, "PodGroup"), ("restart",)])
 def test_whatever_happens(history: list[Step]) -> None:
     async def run(made: History) -> None:
         await tell(made, history)
+
+    live(run)
+
+
+def test_a_node_that_tells_nothing_of_its_cpus_has_none_to_bind() -> None:
+    async def run(made: History) -> None:
+        steps: list[Step] = [("bare-node",), ("cordon", 0, True), ("pod", "pcpu", 2, "", "")]
+        await tell(made, steps)
+        (pod,) = await made.pods()
+        assert "1 node(s) invalid CPU Topology" in pod["status"]["conditions"][0]["message"]
 
     live(run)

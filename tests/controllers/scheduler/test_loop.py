@@ -85,6 +85,42 @@ def test_who_was_promised_a_node_is_tried_at_once_when_the_last_preempted_pod_is
     asyncio.run(run())
 
 
+def test_a_pod_that_has_its_node_is_promised_none_any_more() -> None:
+    """From when it is bound: until then it may come back, and needs the promise again."""
+
+    async def run() -> None:
+        made, views, _, _ = scheduler(points(), [node("a", cpu="4")], [pod("p", cpu="2")])
+        waits = made.queue.get("uid-p")
+        assert waits is not None
+        made.queue.nominator.nominate(waits.info, "a")
+        made.loop.schedule(1.0)
+        assert made.queue.nominator.node_of("uid-p") == "a"
+        await settle()
+        views.view(Pod).put(bound(pod("p", cpu="2"), "a"))
+        assert made.queue.nominator.nodes() == []
+        assert made.queue.empty
+
+    asyncio.run(run())
+
+
+def test_what_a_scheduler_before_this_one_has_promised_is_kept_free() -> None:
+    """A pod in whose status a node stands gets the room there, whoever is tried first."""
+
+    async def run() -> None:
+        waits = pod("p", cpu="3", priority=10, status={"nominatedNodeName": "a"})
+        others = [pod(name, cpu="3", priority=10) for name in ("first", "last")]
+        there = bound(pod("there", cpu="3"), "a")
+        pods = [others[0], waits, others[1], there]
+        made, views, _, _ = scheduler(points(), [node("a", cpu="4")], pods)
+        views.view(Pod).remove("default/there")
+        made.loop.schedule(1.0)
+        assert made.world.accounts.get("uid-p") is not None
+        assert made.world.accounts.get("uid-first") is None
+        await settle()
+
+    asyncio.run(run())
+
+
 def test_a_pod_that_fits_nowhere_waits_for_room() -> None:
     async def run() -> None:
         first, second = pod("p0", cpu="3"), pod("p1", cpu="3")

@@ -27,7 +27,7 @@ from tests.controllers.scheduler.test_loop import points
 from tests.controllers.scheduler.test_on_a_cluster import node_of, pod, scheduled
 from tests.controllers.scheduler.world import scheduler
 from tests.embedded.scene import Scene
-from tests.models.pod_requests import NONZERO, Document, counted_of
+from tests.models.pod_requests import Document, counted_of, scored_of
 
 REFUSED = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
 DEFERRED = REFUSED | {"reason": "Deferred"}
@@ -92,7 +92,7 @@ def modelled(documents: dict[str, Document]) -> dict[str, tuple[int, int, int]]:
     found = {}
     for name in "ab":
         mine = [each for each in documents.values() if each["spec"]["nodeName"] == name]
-        scored = [counted_of(each, NONZERO) for each in mine]
+        scored = [scored_of(each) for each in mine]
         found[name] = (
             sum(counted_of(each).get("cpu", 0) for each in mine),
             sum(each["cpu"] for each in scored), sum(each["memory"] for each in scored),
@@ -273,3 +273,19 @@ def test_a_scheduler_that_begins_in_the_middle_counts_the_same(asks: str, holds:
         await report(scene, "big", holds, holds)
 
     scheduled(first, before)
+
+
+@pytest.mark.parametrize(("states", "cpu_milli"), [([], 1000), ([state("4", "1")], 4000)])
+@pytest.mark.parametrize("page", [False, True])
+def test_beside_amounts_for_the_whole_pod_scores_guess_less_on_a_node(
+    states: list[Document], cpu_milli: int, page: bool
+) -> None:
+    document = there("x", "1", "a", *states)
+    document["spec"]["containers"].append({"name": "silent"})
+    document["spec"]["resources"] = {"requests": {"memory": "1Gi"}}
+    made = told_anew([document], page)
+    counts = columns(made)["a"]
+    assert counts == modelled({"x": document})["a"] == (cpu_milli, cpu_milli, 1 << 30)
+    placed = made.world.accounts.get("uid-x")
+    assert placed is not None
+    assert placed.shape.nonzero == (1100, 1 << 30)

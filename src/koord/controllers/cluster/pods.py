@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from koord.api import requests
 from koord.api.codec import to_json
-from koord.api.kinds.pod import PodCondition
+from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
 from koord.controllers.cluster.nodes import PODS
 
@@ -130,16 +130,20 @@ class Asked(Counted):
     Attributes:
         problem: see :class:`PodShape`.
         requests, limits: of the containers together, by resource.
+        scored: CPU milli and memory bytes as scores count them of a pod that is to be placed.
         memo: what plugins have worked out from these alone, by whatever they name it.
     """
 
-    __slots__ = ("_by_states", "_latest", "limits", "memo", "problem", "requests")
+    __slots__ = ("_by_states", "_latest", "limits", "memo", "problem", "requests", "scored")
 
     def __init__(self, pod: Pod) -> None:
         self.problem = requests.problem(pod)
         self.requests = requests.effective(pod)
         self.limits = requests.effective(pod, limits=True)
-        super().__init__(self.requests, requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES))
+        on_node = self.scored = _nonzero(pod)
+        if pod.spec.resources:
+            on_node = _nonzero(replace(pod, status=PodStatus()), held=True)
+        super().__init__(self.requests, on_node)
         self.memo: dict[Any, Any] = {}
         self._by_states: dict[tuple[int, int], _States] = {}
         self._latest = _States([], [])
@@ -178,9 +182,12 @@ class Asked(Counted):
     def _held(self, pod: Pod, conditions: list[PodCondition]) -> Counted | None:
         """What a pod counts as under other conditions; None where that is what is asked for."""
         pod = replace(pod, status=replace(pod.status, conditions=conditions))
-        nonzero = requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=True)
-        found = Counted(requests.effective(pod, held=True), nonzero)
+        found = Counted(requests.effective(pod, held=True), _nonzero(pod, held=True))
         return None if found.equals(self) else found
+
+
+def _nonzero(pod: Pod, *, held: bool = False) -> tuple[int, int]:
+    return requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=held)
 
 
 class PodShape:
@@ -192,7 +199,7 @@ class PodShape:
             status mean nothing here.
         request: resource to amount, without the pod itself.
         problem: what of the requests cannot be meant; such a pod is placed nowhere.
-        nonzero: CPU milli and memory bytes as scores count them.
+        nonzero: CPU milli and memory bytes as scores count them of a pod that is to be placed.
         asked: what these three come from; shapes whose pods run the same containers have one.
         memo: what plugins have worked out for the shape, by plugin name.
     """
@@ -210,7 +217,7 @@ class PodShape:
         self.asked = asked
         self.problem = asked.problem
         self.request = asked.request
-        self.nonzero = asked.nonzero
+        self.nonzero = asked.scored
         self.memo: dict[str, Any] = {}
 
     @property

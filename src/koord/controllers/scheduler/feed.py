@@ -100,7 +100,10 @@ class Feed:
         if pod.spec.node_name:
             self._bound(None, pod)
         elif self._serves(pod):
-            self._queue.add(self._shapes.info(pod), pod.spec.scheduler_name)
+            info = self._shapes.info(pod)
+            self._queue.add(info, pod.spec.scheduler_name)
+            # Promised by a scheduler before this one, or by another.
+            self._queue.nominator.update(info, "", pod.status.nominated_node_name)
             self._woken()
 
     def pods_listed(self, pods: list[Pod]) -> list[Pod]:

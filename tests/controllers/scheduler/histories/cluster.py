@@ -386,7 +386,7 @@ class History:
         pods, held = await self.pods(), await self.list("Reservation")
         whole = {name: each for name, each in nodes.items() if name not in self.shrunk}
         invariants.no_overcommit(whole, pods, held)
-        invariants.cpus_once(pods, self.bare, nodes.keys())
+        invariants.cpus_once(pods, nodes.keys())
         invariants.cpus_kept(pods, held)
         invariants.devices_once(pods, held)
         quotas = await self.quotas()

@@ -40,14 +40,14 @@ def no_overcommit(nodes: dict[str, Document], pods: list[Document], held: list[D
             assert used[resource] <= total, f"{name}: {used[resource]} of {total} {resource}"
 
 
-def cpus_once(pods: list[Document], bare: set[str], nodes: Collection[str]) -> None:
-    """Every pod that binds CPUs has as many as it wants, to itself, where they are known."""
+def cpus_once(pods: list[Document], nodes: Collection[str]) -> None:
+    """Every pod that binds CPUs has as many as it wants, to itself."""
     taken: dict[tuple[str, int], str] = {}
     for each in pods:
         node, cpus = bound_to(each), cpus_of(each)
         if node not in nodes:
             continue
-        binds = label(each, "form") in CPU_FORMS and node not in bare
+        binds = label(each, "form") in CPU_FORMS
         assert len(cpus) * 1000 == (requests_of(each)["cpu"] if binds else 0), name_of(each)
         for cpu in cpus:
             other = taken.setdefault((node, cpu), name_of(each))

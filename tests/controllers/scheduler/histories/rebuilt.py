@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scheduler believes, against what one that begins now makes of the API's lists.
 
-Columns, what every plugin tells of itself, and what both say of pods: who may go where, and what
-each node is worth. The second one has no kept answers, so those of the first are held against it.
+Columns, promised nodes, what every plugin tells of itself, and what both say of pods: who may go
+where, and what each node is worth. The second one has no kept answers, so those of the first are
+held against it.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def differences(live: Scheduler, fresh: Scheduler, probes: Iterable[Any]) -> lis
         return [f"nodes: {names} are {sorted(fresh.world.table.names())}"]
     for name in names:
         found += _compare(f"node {name}", *(_columns(each, name) for each in (live, fresh)))
+    promised = (_plain(state.queue(each)["nominated"]) for each in (live, fresh))
+    found += _compare("promised", *promised)
     paths = [*_paths(live, names)]
     for plugin, path in paths:
         pair = (_told(each, plugin, path) for each in (live, fresh))

@@ -143,9 +143,11 @@ class Room:
         ]
 
     def _has_cpus(self, pod: Document, name: str) -> bool:
-        """Whether as many CPUs are nobody's own: policies of these pods are wishes."""
-        if label(pod, "form") not in CPU_FORMS or name in self._bare:
+        """Whether as many CPUs are known and nobody's own: policies of these pods are wishes."""
+        if label(pod, "form") not in CPU_FORMS:
             return True
+        if name in self._bare:
+            return False
         there = [each for each in self._placed if bound_to(each) == name]
         taken = {cpu for each in [*there, *self._held.get(name, ())] for cpu in cpus_of(each)}
         return requests_of(pod)["cpu"] <= 1000 * (CPUS - len(taken))

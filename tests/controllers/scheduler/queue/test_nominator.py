@@ -45,6 +45,16 @@ def test_a_deleted_pod_keeps_no_promise() -> None:
     assert bench.queue.nominator.on_node("node-1") == []
 
 
+def test_a_pod_that_has_its_node_keeps_no_promise() -> None:
+    bench = Bench()
+    bench.add("a")
+    bench.queue.pop()
+    bench.queue.nominator.nominate(Info("a"), "node-1")
+    bench.queue.done("a")
+    assert bench.queue.nominator.nodes() == []
+    assert bench.queue.empty
+
+
 steps = st.tuples(st.sampled_from("abc"), st.sampled_from(["", "n1", "n2"]), st.integers(0, 2))
 
 

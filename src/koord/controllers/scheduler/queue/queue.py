@@ -316,7 +316,8 @@ class SchedulingQueue:
         self._requeue(pod, strategy, ev.SCHEDULE_ATTEMPT_FAILURE)
 
     def done(self, uid: str) -> None:
-        """Ends the flight of a pod that does not come back: it has its node."""
+        """Ends the flight of a pod that does not come back: it has its node, promised or not."""
+        self.nominator.forget(uid)
         pod = self._in_flight.pods.get(uid)
         if pod is not None:
             pod.place = Place.GONE

@@ -252,7 +252,7 @@ class Record:
         for name in used:
             used[name] += sign * request.get(name, 0)
         cpu, memory = self._owned_nonzero
-        more = shape.nonzero
+        more = shape.asked.nonzero
         self._owned_nonzero = cpu + sign * more[0], memory + sign * more[1]
         if sign > 0:
             self._counted[uid] = shape
@@ -265,7 +265,7 @@ class Record:
         self.shared_nonzero = (0, 0)
         if self.pod is not None and self.owners:
             self.shared[requests.PODS] = 1
-            most, owned = self.pod.shape.nonzero, self._owned_nonzero
+            most, owned = self.pod.shape.asked.nonzero, self._owned_nonzero
             self.shared_nonzero = min(most[0], owned[0]), min(most[1], owned[1])
         self._offers, self._given = {}, None
 
