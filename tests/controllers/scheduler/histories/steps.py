@@ -141,6 +141,8 @@ async def tell(history: History, taken: list[Step]) -> None:
     for name, most in (("company", 10), ("team-a", 6), ("team-b", 5), ("guide", 5)):
         await history.set_quota(name, most)
     await history.add_node(True)
+    # No weather keeps these from the scheduler: who has not heard of a quota cannot hold to it.
+    await asyncio.sleep(1.0)
     for step in taken:
         await carry_out(history, step)
     await history.settle()

@@ -54,12 +54,16 @@ class NodeState:
         return True
 
     def release(self, uid: str) -> bool:
-        """Takes everything back from a pod; False if it has nothing."""
+        """Takes everything back from a pod, as if it had never come; False if it has nothing."""
         allocation = self.pods.pop(uid, None)
         if allocation is None:
             return False
         if self.cpus is not None:
             self.cpus.release(uid)
+            if any(map(self.cpus.ref_count, allocation.cpus)):
+                # Its exclusive policy has replaced that of the reserve pod that stays there.
+                self.move_to(self.machine)
+                return True
         amounts.subtract(self.used, self._known(allocation))
         self._changed()
         return True
