@@ -76,7 +76,7 @@ def check_resize(pod: Document, old: Document) -> Causes:
             is_init = kind == "initContainers" and was.get("restartPolicy") != "Always"
             if is_init and new["resources"] != was["resources"]:
                 why = "resources for non-sidecar init containers are immutable"
-                causes.forbidden(path, why)
+                causes.forbidden("spec", why)
             _check_amounts(new["resources"], was["resources"], path, causes)
     return causes
 
