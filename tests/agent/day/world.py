@@ -36,6 +36,7 @@ from tests.agent.day import population
 from tests.agent.day.failing import FailingTransport, Moody
 from tests.agent.day.plant import Plant
 from tests.agent.day.population import NODE
+from tests.descriptors import descriptors
 
 START = 1_900_000_000.0
 STEP_SECONDS = 60
@@ -68,11 +69,6 @@ def options(folder: Path, step: int = STEP_SECONDS) -> AgentOptions:
         prediction_checkpoint_filepath=str(folder / "checkpoints"),
         report_class_summary=True,
     )  # fmt: skip
-
-
-def descriptors() -> int:
-    """How many this process has open."""
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 class World:

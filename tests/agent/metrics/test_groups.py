@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from koord.kernels.cgroup import Directories, Reader, Table
 from koord.kernels.cgroup_parse import Version
 from tests.agent.machine_tree import Group, MachineTree
 from tests.agent.metrics.bench import Bench, lay_out, pod_json, pod_of
+from tests.descriptors import descriptors
 
 
 def bench(root: Path, version: Version = Version.V1, kept_max: int = 4096) -> Bench:
@@ -79,7 +79,7 @@ def test_figures_do_not_depend_on_what_is_kept(
 
 def test_descriptors_of_pods_that_went_go_too(tmp_path: Path) -> None:
     made = bench(tmp_path)
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (a number, not paths)
+    before = descriptors()
     for number in range(100):
         pod = pod_of(made.tree, pod_json(f"q{number}", 2))
         lay_out(made.tree, pod, Group(pages={0: 1}))
@@ -89,7 +89,7 @@ def test_descriptors_of_pods_that_went_go_too(tmp_path: Path) -> None:
         assert made.groups.kept <= 4 * (15 + 16 + 3)
     made.advisor.stop()
     assert made.groups.kept == 0
-    assert len(os.listdir("/proc/self/fd")) <= before + 1  # noqa: PTH208 (a number, not paths)
+    assert descriptors() <= before + 1
 
 
 @pytest.mark.parametrize(("soft", "kept"), [(100, 0), (512, 0), (514, 0), (520, 8), (4096, 8)])

@@ -26,12 +26,8 @@ from koord.kernels.cgroup import CATALOGUE, Hierarchy
 from koord.kernels.cgroup_parse import Version
 from tests.agent.machine_tree import GIB, KIB, MIB, Group, MachineTree
 from tests.agent.metrics.bench import Bench, lay_out, pod_json, pod_of
+from tests.descriptors import descriptors
 from tests.models.agent_metrics import perf_count
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
 
 UNIFIED = Path("/sys/fs/cgroup/unified")
 
