@@ -81,10 +81,8 @@ def _check_nothing_grows(world: World) -> None:
     own[str(Deed)] -= len(world.deeds)
     world.sizes.append(own)
     early = world.sizes[:4]
-    # A pass over the files may be under way, with a few things of each.
-    slack = 300 + 3 * len(world.agent.executor.explain())
     for kind, count in world.sizes[-1].items():
-        assert count <= 2 * max(sizes[kind] for sizes in early) + slack, kind
+        assert count <= 2 * max(sizes[kind] for sizes in early) + 300, kind
 
 
 async def _check_reports(world: World) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from koord.base import faults
@@ -74,3 +76,12 @@ def _will_fail(plan: Plan, name: str) -> bool:
 class _nothing:  # noqa: N801  reads as a word beside pytest.raises
     def __enter__(self) -> None: ...
     def __exit__(self, *args: object) -> None: ...
+
+
+def test_an_error_keeps_nothing_of_where_it_was_raised_before() -> None:
+    error = OSError("again")
+    with inject(Plan(1, {"p": Rule(1.0, error)})):
+        for _ in range(3):
+            with pytest.raises(OSError, match="again"):
+                faults.point("p")
+    assert len(traceback.extract_tb(error.__traceback__)) == 3

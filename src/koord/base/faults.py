@@ -72,7 +72,8 @@ class Plan:
             return
         if self._streams[name].random() < rule.rate:
             self.failed[name] += 1
-            raise rule.error
+            # One error for all: what it passed through the last time would stay with it.
+            raise rule.error.with_traceback(None)
 
 
 _plan: Plan | None = None
