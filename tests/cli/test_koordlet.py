@@ -16,6 +16,7 @@ from koord.agent.unused_flags import OWN, UNUSED
 from koord.base.errors import KoordError
 from koord.cli.flags import two_dashes
 from koord.cli.koordlet import _parser, main, parse, without_effect
+from tests.cli.pages import compatibility
 
 HERE = ["--node-name", "n1"]
 
@@ -132,13 +133,7 @@ async def _nothing(*_: object) -> int:
 
 
 def test_the_page_on_compatibility_has_every_flag_and_gate() -> None:
-    page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text("utf-8")
-    section = page.partition("## Node agent: flags")[2].partition("\n## ")[0]
-    rows = {}
-    for line in section.splitlines():
-        if line.startswith("| `"):
-            name, says = (cell.strip() for cell in line.strip("|").split("|"))
-            rows[name.strip("`")] = says
+    rows = compatibility("Node agent: flags")
     flags = {f"--{name.replace('_', '-')}" for name in vars(AgentOptions())}
     unused = {f"--{name}": f"no effect: {why}" for name, why in UNUSED.items()}
     own = {f"--{name}" for name in OWN}

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from koord.cli.flags import without_effect
 from koord.cli.manager import main, parse, reachable
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
+from tests.cli.pages import compatibility
 
 # Manager spec, sections 1 and 10.2, as a Deployment of the original may name them.
 ORIGINALS = [
@@ -95,13 +94,7 @@ def test_the_lease_says_where_the_pod_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_page_on_compatibility_has_every_flag_and_gate() -> None:
-    page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text("utf-8")
-    section = page.partition("## Manager: flags")[2].partition("\n## ")[0]
-    rows = {}
-    for line in section.splitlines():
-        if line.startswith("| `"):
-            name, says = (cell.strip() for cell in line.strip("|").split("|"))
-            rows[name.strip("`")] = says
+    rows = compatibility("Manager: flags")
     flags = {f"--{name.replace('_', '-')}" for name in vars(ManagerOptions())}
     unused = {f"--{name}": f"no effect: {why}" for name, why in UNUSED.items()}
     gates = {gate.name: gate for gate in ManagerOptions().gates().known()}

@@ -11,7 +11,7 @@ import yaml
 
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.grants import Grant
+from tests.controlplane.rbac.grants import Grant, granted
 from tests.controlplane.rbac.recording import Recorder
 
 
@@ -19,6 +19,18 @@ def documents(manifest: Path) -> list[dict[str, Any]]:
     """The objects of a manifest."""
     found = yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
     return [each for each in found if each]
+
+
+def check_parts(found: list[dict[str, Any]], account: str) -> None:
+    """The parts that a component needs, for its own service account, and no grant twice."""
+    assert [each["kind"] for each in found] == [
+        "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    ]  # fmt: skip
+    grants = granted(found)
+    assert len(grants) == len(set(grants)), "no grant is written twice"
+    for each in found:
+        for subject in each.get("subjects", []):
+            assert (subject["name"], subject["namespace"]) == (account, "koordinator-system")
 
 
 def check_nothing_was_refused(grants: list[Grant], scene: Recorder) -> None:

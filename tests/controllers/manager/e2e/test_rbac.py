@@ -20,6 +20,7 @@ from tests.controlplane.rbac.account import Account
 from tests.controlplane.rbac.contract import (
     check_is_needed,
     check_nothing_was_refused,
+    check_parts,
     documents,
 )
 from tests.controlplane.rbac.grants import Grant, granted
@@ -50,16 +51,7 @@ def scene(plane: RealControlPlane) -> Recorder:
 
 
 def test_the_manifest_has_the_parts_it_needs() -> None:
-    kinds = [each["kind"] for each in DOCUMENTS]
-    assert kinds == [
-        "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-    ]  # fmt: skip
-    assert len(GRANTS) == len(set(GRANTS)), "no grant is written twice"
-    for each in DOCUMENTS:
-        for subject in each.get("subjects", []):
-            assert (subject["name"], subject["namespace"]) == (
-                "koord-manager", "koordinator-system",
-            )  # fmt: skip
+    check_parts(DOCUMENTS, "koord-manager")
 
 
 @pytest.mark.real
