@@ -83,7 +83,7 @@ class Chooser:
         node: list[str] = []
         if not (self.skip_node and of == 1):
             node = fit.node_lacks(cycle.table, row, request, record, self.skipped)
-        return node, fit.reservation_lacks(record, request, detailed=detailed)
+        return node, fit.reservation_lacks(record, request, self.skipped, detailed=detailed)
 
     def passes(self, cycle: Cycle, attempt: Attempt, flat: Flat) -> NDArray[np.bool_]:
         """What :meth:`refusal` says of rows with one reservation, all at once: True for None."""
@@ -112,7 +112,7 @@ class Chooser:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Where amounts let the pod use the reservation, and where it needs none."""
         columns = attempt.matches.book.ledger.columns
-        found = columns.judge(flat.slots, flat.rows, cycle.shape.request, self.skipped)
+        found = columns.fits(flat.slots, flat.rows, cycle.shape.request, self.skipped)
         usable = found.within if skip_node else found.within & found.beside
         return (usable if attempt.wish.required else usable & found.shares), found.alone
 
