@@ -135,13 +135,19 @@ class Allocator:
                 return Refused(names.insufficient_vfs(kind), unresolvable=True)
         return wanted
 
-    def offer(self, kind: str, pcies: Sequence[int] = ()) -> Offer:
-        """What of a type may be given under the terms."""
+    def offer(self, kind: str, pcies: Sequence[int] = (), *, by_function: bool = True) -> Offer:
+        """What of a type may be given under the terms.
+
+        Args:
+            kind: of the devices.
+            pcies: PCIe roots to be taken in turn.
+            by_function: only cards with a virtual function left, where the pod wants those.
+        """
         terms = self.terms
         caps = [(minor, amounts) for (of, minor), amounts in terms.caps.items() if of == kind]
         returned = terms.returned.items()
         return Offer(
-            terms.numa_nodes, self._allowed(kind), terms.preferred.get(kind, 0), pcies,
+            terms.numa_nodes, self._allowed(kind, by_function), terms.preferred.get(kind, 0), pcies,
             [(minor, amounts) for (of, minor), amounts in returned if of == kind],
             caps or None,
         )  # fmt: skip
@@ -240,14 +246,14 @@ class Allocator:
             return Refused(*names.refusal_text(refusal, kind))
         return word
 
-    def _allowed(self, kind: str) -> int | None:
+    def _allowed(self, kind: str, by_function: bool) -> int | None:
         """The cards that selectors, reservations and virtual functions leave over."""
         word = self.terms.required.get(kind)
         selector = self.ask.hint(kind).selector
         if selector is not None:
             matched = self.inventory.selected(kind, selector)
             word = matched if word is None else word & matched
-        if self.ask.wants_vf(kind):
+        if by_function and self.ask.wants_vf(kind):
             with_vf = 0
             for minor in self.inventory.cards.get(kind, {}):
                 with_vf |= bool(self._function(kind, minor)) << minor
