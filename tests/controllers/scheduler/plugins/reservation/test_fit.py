@@ -115,6 +115,16 @@ def test_amounts_are_told_of_a_reservation_that_is_named() -> None:
     )
 
 
+def test_places_are_counted_where_nothing_else_is_held() -> None:
+    bench = Bench(node("n"))
+    status = {"allocatable": {"pods": "1"}}
+    bench.put(available("R", "n", allocateOnce=False, allocatePolicy="Restricted", status=status))
+    assert answers(bench, {"cpu": "1"}) == ((), True)
+    sits = {f"{PREFIX}reservation-allocated": '{"name":"R","uid":"r-R"}'}
+    bench.bound(pod("owner", cpu="1", annotations=sits), "n")
+    assert answers(bench, {"cpu": "1"}) == ((TOO_MANY,), False)
+
+
 def test_a_node_without_places() -> None:
     bench = Bench(node("n", pods="1"))
     bench.put(available("R", "n", cpu="4", allocateOnce=False))
