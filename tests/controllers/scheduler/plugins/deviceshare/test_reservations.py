@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.controllers.scheduler.plugins.deviceshare.clusters import Cluster, Offer, Sits, gpus, nic
@@ -161,3 +162,37 @@ def test_reservations_are_judged_and_scored_one_by_one() -> None:
     assert refused.reasons == ("Reservation(s) Insufficient GPU Devices",)
     assert plugin.score_reservation(cycle, 0, aligned) == 87
     assert plugin.score_reservation(cycle, 0, other) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        # Of 4 cards 1 is used, of their memory nothing is asked: (75 + 100) / 2; 99 of the NIC.
+        ("Aligned", 87 + 99),
+        # Of the 2 cards that are held: (50 + 100) / 2; the NIC is not held.
+        ("Restricted", 75 + 99),
+    ],
+)
+def test_scores_of_types_add_up(policy: str, want: int) -> None:
+    cluster = Cluster()
+    cluster.add("n", *gpus(4), nic(0))
+    offer = Offer(reserved(cluster), policy)
+    info = cluster.pod(gpu=100, rdma=1, annotations=REQUIRED)
+    cycle = cluster.decide(info, offers={0: [offer]}).cycle
+    plugin: Any = cluster.plugin
+    assert plugin.score_reservation(cycle, 0, offer) == want
+
+
+def test_all_cards_of_a_type_are_scored() -> None:
+    """Also those whose virtual functions are taken, and whose PCIe root is in use."""
+    cluster = Cluster()
+    cluster.add("n", nic(0, pcie="0", vfs=1), nic(1, pcie="1", vfs=1))
+    hint = {
+        "scheduling.koordinator.sh/device-allocate-hint": (
+            '{"rdma":{"vfSelector":{},"exclusivePolicy":"PCIeLevel"}}'
+        )
+    }
+    assert cluster.place(cluster.pod(rdma=100, annotations=hint)) == "rdma:0/0000:00:00.0"
+    cycle = cluster.decide(cluster.pod(rdma=40, annotations=hint)).cycle
+    # (100 + 40) of 200 are used.
+    assert cluster.plugin.score(cycle, np.array([0])).tolist() == [30]

@@ -7,6 +7,7 @@ import json
 from typing import Any, ClassVar
 
 from koord.api.kinds.pod import Pod
+from koord.controllers.scheduler.framework.plugin import Normalization
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.reservation import fit
 from koord.controllers.scheduler.plugins.reservation.offer import holders, nominated
@@ -215,6 +216,36 @@ def test_other_plugins_have_a_say() -> None:
     only.put(held("small", "n", "1"))
     assert "1 Reservation(s) no card" in only.place(asks("1", reservationSelector={}))[1]
     assert only.place(asks("1")) == ("n", "")
+
+
+class Raw:
+    """Scores that are not within 0..100 until the best of them is."""
+
+    name: ClassVar[str] = "Raw"
+    reservation_normalization: ClassVar[Normalization] = Normalization.DEFAULT
+
+    def __init__(self, **scores: int) -> None:
+        self.scores = scores
+
+    def score_reservation(self, cycle: Any, row: int, offer: Any) -> int:
+        return self.scores[offer.name]
+
+
+def test_scores_of_others_are_scaled_so_that_the_best_is_100() -> None:
+    # Alone: 25 of R holding 4, 50 of S holding 2, 3 of T holding 32.
+    def best(**scores: int) -> str:
+        bench = Bench(node("n", cpu="64"), more=(Raw(**scores),))
+        bench.put(held("R", "n", "4"), held("S", "n", "2"), held("T", "n", "32"))
+        return bench.place(asks("1"))[1]
+
+    assert best(R=0, S=0, T=0) == "S"
+    # 25 + 100, 50 + 100 * 149 // 200, 3 + 0: 125, 124, 3.
+    assert best(R=200, S=149, T=0) == "R"
+    # 25 + 100, 50 + 75, 3 + 0: the first by name.
+    assert best(R=200, S=150, T=0) == "R"
+    assert best(R=200, S=152, T=0) == "S"
+    # 25 + 33, 50 + 33, 3 + 100, where they were 35, 60 and 33.
+    assert best(R=10, S=10, T=30) == "T"
 
 
 def test_offers_say_who_sits_where() -> None:

@@ -7,7 +7,7 @@ Spec sections 5.4 to 5.6. A function of a node's state that changes nothing; the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import selectors
@@ -19,13 +19,15 @@ from koord.kernels.devices import minors
 from koord.kernels.devices_assign import UNSCORED, Offer, Refusal, Scoring, assign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from koord.controllers.scheduler.plugins.deviceshare.ask import Ask
     from koord.controllers.scheduler.plugins.deviceshare.cache import DeviceCache, Remained
     from koord.controllers.scheduler.plugins.deviceshare.holding import Holdings
     from koord.controllers.scheduler.plugins.deviceshare.inventory import Inventory
     from koord.kernels.devices_assign import Demand
+
+_MOST_CARDS = 64
 
 
 class Refused(NamedTuple):
@@ -99,14 +101,14 @@ class Allocator:
         wanted = self.demands()
         if isinstance(wanted, Refused):
             return wanted
-        chosen: dict[str, int] = {}
-        refused = self._jointly(wanted, chosen)
+        chosen = self._jointly(wanted)
         for kind, demand in wanted.items():
-            if refused is not None:
-                return refused
+            if isinstance(chosen, Refused):
+                return chosen
             if kind not in chosen:
-                refused = self._choose(kind, demand, (), chosen)
-        return refused if refused is not None else self._held(wanted, chosen)
+                word = self._choose(kind, demand)
+                chosen = word if isinstance(word, Refused) else {**chosen, kind: word}
+        return chosen if isinstance(chosen, Refused) else self._held(wanted, chosen)
 
     def demands(self) -> dict[str, Demand] | Refused:
         """What the pod wants of this node, by type."""
@@ -133,13 +135,19 @@ class Allocator:
                 return Refused(names.insufficient_vfs(kind), unresolvable=True)
         return wanted
 
-    def offer(self, kind: str, pcies: Sequence[int] = ()) -> Offer:
-        """What of a type may be given under the terms."""
+    def offer(self, kind: str, pcies: Sequence[int] = (), *, by_function: bool = True) -> Offer:
+        """What of a type may be given under the terms.
+
+        Args:
+            kind: of the devices.
+            pcies: PCIe roots to be taken in turn.
+            by_function: only cards with a virtual function left, where the pod wants those.
+        """
         terms = self.terms
         caps = [(minor, amounts) for (of, minor), amounts in terms.caps.items() if of == kind]
         returned = terms.returned.items()
         return Offer(
-            terms.numa_nodes, self._allowed(kind), terms.preferred.get(kind, 0), pcies,
+            terms.numa_nodes, self._allowed(kind, by_function), terms.preferred.get(kind, 0), pcies,
             [(minor, amounts) for (of, minor), amounts in returned if of == kind],
             caps or None,
         )  # fmt: skip
@@ -149,49 +157,103 @@ class Allocator:
             return False
         return self.inventory.well_planned
 
-    def _jointly(self, wanted: dict[str, Demand], chosen: dict[str, int]) -> Refused | None:
+    def _jointly(self, wanted: dict[str, Demand]) -> dict[str, int] | Refused:
+        """Cards of the types that are to lie close to each other, by type."""
         joint = [kind for kind in self.ask.joint if kind in wanted]
         if not joint or joint[0] != self.ask.joint[0] or len(wanted) < 2:
-            return None
+            return {}
+        found = self._together(joint, wanted)
+        if isinstance(found, Refused) and self.ask.shares_exclusive_roots:
+            return self._planned(joint, wanted) or found
+        return found
+
+    def _planned(self, joint: list[str], wanted: dict[str, Demand]) -> dict[str, int] | None:
+        """Cards on PCIe roots of which each joint type has some left; None if there are none.
+
+        While the roots that the primary type would take do not hold enough of the others, the root
+        that holds the least of what is wanted is passed over.
+        """
+        left = {kind: self._fitting(kind) for kind in joint}
+        roots = set.intersection(*(set(self.inventory.pcies(k, left[k])) for k in joint))
+
+        def share(root: int) -> tuple[float, int]:
+            found = (
+                (left[kind] & self.inventory.on_pcies(kind, (root,))).bit_count()
+                / wanted[kind].count
+                for kind in joint
+            )
+            return min(found), -root
+
+        for root in sorted(roots, key=share):
+            found = self._together(joint, wanted, roots)
+            if not isinstance(found, Refused):
+                return found
+            roots.discard(root)
+        return None
+
+    def _fitting(self, kind: str) -> int:
+        """All cards of a type that could serve the pod if it wanted one, as a word."""
+        offer = replace(self.offer(kind), preferred=0, preferred_pcies=range(_MOST_CARDS))
+        # There are no more roots than cards: one of as many roots as there may be is all that fit.
+        return assign(self.cache.tables[kind], self.row, self.ask.single(kind), offer)[1]
+
+    def _together(
+        self, joint: list[str], wanted: dict[str, Demand], roots: Collection[int] | None = None
+    ) -> dict[str, int] | Refused:
+        """The primary type's cards and, near them, those of the others.
+
+        Args:
+            joint: the types, the primary first.
+            wanted: of each type.
+            roots: PCIe roots that cards may come from, of the other types those among them that
+                the primary took; None for any.
+        """
         primary, *secondaries = joint
-        refused = self._choose(primary, wanted[primary], (), chosen)
-        if refused is not None:
-            return refused
-        pcies = self.inventory.pcies(primary, chosen[primary])
+        word = self._choose(primary, wanted[primary], only=self._on(primary, roots))
+        if isinstance(word, Refused):
+            return word
+        chosen = {primary: word}
+        pcies = self.inventory.pcies(primary, word)
         for kind in secondaries:
             demand = wanted[kind]
             # Never more GPUs than asked for; of others one a root.
             if self.ask.same_pcie and kind != GPU and demand.count < len(pcies):
                 demand = self.ask.demand(kind, len(pcies))
-            refused = self._choose(kind, demand, pcies, chosen)
-            if refused is not None:
-                return refused
+            only = self._on(kind, None if roots is None else pcies)
+            word = self._choose(kind, demand, pcies, only)
+            if isinstance(word, Refused):
+                return word
+            chosen[kind] = word
         if self.ask.same_pcie:
             for kind in secondaries:
                 if self.inventory.pcies(kind, chosen[kind]) != pcies:
                     return Refused(names.JOINT_VIOLATED)
-        return None
+        return chosen
+
+    def _on(self, kind: str, roots: Collection[int] | None) -> int | None:
+        return None if roots is None else self.inventory.on_pcies(kind, roots)
 
     def _choose(
-        self, kind: str, demand: Demand, pcies: Sequence[int], chosen: dict[str, int]
-    ) -> Refused | None:
+        self, kind: str, demand: Demand, pcies: Sequence[int] = (), only: int | None = None
+    ) -> int | Refused:
         # Only the order in which cards are taken knows PCIe roots; GPUs go by their topology.
         offer = self.offer(kind, () if kind == GPU else pcies)
+        if only is not None:
+            offer.allowed = only if offer.allowed is None else offer.allowed & only
         scoring = self.scoring.get(kind, UNSCORED)
         refusal, word = assign(self.cache.tables[kind], self.row, demand, offer, scoring)
         if refusal is not Refusal.NONE:
             return Refused(*names.refusal_text(refusal, kind))
-        chosen[kind] = word
-        return None
+        return word
 
-    def _allowed(self, kind: str) -> int | None:
+    def _allowed(self, kind: str, by_function: bool) -> int | None:
         """The cards that selectors, reservations and virtual functions leave over."""
         word = self.terms.required.get(kind)
         selector = self.ask.hint(kind).selector
         if selector is not None:
             matched = self.inventory.selected(kind, selector)
             word = matched if word is None else word & matched
-        if self.ask.wants_vf(kind):
+        if by_function and self.ask.wants_vf(kind):
             with_vf = 0
             for minor in self.inventory.cards.get(kind, {}):
                 with_vf |= bool(self._function(kind, minor)) << minor

@@ -106,6 +106,11 @@ class Ask:
         """Whether the pod wants parts of GPUs."""
         return self.gpu is not None and self.gpu.shared
 
+    @property
+    def shares_exclusive_roots(self) -> bool:
+        """Whether joint types must share PCIe roots, and one of them wants its roots alone."""
+        return self.same_pcie and any(self._wants_free_roots(kind) for kind in self.joint)
+
     def secondary(self, device_type: str) -> bool:
         """Whether a type may be left for Reserve on nodes that are well planned (spec 5.6)."""
         whole = self.gpu is not None and not self.gpu.shared
@@ -124,8 +129,16 @@ class Ask:
             made = self._demands[key] = self._demand(*key)
         return made
 
+    def single(self, device_type: str) -> Demand:
+        """One card as the pod wants each of them, wherever it lies and whatever it is linked to."""
+        demand = self.demand(device_type)
+        return Demand(demand.each, whole_pcie=self._wants_free_roots(device_type))
+
+    def _wants_free_roots(self, device_type: str) -> bool:
+        return self.hint(device_type).exclusive_policy == PCIE_LEVEL
+
     def _demand(self, device_type: str, count: int) -> Demand:
-        pcie = self.hint(device_type).exclusive_policy == PCIE_LEVEL
+        pcie = self._wants_free_roots(device_type)
         if device_type == GPU and self.gpu is not None:
             spec = self.partition
             return Demand(

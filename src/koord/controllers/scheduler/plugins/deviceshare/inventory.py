@@ -22,6 +22,8 @@ from koord.kernels.devices import Device as Card
 from koord.kernels.devices_assign import NOWHERE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from koord.api.kinds.device import Device, DeviceInfo, VirtualFunctionGroup
     from koord.api.kinds.meta import LabelSelector
     from koord.kernels.devices_assign import PartitionTable
@@ -81,6 +83,14 @@ class Inventory:
             if minors >> minor & 1 and listed.card.numa_node != NOWHERE
         }
         return sorted(found)
+
+    def on_pcies(self, device_type: str, pcies: Collection[int]) -> int:
+        """The minors on some PCIe roots, as a word."""
+        word = 0
+        for minor, listed in self.cards.get(device_type, {}).items():
+            if listed.card.pcie in pcies and listed.card.numa_node != NOWHERE:
+                word |= 1 << minor
+        return word
 
     def numa_nodes(self) -> list[int]:
         """NUMA nodes on which devices sit, ascending."""

@@ -15,13 +15,7 @@ from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.recount import by_row
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.deviceshare import (
-    adaption,
-    debug,
-    names,
-    summary,
-    waking,
-)
+from koord.controllers.scheduler.plugins.deviceshare import adaption, debug, names, summary, waking
 from koord.controllers.scheduler.plugins.deviceshare.allocator import Allocator, Terms
 from koord.controllers.scheduler.plugins.deviceshare.ask import Ask, InvalidAskError, read_ask
 from koord.controllers.scheduler.plugins.deviceshare.cache import DeviceCache
@@ -88,6 +82,7 @@ class DeviceShare(Plugin):
     applies_by_shape: ClassVar[bool] = True
     allocations_only: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
+    reservation_normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -219,7 +214,7 @@ class DeviceShare(Plugin):
         return Rejection(NAME, found.reasons) if isinstance(found, AllRefused) else None
 
     def score_reservation(self, cycle: Cycle, row: int, offer: Offer) -> int:
-        """0..100: the node's score with what the reservation has left."""
+        """The node's raw score with what the reservation has left: 0..100 a device type."""
         self.tracker.follow()
         question = self._question(cycle)
         if question is None or not self.tracker.known[row]:

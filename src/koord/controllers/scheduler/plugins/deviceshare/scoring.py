@@ -13,7 +13,7 @@ import numpy as np
 
 from koord.controllers.scheduler.plugins.deviceshare.allocator import Allocator, Refused
 from koord.controllers.scheduler.plugins.deviceshare.reserved import NodeAllocator
-from koord.kernels.devices_assign import offered_score, score_rows
+from koord.kernels.devices_assign import Demand, offered_score, score_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,13 +58,12 @@ class NodeScorer:
         return scores
 
     def score_offer(self, question: Question, row: int, offer: ReservationOffer) -> int:
-        """A node's worth, 0..100, with what one reservation has left."""
+        """A node's worth, 0..100 a type, with what one reservation has left."""
         base = self._judge.base(question, row)
         allocator = NodeAllocator(self._cache, row, question.ask, [offer], base)
         if not allocator.offers:
             return 0
-        total = self._offered(question, row, allocator.terms(offer))
-        return total // max(1, len(question.ask.requests))
+        return self._offered(question, row, allocator.terms(offer))
 
     def _summed(self, question: Question, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         total = np.zeros(len(rows), np.int64)
@@ -84,9 +83,11 @@ class NodeScorer:
         wanted = allocator.demands()
         if isinstance(wanted, Refused):
             return 0
+        # Cards that this pod cannot have count too, as they do where numbers of cards decide.
         return sum(
             offered_score(
-                self._cache.tables[kind], row, demand, allocator.offer(kind), self.by_type[kind]
+                self._cache.tables[kind], row, Demand(demand.each),
+                allocator.offer(kind, by_function=False), self.by_type[kind],
             )
             for kind, demand in wanted.items()
-        )
+        )  # fmt: skip

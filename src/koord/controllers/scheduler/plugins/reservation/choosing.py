@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koord.controllers.scheduler.framework.plugin import Normalization
+from koord.controllers.scheduler.framework.select import normalized
 from koord.controllers.scheduler.plugins.reservation import fit, reasons
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
 
@@ -83,7 +85,7 @@ class Chooser:
         node: list[str] = []
         if not (self.skip_node and of == 1):
             node = fit.node_lacks(cycle.table, row, request, record, self.skipped)
-        return node, fit.reservation_lacks(record, request, detailed=detailed)
+        return node, fit.reservation_lacks(record, request, self.skipped, detailed=detailed)
 
     def passes(self, cycle: Cycle, attempt: Attempt, flat: Flat) -> NDArray[np.bool_]:
         """What :meth:`refusal` says of rows with one reservation, all at once: True for None."""
@@ -112,7 +114,7 @@ class Chooser:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Where amounts let the pod use the reservation, and where it needs none."""
         columns = attempt.matches.book.ledger.columns
-        found = columns.judge(flat.slots, flat.rows, cycle.shape.request, self.skipped)
+        found = columns.fits(flat.slots, flat.rows, cycle.shape.request, self.skipped)
         usable = found.within if skip_node else found.within & found.beside
         return (usable if attempt.wish.required else usable & found.shares), found.alone
 
@@ -176,7 +178,7 @@ class Chooser:
         if ordered:
             return min(ordered, key=lambda each: (each.order, each.age))
         # Among equals the oldest, then the first by name: they come in that order.
-        return max(fitting, key=lambda each: self._sum(cycle, row, each))
+        return fitting[int(np.argmax(self._sums(cycle, row, fitting)))]
 
     def _suits(self, cycle: Cycle, attempt: Attempt, row: int, record: Record) -> bool:
         if record.allocate_once and record.owners:
@@ -188,11 +190,14 @@ class Chooser:
             and self._partners(cycle, attempt, row, record, required=True) is None
         )
 
-    def _sum(self, cycle: Cycle, row: int, record: Record) -> int:
-        total = self.score(cycle, record)
-        if self.scorers:
-            offer = record.offer(required=True)
-            total += sum(each.score_reservation(cycle, row, offer) for each in self.scorers)
+    def _sums(self, cycle: Cycle, row: int, records: list[Record]) -> NDArray[np.int64]:
+        """Of each reservation its score and what other plugins make of it, added up."""
+        total = np.array([self.score(cycle, each) for each in records], np.int64)
+        for plugin in self.scorers:
+            offers = (each.offer(required=True) for each in records)
+            raw = [plugin.score_reservation(cycle, row, offer) for offer in offers]
+            kind = getattr(plugin, "reservation_normalization", Normalization.NONE)
+            total += normalized(kind, np.array(raw, np.int64))
         return total
 
     def score(self, cycle: Cycle, record: Record) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reservations have left as columns, so that many rows are answered at once.
 
-Only for rows on which a pod has one reservation to choose from; :mod:`.choosing` has the rules, and
-says exactly the same of them one by one. A reservation that changed is written again when a
+Only for rows on which a pod has one reservation to choose from; :mod:`.choosing` says the same of
+them one by one, by the same rule. A reservation that changed is written again when a
 column is read next, so that a single placement pays nothing here.
 """
 
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from koord.api import requests
 from koord.controllers.cluster.nodes import PODS
+from koord.controllers.scheduler.plugins.reservation.fit import UNLIMITED, shortages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,11 +25,9 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.fit import Skipped
     from koord.controllers.scheduler.plugins.reservation.record import Record
 
-_UNLIMITED = np.iinfo(np.int64).max
 
-
-class Verdicts(NamedTuple):
-    """By place asked about; see :meth:`Columns.judge`.
+class Fits(NamedTuple):
+    """By place asked about; see :meth:`Columns.fits`.
 
     Attributes:
         alone: the node has room without any reservation.
@@ -58,9 +58,7 @@ class Columns:
         self._held = np.zeros(shape, np.int64)
         self._used = np.zeros(shape, np.int64)
         self._remaining = np.zeros(shape, np.int64)
-        self._limit = np.full(shape, _UNLIMITED, np.int64)
-        self._unseated = np.zeros(0, np.bool_)
-        self._full = np.zeros(0, np.bool_)
+        self._limit = np.full(shape, UNLIMITED, np.int64)
 
     def changed(self, record: Record) -> None:
         """A reservation is another than before."""
@@ -84,17 +82,17 @@ class Columns:
     def given_back(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """``[resource, place]``: what pods that match may see as free on the node."""
         found: NDArray[np.int64] = np.maximum(self._held[:, slots] - self._used[:, slots], 0)
-        found[PODS] = self._unseated[slots]
+        found[PODS] = self._remaining[PODS, slots]
         return found
 
-    def judge(
+    def fits(
         self,
         slots: NDArray[np.intp],
         rows: NDArray[np.intp],
         request: Mapping[str, int],
         skipped: Skipped,
-    ) -> Verdicts:
-        """Whether pods fit, as :func:`.fit.node_lacks` and :func:`.fit.reservation_lacks` say.
+    ) -> Fits:
+        """Whether pods fit, by the rule of :mod:`.fit`.
 
         Args:
             slots: of reservations.
@@ -103,25 +101,28 @@ class Columns:
             skipped: resources that are left to others.
         """
         table = self._table
-        seats = table.allocatable[PODS, rows] - table.requested[PODS, rows] - 1
-        alone, beside = seats >= 0, seats + self._unseated[slots] >= 0
-        within = ~self._full[slots]
+        at = {name: table.resource(name) for name in (requests.PODS, *request)}
+        self._widen()
+        free = {
+            name: table.allocatable[index, rows] - table.requested[index, rows]
+            for name, index in at.items()
+        }
+
+        def all_fit(left: Callable[[str], NDArray[np.int64]]) -> NDArray[np.bool_]:
+            found = np.ones(len(slots), np.bool_)
+            for _, short in shortages(left, request, skipped):
+                found &= np.logical_not(short)
+            return found
+
         shares = np.zeros(len(slots), np.bool_)
-        for name, amount in request.items():
-            index = table.resource(name)
-            known = index < len(self._held)
-            if known:
-                shares |= self._held[index, slots] > 0
-            if amount <= 0:
-                continue
-            if known:
-                within &= amount <= self._limit[index, slots]
-            if name in skipped:
-                continue
-            free = table.allocatable[index, rows] - table.requested[index, rows]
-            alone &= amount <= free
-            beside &= amount <= free + (self._remaining[index, slots] if known else 0)
-        return Verdicts(alone, beside, within, shares)
+        for name in request:
+            shares |= self._held[at[name], slots] > 0
+        return Fits(
+            all_fit(lambda name: free[name]),
+            all_fit(lambda name: free[name] + self._remaining[at[name], slots]),
+            all_fit(lambda name: self._limit[at[name], slots]),
+            shares,
+        )
 
     def scores(self, slots: NDArray[np.intp], request: Mapping[str, int]) -> NDArray[np.int64]:
         """0..100, as :func:`.fit.score` says."""
@@ -141,25 +142,26 @@ class Columns:
         if slot is None:
             slot = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
         at = {name: self._table.resource(name) for name in record.held}
+        self._widen()
+        self._held[:, slot] = self._used[:, slot] = self._remaining[:, slot] = 0
+        self._limit[:, slot] = UNLIMITED
+        remaining, limits = record.remaining(), record.limits()
+        for name, index in at.items():
+            self._held[index, slot], self._used[index, slot] = record.held[name], record.used[name]
+            self._remaining[index, slot] = remaining[name]
+        self._remaining[PODS, slot] = record.is_free
+        for name, limit in limits.items():
+            self._limit[self._table.resource(name), slot] = limit
+
+    def _widen(self) -> None:
+        """Gives each resource that the nodes know its place."""
         missing = len(self._table.resources) - len(self._held)
         if missing > 0:
             self._pad(missing, 0)
-        self._held[:, slot] = self._used[:, slot] = self._remaining[:, slot] = 0
-        self._limit[:, slot] = _UNLIMITED
-        restricted, remaining = record.restricted, record.remaining()
-        for name, index in at.items():
-            held, used = record.held[name], record.used[name]
-            self._held[index, slot], self._used[index, slot] = held, used
-            self._remaining[index, slot] = remaining[name]
-            if name in restricted:
-                self._limit[index, slot] = held - record.withheld.get(name, 0) - used
-        seats = record.seats if restricted else None
-        self._unseated[slot] = record.is_free
-        self._full[slot] = seats is not None and len(record.owners) + 1 > seats
 
     def _grow(self) -> int:
         slot = len(self._slots)
-        if slot >= len(self._full):
+        if slot >= self._held.shape[1]:
             self._pad(0, max(64, slot))
         return slot
 
@@ -167,8 +169,4 @@ class Columns:
         wider = ((0, resources), (0, slots))
         self._held, self._used = np.pad(self._held, wider), np.pad(self._used, wider)
         self._remaining = np.pad(self._remaining, wider)
-        self._limit = np.pad(self._limit, wider, constant_values=_UNLIMITED)
-        self._unseated, self._full = (
-            np.pad(self._unseated, (0, slots)),
-            np.pad(self._full, (0, slots)),
-        )
+        self._limit = np.pad(self._limit, wider, constant_values=UNLIMITED)

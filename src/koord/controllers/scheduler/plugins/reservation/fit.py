@@ -2,24 +2,31 @@
 """Whether a pod fits a node together with one reservation there (spec section 3.5).
 
 The node table says what a pod sees that matches none; the reservation considered adds what is left
-of it. Other reservations that match stay occupied.
+of it. Other reservations that match stay occupied. The rule is :func:`shortages`, for one node or
+reservation here, for many of them in :mod:`.columns`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from koord.api import requests
-from koord.controllers.cluster.nodes import PODS
+import numpy as np
+from numpy.typing import NDArray
+
+from koord.api.requests import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.scheduler.plugins.reservation.record import Record
 
-_NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
-_NONE: Mapping[str, int] = {}
+UNLIMITED: Final = int(np.iinfo(np.int64).max)
+"""What is left of something that is not limited."""
+
+Left = TypeVar("Left", int, NDArray[np.int64])
+
+_NATIVE = ("cpu", "memory", "ephemeral-storage", PODS)
 
 
 class Skipped:
@@ -44,6 +51,22 @@ class Skipped:
         return resource in self._names or bool(slash and group in self._groups)
 
 
+def shortages(
+    left: Callable[[str], Left], request: Mapping[str, int], skipped: Skipped | tuple[()] = ()
+) -> Iterator[tuple[str, bool | NDArray[np.bool_]]]:
+    """By resource, whether there is too little for a pod: places for pods, then what it asks for.
+
+    Args:
+        left: what is left of a resource, and of ``pods``; of one place, or of many at once.
+        request: of the pod, by resource.
+        skipped: resources not to look at.
+    """
+    yield PODS, left(PODS) < 1
+    for name, amount in request.items():
+        if amount > 0 and name not in skipped:
+            yield name, left(name) < amount
+
+
 def node_lacks(
     table: NodeTable,
     row: int,
@@ -61,52 +84,46 @@ def node_lacks(
         skipped: resources not to look at.
     """
     allocatable, requested = table.allocatable[:, row], table.requested[:, row]
-    seat = 1 if record is not None and record.is_free else 0
-    lacking = []
-    if requested[PODS] - seat + 1 > allocatable[PODS]:
-        lacking.append(requests.PODS)
-    remaining = record.remaining() if record is not None else _NONE
-    for name, amount in request.items():
-        if amount <= 0 or name in skipped:
-            continue
+    more = {**record.remaining(), PODS: int(record.is_free)} if record is not None else {}
+
+    def left(name: str) -> int:
         index = table.resource(name)
-        free = remaining.get(name, 0)
-        if index < len(allocatable):  # else nobody has spoken of it so far
-            free += allocatable[index] - requested[index]
-        if amount > free:
-            lacking.append(name)
-    return lacking
+        if index >= len(allocatable):  # nobody has spoken of it so far
+            return more.get(name, 0)
+        return more.get(name, 0) + int(allocatable[index]) - int(requested[index])
+
+    return [name for name, short in shortages(left, request, skipped) if short]
 
 
 def reservation_lacks(
-    record: Record, request: Mapping[str, int], *, detailed: bool = False
+    record: Record,
+    request: Mapping[str, int],
+    skipped: Skipped | tuple[()] = (),
+    *,
+    detailed: bool = False,
 ) -> list[str]:
     """Reasons why a Restricted reservation has too little left; none for other policies.
 
     Args:
         record: the reservation.
         request: of the pod, by resource.
+        skipped: resources not to look at.
         detailed: tell the amounts: CPU in milli, all else in units.
     """
-    reasons = []
-    names = record.restricted
-    if not names:
+    limits = record.limits()
+    if not limits:
         return []
-    seats = record.seats
-    if seats is not None and len(record.owners) + 1 > seats:
-        reasons.append(_reason("Too many pods", 1, len(record.owners), seats, detailed))
-    for name in sorted(names):
-        amount = request.get(name, 0)
-        if amount <= 0:
-            continue
-        capacity = record.held[name] - record.withheld.get(name, 0)
-        used = record.used[name]
-        if amount > capacity - used:
-            reasons.append(_reason(f"Insufficient {name}", amount, used, capacity, detailed))
-    return reasons
+    found = shortages(lambda name: limits.get(name, UNLIMITED), request, skipped)
+    lacking = sorted((name for name, short in found if short), key=lambda n: (n != PODS, n))
+    asked, used = {**request, PODS: 1}, {**record.used, PODS: len(record.owners)}
+    return [
+        _reason(name, asked[name], used[name], used[name] + limits[name], detailed)
+        for name in lacking
+    ]
 
 
-def _reason(text: str, requested: int, used: int, capacity: int, detailed: bool) -> str:
+def _reason(name: str, requested: int, used: int, capacity: int, detailed: bool) -> str:
+    text = "Too many pods" if name == PODS else f"Insufficient {name}"
     more = f", requested: {requested}, used: {used}, capacity: {capacity}" if detailed else ""
     return f"Reservation(s) {text}{more}"
 

@@ -14,13 +14,14 @@ implement :class:`ReservationPartner`, and asks :func:`nominated` in Score and R
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.plugin import Normalization
     from koord.controllers.scheduler.framework.rejection import Rejection
 
 PLUGIN = "Reservation"
@@ -86,7 +87,14 @@ class Allocation(NamedTuple):
 
 
 class ReservationPartner(Protocol):
-    """A plugin that has a say in which reservation a pod gets; every method is optional."""
+    """A plugin that has a say in which reservation a pod gets; all of it is optional.
+
+    Attributes:
+        reservation_normalization: how its scores of a node's reservations become 0..100; as they
+            are if it does not say.
+    """
+
+    reservation_normalization: ClassVar[Normalization]
 
     def heeds_reservations(self, cycle: Cycle) -> bool:
         """Whether the plugin might refuse this pod any reservation; else it is not asked."""
@@ -100,7 +108,7 @@ class ReservationPartner(Protocol):
         ...
 
     def score_reservation(self, cycle: Cycle, row: int, offer: Offer) -> int:
-        """0..100, the higher the better; added to those of others, each with weight 1."""
+        """The higher the better; normalized, 0..100, it is added to those of others."""
         ...
 
 

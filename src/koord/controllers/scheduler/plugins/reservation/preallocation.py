@@ -154,7 +154,7 @@ class PreAllocation:
         fitting = [
             pod
             for pod in candidates
-            if not fit.reservation_lacks(self._record, pod.shape.request)
+            if not fit.reservation_lacks(self._record, pod.shape.request, self._skipped)
             and not self._lacks(row, pod.shape.request, 1)
         ]
         if not fitting:
@@ -168,7 +168,7 @@ class PreAllocation:
             more = dict(total)
             for name, amount in pod.shape.request.items():
                 more[name] = more.get(name, 0) + amount
-            if fit.reservation_lacks(self._record, more):
+            if fit.reservation_lacks(self._record, more, self._skipped):
                 continue
             taken.append(pod)
             total = more

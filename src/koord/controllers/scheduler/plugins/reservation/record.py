@@ -119,6 +119,19 @@ class Record:
         names = frozenset(self.held)
         return (names & self.options or names) if self.options is not None else names
 
+    def limits(self) -> Amounts:
+        """What a pod may take at most, of resources that come from the reservation alone.
+
+        Of ``pods`` the places that are left, where the object says how many there are.
+        """
+        if self.policy != RESTRICTED:
+            return {}
+        withheld, used = self.withheld, self.used
+        found = {n: self.held[n] - withheld.get(n, 0) - used[n] for n in self.restricted}
+        if self.seats is not None:
+            found[requests.PODS] = self.seats - len(self.owners)
+        return found
+
     @property
     def is_free(self) -> bool:
         """Whether nobody sits in it, so that the place of one pod is kept there too."""
