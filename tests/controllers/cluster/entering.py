@@ -34,7 +34,9 @@ class Cluster:
         self.client = Client(plane.transport(), "user", requests_per_second=None)
         client = Client(plane.transport(), "koord-scheduler", requests_per_second=None)
         registry = Registry(outside=[])
-        self.app = App(client, shipped(registry, "koord-scheduler"), clock, registry=registry)
+        self.app = App(
+            client, shipped(registry, "koord-scheduler", "second"), clock, registry=registry
+        )
 
     async def node(self, name: str, amounts: dict[str, str], **annotations: str) -> None:
         """A node that is ready; annotations by short key."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What scheduler and descheduler make of objects as they enter, before any cache has them.
 
-Old resource names become the present ones, and a node offers what its reservation
-(``node.koordinator.sh/reservation``) leaves. So nobody behind the caches has to know of either, and
-nothing is taken off twice. Manager and agents read objects as they are.
+Old resource names become the present ones, a node offers what its reservation
+(``node.koordinator.sh/reservation``) leaves, and a pod is of the scheduler that its label names. So
+nobody behind the caches has to know of any of these, and nothing is taken off twice. Manager and
+agents read objects as they are.
 
-Most objects need neither and come through as they came. Parts of an object may be another's too
+Most objects need none of it and come through as they came. Parts of an object may be another's too
 (:mod:`koord.kube.sharing`), so what changes is changed in a copy.
 """
 
@@ -34,6 +35,7 @@ from koord.api.protocol.node_reservation import (
     trimmed_allocatable,
 )
 from koord.api.protocol.resources import DEPRECATED_NAMES, with_current_names
+from koord.api.protocol.scheduling import scheduler_name
 from koord.base import log
 from koord.base.errors import KoordError
 
@@ -64,7 +66,7 @@ def node(node: Node) -> Node:
 
 
 class _PodTransform:
-    """A pod that asks for resources by their present names.
+    """A pod that asks for resources by their present names, of the scheduler that its label names.
 
     The pods of a workload share what they ask for and come together: one look at whether it is what
     the last one asked for passes over most.
@@ -77,6 +79,9 @@ class _PodTransform:
 
     def __call__(self, pod: Pod) -> Pod:
         spec = pod.spec
+        if keys.SCHEDULER_NAME in pod.metadata.labels:
+            spec = replace(spec, scheduler_name=scheduler_name(pod))
+            pod = replace(pod, spec=spec)
         containers, init, overhead = spec.containers, spec.init_containers, spec.overhead
         if containers is self._containers and init is self._init and overhead is self._overhead:
             return pod
