@@ -247,7 +247,7 @@ class Informer(Generic[O]):
         if not fresh:
             return
         for key, value in fresh.items():
-            fresh[key] = self._entered(value, shared)
+            fresh[key] = self._take_in(value, shared)
             self._cache.put(key, fresh[key])
         self._objects.set(len(self._cache))
         self._told["added"].inc(len(fresh))
@@ -298,12 +298,12 @@ class Informer(Generic[O]):
         if old is None:
             self._add({key: value}, shared)
             return
-        value = self._entered(value, shared)
+        value = self._take_in(value, shared)
         self._cache.put(key, value)
         self._told["updated"].inc()
         self._tell_updated(key, old, value)
 
-    def _entered(self, value: O, shared: bool) -> O:
+    def _take_in(self, value: O, shared: bool) -> O:
         """An object as the cache has it."""
         if self._transform is not None:
             made = self._transform(value)

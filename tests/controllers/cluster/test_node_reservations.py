@@ -11,7 +11,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.plugins.elasticquota import ElasticQuota
 from koord.controllers.scheduler.plugins.loadaware.plugin import LoadAwareScheduling
-from tests.controllers.cluster.entering import HELD, Cluster, play, pod
+from tests.controllers.cluster.harness import RESERVATION, Cluster, play, pod
 
 GI = 1 << 30
 BATCH_CPU = "kubernetes.io/batch-cpu"
@@ -90,13 +90,13 @@ def test_a_change_of_the_annotation_arrives_everywhere() -> None:
         # Other changes of the node take nothing off anew.
         await cluster.note("n", {"example.com/seen": "1"})
         assert await cpu() == [3000] * 4
-        await cluster.note("n", {HELD: '{"resources":{"cpu":"4"}}'})
+        await cluster.note("n", {RESERVATION: '{"resources":{"cpu":"4"}}'})
         assert await cpu() == [4000] * 4
         assert await cluster.placed("six", seconds=5) == {"six": ""}
-        await cluster.note("n", {HELD: None})
+        await cluster.note("n", {RESERVATION: None})
         assert await cpu() == [8000] * 4
         assert await cluster.placed("six", seconds=15) == {"six": "n"}
-        await cluster.note("n", {HELD: '{"reservedCPUs":"0,2-3"}'})
+        await cluster.note("n", {RESERVATION: '{"reservedCPUs":"0,2-3"}'})
         assert await cpu() == [5000] * 4
 
     play(story)
@@ -112,7 +112,7 @@ def test_reserved_cpus_are_kept_from_pods_once() -> None:
             "name": "n",
             "annotations": {
                 "node.koordinator.sh/cpu-topology": json.dumps({"detail": detail}),
-                HELD: text,
+                RESERVATION: text,
             },
         },
         "topologyPolicies": ["None"],

@@ -11,7 +11,7 @@ import pytest
 
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
-from tests.controllers.cluster.entering import Cluster, play, pod
+from tests.controllers.cluster.harness import Cluster, play, pod
 
 OLD, NEW = "koordinator.sh/batch-cpu", "kubernetes.io/batch-cpu"
 OLD_CARD = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from koord.api.kinds.pod import Pod
 from koord.kube.patches import Patch
-from tests.controllers.cluster.entering import Cluster, Document, play, pod
+from tests.controllers.cluster.harness import Cluster, Document, play, pod
 
 LABEL = "scheduling.koordinator.sh/scheduler-name"
 

@@ -67,10 +67,10 @@ def kubernetes_qos(pod: Pod) -> str:
         return pod.status.qos_class
     spec = pod.spec
     owners = [spec.resources] if spec.resources is not None else _of_containers(spec)
-    return derived_qos((each.requests, each.limits) for each in owners)
+    return qos_from_resources((each.requests, each.limits) for each in owners)
 
 
-def derived_qos(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQoS:
+def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQoS:
     """The class that Kubernetes 1.34 and later derive from CPU and memory.
 
     Amounts up to 0 count as none, and a request that is not there as its limit: so the API server

@@ -56,7 +56,7 @@ def node(node: Node) -> Node:
     A reservation that cannot be read is none; it is warned of once.
     """
     status = node.status
-    capacity, allocatable = _named(status.capacity), _named(status.allocatable)
+    capacity, allocatable = _present(status.capacity), _present(status.allocatable)
     text = node.metadata.annotations.get(keys.NODE_RESERVATION)
     if text:
         allocatable = trimmed_allocatable(allocatable, _reservation(node.metadata.name, text))
@@ -98,7 +98,7 @@ pod = _PodTransform()
 def reservation(reservation: Reservation) -> Reservation:
     """A Reservation that asks for and holds resources by their present names."""
     spec, status = reservation.spec, reservation.status
-    template, allocatable = spec.template, _named(status.allocatable)
+    template, allocatable = spec.template, _present(status.allocatable)
     if template is not None:
         of_pod = _spec(template.spec)
         if of_pod is not template.spec:
@@ -138,12 +138,12 @@ def _reservation(name: str, text: str) -> NodeReservation | None:
     except KoordError as error:
         _LOG.warning("a node reservation is ignored", extra=log.fields(error=str(error)))
         return None
-    return replace(found, resources=_named(found.resources))
+    return replace(found, resources=_present(found.resources))
 
 
 def _spec(spec: PodSpec) -> PodSpec:
     containers, init = _containers(spec.containers), _containers(spec.init_containers)
-    overhead = _named(spec.overhead)
+    overhead = _present(spec.overhead)
     if containers is spec.containers and init is spec.init_containers and overhead is spec.overhead:
         return spec
     return replace(spec, containers=containers, init_containers=init, overhead=overhead)
@@ -169,18 +169,20 @@ def _containers(containers: list[Container]) -> list[Container]:
 def _state(state: ContainerStatus) -> ContainerStatus:
     return replace(
         state,
-        allocated_resources=_named(state.allocated_resources),
+        allocated_resources=_present(state.allocated_resources),
         resources=state.resources and _requirements(state.resources),
     )
 
 
 def _requirements(resources: ResourceRequirements) -> ResourceRequirements:
-    return replace(resources, requests=_named(resources.requests), limits=_named(resources.limits))
+    return replace(
+        resources, requests=_present(resources.requests), limits=_present(resources.limits)
+    )
 
 
 def _card(card: DeviceInfo) -> DeviceInfo:
-    return replace(card, resources=_named(card.resources))
+    return replace(card, resources=_present(card.resources))
 
 
-def _named(amounts: ResourceList) -> ResourceList:
+def _present(amounts: ResourceList) -> ResourceList:
     return amounts if _OLD.isdisjoint(amounts) else with_current_names(amounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from koord.api.protocol.qos import derived_qos
+from koord.api.protocol.qos import qos_from_resources
 from koord.controlplane.kinds.quantities import parsed
 from koord.kernels.quantity import Quantity
 
@@ -22,7 +22,7 @@ def qos_class(spec: Document) -> str:
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
         owners = [each.get("resources") or {} for each in containers]
     amounts = ((_amounts(each, "requests"), _amounts(each, "limits")) for each in owners)
-    return derived_qos(amounts).value
+    return qos_from_resources(amounts).value
 
 
 def _amounts(resources: Document, part: str) -> dict[str, Quantity]:

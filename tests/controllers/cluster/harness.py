@@ -24,7 +24,7 @@ from koord.kube.patches import Patch
 from tests.kube.harness import run_virtual
 
 Document = dict[str, Any]
-HELD = "node.koordinator.sh/reservation"
+RESERVATION = "node.koordinator.sh/reservation"
 
 
 class Cluster:
