@@ -102,6 +102,23 @@ def test_a_change_of_the_annotation_arrives_everywhere() -> None:
     play(story)
 
 
+def test_nobody_is_preempted_for_what_is_reserved() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.node("n", {}, reservation='{"resources":{"cpu":"5"}}')
+        await cluster.add(pod("low", {"cpu": "3"}, priorityClassName="koord-batch"))
+        assert await cluster.placed("low") == {"low": "n"}
+        await cluster.add(pod("six", {"cpu": "6"}, priorityClassName="koord-prod"))
+        assert await cluster.placed("six", seconds=5) == {"six": ""}
+        low = await cluster.client.get(Pod, "low", "default")
+        assert low.metadata.deletion_timestamp is None
+        await cluster.add(pod("three", {"cpu": "3"}, priorityClassName="koord-prod"))
+        assert await cluster.placed("three", seconds=5) == {"three": ""}
+        low = await cluster.client.get(Pod, "low", "default")
+        assert low.metadata.deletion_timestamp is not None
+
+    play(story)
+
+
 def test_reserved_cpus_are_kept_from_pods_once() -> None:
     text = '{"reservedCPUs":"0-3"}'
     detail = [{"id": n, "core": n // 2, "socket": 0, "node": 0} for n in range(8)]
