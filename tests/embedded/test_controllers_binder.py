@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from koord.api import codec
-from koord.api.kinds.constraints import Taint, Toleration
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.requests import requested
-from koord.controlplane.controllers import constraints
 from koord.controlplane.controllers.room import Room
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -215,7 +213,10 @@ def test_what_is_lacking_is_told_by_number_of_nodes() -> None:
     )
 
 
-def test_a_toleration_without_a_key_covers_all_only_if_it_says_exists() -> None:
-    taint = Taint(key="k", effect="NoSchedule")
-    toleration = codec.convert({"operator": "Equal"}, Toleration, "t")
-    assert not constraints.tolerates(toleration, taint)
+def test_an_operator_that_is_not_known_tolerates_nothing() -> None:
+    room = Room()
+    room.put_node(node("n", spec={"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}))
+    for operator, found in (("Lt", None), ("Other", None), ("Equal", "n"), ("", "n")):
+        tolerations = [{"key": "k", "operator": operator, "value": "v"}]
+        subject = codec.convert({"spec": {"tolerations": tolerations}}, Pod, operator)
+        assert room.find(subject.spec, {}) == found, operator

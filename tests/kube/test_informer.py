@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from koord.api import KINDS, Object, Pod
 from koord.base import faults
@@ -309,6 +310,58 @@ def test_a_smaller_type_and_plain_documents_serve_too(options: dict[str, Any]) -
             assert type(found) is (PodView if options else dict)
 
     run_virtual(whole())
+
+
+def _doubled(pod: Pod) -> Pod:
+    """Every container twice."""
+    if not pod.spec.containers:
+        return pod
+    twice = [replace(each) for each in (*pod.spec.containers, *pod.spec.containers)]
+    return replace(pod, spec=replace(pod.spec, containers=twice))
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_objects_pass_through_a_function_once(share: bool) -> None:
+    seen: list[tuple[str, str, int]] = []
+
+    def see(what: str, pod: Pod) -> None:
+        seen.append((what, pod.metadata.name, len(pod.spec.containers)))
+
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        def updated(old: Pod, new: Pod) -> None:
+            see("from", old)
+            see("to", new)
+
+        informer.on_change(None, updated, lambda last, unknown: see("deleted", last))
+        one = {"containers": [{"name": "a", "image": "i"}]}
+        server.put(path("v"), spec=one)
+        server.put(path("w"), spec={**one, "nodeName": "n"})
+        await asyncio.sleep(1)
+        v, w = informer.get("a/v"), informer.get("a/w")
+        assert v is not None
+        assert w is not None
+        assert [each.name for each in v.spec.containers] == ["a", "a"]
+        # What was made of equal parts is kept once too.
+        assert (v.spec.containers is w.spec.containers) is share
+        server.put(path("v"), spec={**one, "nodeName": "n"})
+        await asyncio.sleep(1)
+        # Listed anew, from nothing changed to all that changed.
+        server.expire()
+        server.put(path("w"), spec=one)
+        server.remove(path("v"))
+        await asyncio.sleep(60)
+        assert seen == [
+            ("from", "v", 2),
+            ("to", "v", 2),
+            ("from", "w", 2),
+            ("to", "w", 2),
+            ("deleted", "v", 2),
+        ]
+        server.remove(path("w"))
+        await asyncio.sleep(1)
+        assert seen[5:] == [("deleted", "w", 2)]
+
+    check(story, transform=_doubled, share=share)
 
 
 def test_failures_that_are_injected_are_survived() -> None:

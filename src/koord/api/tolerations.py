@@ -15,16 +15,12 @@ PREFERS_NOT = ("PreferNoSchedule",)
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether any toleration covers a taint.
-
-    An empty effect covers all, an empty key with ``Exists`` too; an empty operator is ``Equal``,
-    one that is not known covers nothing.
-    """
-    return any(_covers(toleration, taint) for toleration in tolerations)
+    """Whether any toleration covers a taint."""
+    return any(covers(toleration, taint) for toleration in tolerations)
 
 
 def untolerated(
-    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: tuple[str, ...]
+    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]
 ) -> Taint | None:
     """The first taint of some effects that no toleration covers."""
     for taint in taints:
@@ -33,7 +29,13 @@ def untolerated(
     return None
 
 
-def _covers(toleration: Toleration, taint: Taint) -> bool:
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers a taint.
+
+    An empty effect is any effect, an empty key any key; an empty operator is ``Equal``, one that is
+    not known covers nothing. ``Lt`` and ``Gt``, which Kubernetes 1.35 knows behind a gate that is
+    off, are not known.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

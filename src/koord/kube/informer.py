@@ -59,6 +59,9 @@ class Informer(Generic[O]):
         label_selector: which objects; one that stops to match is told of as deleted.
         field_selector: likewise.
         project: a smaller type to decode into, with ``metadata`` as the whole one has it.
+        transform: what objects pass through before the cache and handlers have them, deleted ones
+            too. It gives back the object itself or a changed copy, of the same ``metadata``; parts
+            may be other objects' too.
         indexers: see :class:`koord.kube.indexer.Indexer`.
         resync_seconds: how often handlers are told of every object as updated; 0 for never.
         page_size: objects a list request asks for.
@@ -78,6 +81,7 @@ class Informer(Generic[O]):
         label_selector: str = "",
         field_selector: str = "",
         project: type[O] | None = None,
+        transform: Callable[[O], O] | None = None,
         indexers: Mapping[str, IndexFunction[O]] | None = None,
         resync_seconds: float = 0.0,
         page_size: int = 500,
@@ -93,6 +97,7 @@ class Informer(Generic[O]):
         self._key = _key_of_document if documents else _key
         self._state = _state_of_document if documents else _state
         self._cache: Indexer[O] = Indexer(indexers)
+        self._transform = transform
         self._handlers: tuple[Handlers[O], ...] = ()
         self._resync_seconds = resync_seconds
         self._sharer = Sharer() if share else None
@@ -242,8 +247,7 @@ class Informer(Generic[O]):
         if not fresh:
             return
         for key, value in fresh.items():
-            if self._sharer is not None and not shared:
-                fresh[key] = self._sharer.share(value)
+            fresh[key] = self._take_in(value, shared)
             self._cache.put(key, fresh[key])
         self._objects.set(len(self._cache))
         self._told["added"].inc(len(fresh))
@@ -294,11 +298,20 @@ class Informer(Generic[O]):
         if old is None:
             self._add({key: value}, shared)
             return
-        if self._sharer is not None and not shared:
-            value = self._sharer.share(value)
+        value = self._take_in(value, shared)
         self._cache.put(key, value)
         self._told["updated"].inc()
         self._tell_updated(key, old, value)
+
+    def _take_in(self, value: O, shared: bool) -> O:
+        """An object as the cache has it."""
+        if self._transform is not None:
+            made = self._transform(value)
+            # The copies of objects that were equal share their parts as those did.
+            value, shared = made, shared and made is value
+        if self._sharer is not None and not shared:
+            value = self._sharer.share(value)
+        return value
 
     def _deleted(self, last: O) -> None:
         key, (uid, version) = self._key(last), self._state(last)
@@ -308,7 +321,7 @@ class Informer(Generic[O]):
         had_uid, had_version = self._state(old)
         # A deletion may have the version of the last change, where nothing else changed.
         if had_uid == uid and (had_version == version or is_newer(version, had_version)):
-            self._remove(key, last, False)
+            self._remove(key, last if self._transform is None else self._transform(last), False)
 
     def _gone(self, key: str) -> None:
         """An object went away and nobody said so."""

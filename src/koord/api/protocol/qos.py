@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ from koord.api.protocol import keys
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.pod import Pod, PodSpec, ResourceRequirements
 
+Amounts = Mapping[str, Quantity]
 _ZERO = Quantity()
 _COUNTED = ("cpu", "memory")
 
@@ -60,20 +62,32 @@ def raw_qos(labels: Mapping[str, str]) -> QoSClass:
 
 
 def kubernetes_qos(pod: Pod) -> str:
-    """The class in the pod's status, or the one Kubernetes derives from its containers."""
+    """The class in the pod's status, or the one that Kubernetes derives from what it asks for."""
     if pod.status.qos_class:
         return pod.status.qos_class
+    spec = pod.spec
+    owners = [spec.resources] if spec.resources is not None else _of_containers(spec)
+    return qos_from_resources((each.requests, each.limits) for each in owners)
+
+
+def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQoS:
+    """The class that Kubernetes 1.34 and later derive from CPU and memory.
+
+    Amounts up to 0 count as none, and a request that is not there as its limit: so the API server
+    completes containers before anyone sees the pod.
+
+    Args:
+        owners: requests and limits of the pod as a whole, where it says any, be they empty; else of
+            each of its containers, init containers included.
+    """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     all_limited = True
-    for container in [*pod.spec.init_containers, *pod.spec.containers]:
-        # The API server copies a limit into a missing request before anyone sees the pod.
-        own_limits = _positive(container.resources.limits)
-        for name, amount in {**own_limits, **_positive(container.resources.requests)}.items():
-            requests[name] = requests.get(name, _ZERO) + amount
-        for name, amount in own_limits.items():
-            limits[name] = limits.get(name, _ZERO) + amount
-        all_limited = all_limited and len(own_limits) == len(_COUNTED)
+    for asked, limited in owners:
+        limit = _positive(limited)
+        _add(requests, _positive({**limited, **asked}))
+        _add(limits, limit)
+        all_limited = all_limited and len(limit) == len(_COUNTED)
     if not requests and not limits:
         return KubernetesQoS.BEST_EFFORT
     if all_limited and requests == limits:
@@ -92,5 +106,14 @@ def qos_with_default(pod: Pod) -> QoSClass:
     return _DEFAULTS.get(derived, QoSClass.NONE)  # type: ignore[call-overload, no-any-return]
 
 
-def _positive(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+def _of_containers(spec: PodSpec) -> list[ResourceRequirements]:
+    return [each.resources for each in (*spec.init_containers, *spec.containers)]
+
+
+def _positive(amounts: Amounts) -> dict[str, Quantity]:
     return {name: amounts[name] for name in _COUNTED if name in amounts and amounts[name] > _ZERO}
+
+
+def _add(total: dict[str, Quantity], amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, _ZERO) + amount

@@ -80,8 +80,18 @@ class InformerViews:
     ) -> None:
         self._client = client
         self._metrics = metrics
-        self._options = options or {}
+        self._options = dict(options or {})
         self._informers: dict[type | tuple[type, str, str], Informer[Any]] = {}
+
+    def transform(self, kind: type[O], by: Callable[[O], O]) -> None:
+        """Has objects of a kind pass through a function before any cache has them.
+
+        Raises:
+            ValueError: somebody has asked for that kind already.
+        """
+        if kind in self.kinds():
+            raise ValueError(f"{kind.__name__}: its objects are followed already")
+        self._options[kind] = {**self._options.get(kind, {}), "transform": by}
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. The informer runs once :meth:`run` does."""
@@ -100,7 +110,7 @@ class InformerViews:
             selection = f"metadata.name={name}"
             informer = Informer(
                 self._client, kind, namespace=namespace, field_selector=selection,
-                metrics=self._metrics,
+                metrics=self._metrics, transform=self._options.get(kind, {}).get("transform"),
             )  # fmt: skip
             self._informers[key] = informer
         return informer  # type: ignore[return-value]

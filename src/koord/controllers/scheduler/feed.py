@@ -195,6 +195,11 @@ class Feed:
             return  # assumed, on its way to be bound; what is written now changes nothing there
         if pod.metadata.resource_version == old.metadata.resource_version:
             return
+        if pod.spec.scheduler_name != old.spec.scheduler_name and uid in self._queue:
+            # Another profile has other plugins, and what these waited for says nothing.
+            self._queue.delete(uid)
+            self.pod_added(pod)
+            return
         before, now = self._shapes.info(old), self._shapes.info(pod)
         changes = ev.pod_events(old, pod, before.shape.request, now.shape.request)
         self._queue.update(now, pod.spec.scheduler_name, changes, before)

@@ -19,9 +19,14 @@ O = TypeVar("O")  # noqa: E741
 
 
 class LocalView(Generic[O]):
-    """Objects of one kind that are put in by hand; handlers are told as an informer tells them."""
+    """Objects of one kind that are put in by hand; handlers are told as an informer tells them.
+
+    Attributes:
+        transform: what objects pass through as they are put in.
+    """
 
     def __init__(self) -> None:
+        self.transform: Callable[[O], O] | None = None
         self._objects: Indexer[O] = Indexer(None)
         self._handlers: list[tuple[Any, Any, Any, Any]] = []
 
@@ -48,6 +53,8 @@ class LocalView(Generic[O]):
 
     def put(self, value: O) -> None:
         """Adds an object, or replaces the one of its key."""
+        if self.transform is not None:
+            value = self.transform(value)
         key = key_of(value)
         old = self._objects.get(key)
         self._objects.put(key, value)
@@ -60,6 +67,8 @@ class LocalView(Generic[O]):
 
     def put_page(self, values: list[O]) -> None:
         """Adds objects that are not there, as a page of a list brings them."""
+        if self.transform is not None:
+            values = list(map(self.transform, values))
         for value in values:
             self._objects.put(key_of(value), value)
         for added, _, _, listed in self._handlers:
@@ -83,6 +92,10 @@ class LocalViews:
 
     def __init__(self) -> None:
         self._views: dict[type, LocalView[Any]] = {}
+
+    def transform(self, kind: type[O], by: Callable[[O], O]) -> None:
+        """Has objects of a kind that are put in from now on pass through a function."""
+        self.view(kind).transform = by
 
     def view(self, kind: type[O]) -> LocalView[O]:
         """All objects of a kind."""

@@ -9,6 +9,7 @@ from koord.api.kinds.node import Node
 from koord.base.metrics import registry
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
+from koord.controllers.cluster.transforms import TRANSFORMS
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.queue.events import ClusterEvent
@@ -29,6 +30,10 @@ O = TypeVar("O")  # noqa: E741
 
 class Views(Protocol):
     """Where views come from: informers, or tables fed by hand."""
+
+    def transform(self, kind: type[O], by: Callable[[O], O]) -> None:
+        """Has objects of a kind pass through a function before any cache has them."""
+        ...
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind."""
@@ -70,6 +75,8 @@ class World:
         # Pods whose node is not known, by node and uid: they count once it comes (back).
         self.orphans: dict[str, dict[str, PodInfo]] = {}
         self._views = views
+        for kind, by in TRANSFORMS.items():
+            views.transform(kind, by)
         self._tell = tell
         self._gates = gates or feature_gates()
         # Set when the scheduler is put together; plugins ask for them later than that.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a node accepts a pod: its taints, node selector and required node affinity."""
+"""Whether a node accepts a pod by node selector and required node affinity; taints of nodes."""
 
 from __future__ import annotations
 
@@ -8,39 +8,12 @@ from typing import TYPE_CHECKING
 from koord.api.kinds.constraints import Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from koord.api.kinds.constraints import (
-        NodeSelectorRequirement,
-        NodeSelectorTerm,
-        Toleration,
-    )
+    from koord.api.kinds.constraints import NodeSelectorRequirement, NodeSelectorTerm
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import PodSpec
 
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == taint.value
-
-
-def untolerated(
-    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]
-) -> Taint | None:
-    """The first taint of one of the effects that no toleration covers."""
-    for taint in taints:
-        if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
-            return taint
-    return None
 
 
 def selects(spec: PodSpec, node: Node) -> bool:

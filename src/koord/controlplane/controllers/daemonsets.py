@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from koord.api import codec
 from koord.api.kinds.constraints import Toleration
 from koord.api.kinds.pod import PodSpec
+from koord.api.tolerations import untolerated
 from koord.controlplane.controllers import constraints, pods, templates
 from koord.controlplane.controllers.objects import (
     DAEMON_SET,
@@ -131,11 +132,11 @@ def _wanted(owner: Owner, nodes: Iterable[Node]) -> tuple[list[str], set[str]]:
         if spec.node_name not in ("", name) or not constraints.selects(spec, node):
             continue
         harsh = (constraints.NO_EXECUTE,)
-        if constraints.untolerated(node.spec.taints, spec.tolerations, harsh):
+        if untolerated(node.spec.taints, spec.tolerations, harsh):
             continue
         keep.add(name)
         mild = (constraints.NO_SCHEDULE,)
-        if not constraints.untolerated(node.spec.taints, spec.tolerations, mild):
+        if not untolerated(node.spec.taints, spec.tolerations, mild):
             run.append(name)
     return run, keep
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from koord.api import codec
 from koord.api.kinds.constraints import Taint
+from koord.api.tolerations import covers
 from koord.controlplane.controllers import constraints, pods
 from koord.controlplane.controllers.objects import NODE, POD, seconds_of, timestamp
 from koord.controlplane.controllers.plans import Note, Plan, delete, patch
@@ -177,7 +178,7 @@ def eviction_in(pod: Pod, taints: Sequence[Taint], now: float) -> float | None:
     for taint in taints:
         if taint.effect != constraints.NO_EXECUTE:
             continue
-        matching = [t for t in pod.spec.tolerations if constraints.tolerates(t, taint)]
+        matching = [t for t in pod.spec.tolerations if covers(t, taint)]
         if not matching:
             return 0.0
         if matching[0].toleration_seconds is not None:

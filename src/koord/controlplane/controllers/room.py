@@ -17,6 +17,7 @@ import numpy as np
 
 from koord.api import codec
 from koord.api.requests import PODS, Amounts, offered
+from koord.api.tolerations import untolerated
 from koord.controlplane.controllers import constraints
 
 if TYPE_CHECKING:
@@ -212,16 +213,16 @@ def _verdict(spec: PodSpec, node: Node) -> int:
     tolerations = spec.tolerations
     if node.spec.unschedulable:
         cordon = constraints.unschedulable_taint()
-        if constraints.untolerated((cordon,), tolerations, effects):
+        if untolerated((cordon,), tolerations, effects):
             return _NOT_SCHEDULABLE
     if not constraints.selects(spec, node):
         return _NOT_SELECTED
-    if constraints.untolerated(node.spec.taints, tolerations, effects):
+    if untolerated(node.spec.taints, tolerations, effects):
         return _TAINTED
     ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
     if ready is None or ready.status != "True":
         # The taint that says so comes a moment later; daemons tolerate it.
         silent = constraints.not_ready_taint()
-        if constraints.untolerated((silent,), tolerations, effects):
+        if untolerated((silent,), tolerations, effects):
             return _NOT_SCHEDULABLE
     return _FITS

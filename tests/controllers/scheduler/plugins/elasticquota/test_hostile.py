@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from koord.api.codec import convert
 from koord.api.kinds.quota import ElasticQuota, GroupQuota
 from koord.base.errors import KoordError
+from koord.controllers.cluster import transforms
 from koord.controllers.scheduler.plugins.elasticquota.figures import figures
 from koord.controllers.scheduler.plugins.elasticquota.groups import Settings
 from koord.controllers.scheduler.plugins.elasticquota.status import canonical_patch
@@ -107,7 +108,7 @@ def test_any_quota_is_taken_or_refused_in_a_line(items: Any, several: bool) -> N
 def test_any_node_has_a_total(text: str, allocatable: dict[str, str]) -> None:
     notes = {"node.koordinator.sh/reservation": text}
     totals = NodeTotals()
-    totals.put(node("n", annotations=notes, allocatable=allocatable))
+    totals.put(transforms.node(node("n", annotations=notes, allocatable=allocatable)))
     assert all(0 <= amount < 2**63 for amount in totals.total().values())
     totals.remove("n")
     assert totals.total() == {}

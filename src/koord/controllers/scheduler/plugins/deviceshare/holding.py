@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import annotation, keys, scheduling
+from koord.api.protocol.resources import with_current_names
 from koord.api.protocol.scheduling import AllocatedDevice, AllocatedVF, AllocationExtension
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
@@ -114,7 +115,8 @@ def _held(kind: str, allocated: AllocatedDevice) -> Held:
         raise ValueError(f"minor: got {allocated.minor}, expected 0 to 63")
     extension = allocated.extension or AllocationExtension()
     functions = tuple(sorted(Function(vf.minor, vf.bus_id) for vf in extension.vfs))
-    amounts = tuple(amounts_from(kind, allocated.resources))
+    # Written under old names by schedulers of then.
+    amounts = tuple(amounts_from(kind, with_current_names(allocated.resources)))
     template = extension.gpu_shared_resource_template
     return Held(kind, allocated.minor, amounts, functions, template)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from koord.api import requests
 from koord.api.protocol.quotas import is_quota_preemptible, pod_quota_name
 from koord.api.protocol.reservations import is_reserve_pod
-from koord.api.protocol.resources import with_current_names
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ class Charge:
 
     def __init__(self, shape: PodShape) -> None:
         self.sound = _problem(shape) is None
-        whole: dict[str, int] = {**shape.request, requests.PODS: 1} if self.sound else {}
-        self.request = with_current_names(whole)
+        self.request: dict[str, int] = {**shape.request, requests.PODS: 1} if self.sound else {}
         self.bare = _without(self.request, shape.pod.spec.overhead)
         self._masked: dict[bool, tuple[set[str], int, Amounts]] = {}
 

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cluster has: the allocatable of all nodes, less what is reserved on them.
+"""What the cluster has: what all nodes offer.
 
 Spec: quota-gang, section 2.4; release F26. Readiness, taints and cordons do not count: what a
-group may use should not swing with them.
+group may use should not swing with them. What is reserved on a node has been taken off, and old
+names are gone (:mod:`koord.controllers.cluster.transforms`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.api.protocol.node_reservation import node_reservation, trimmed_allocatable
-from koord.api.protocol.resources import with_current_names
 from koord.api.requests import amount
-from koord.base import log
-from koord.base.errors import KoordError
 from koord.controllers.cluster.quotas import MOST, AmountSums
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
     from koord.api.kinds.node import Node
-
-_LOG = log.get("scheduler")
 
 
 class NodeTotals:
@@ -59,18 +54,12 @@ class NodeTotals:
 
 
 def offered(node: Node) -> dict[str, int]:
-    """What pods may use of a node; a reservation that cannot be read, and negative amounts, are 0.
+    """What pods may use of a node; negative amounts are 0.
 
     Returns:
         Milli-units of cpu, whole units of the rest.
     """
-    try:
-        reservation = node_reservation(node)
-    except KoordError as error:
-        _LOG.warning("a node reservation is ignored", extra=log.fields(error=str(error)))
-        reservation = None
-    amounts = trimmed_allocatable(node.status.allocatable, reservation)
-    return {name: _whole(name, each) for name, each in with_current_names(amounts).items()}
+    return {name: _whole(name, each) for name, each in node.status.allocatable.items()}
 
 
 def _whole(name: str, quantity: Quantity) -> int:

@@ -13,6 +13,7 @@ from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
+from koord.controllers.cluster import transforms
 from koord.controllers.scheduler.plugins.reservation import phases
 from koord.kube import retry
 from koord.kube.errors import ApiError
@@ -143,7 +144,8 @@ async def bind_reservation(
 
     async def work() -> Reservation:
         name = reservation.metadata.name
-        now = tries.pop() if tries else await client.get(Reservation, name)
+        # As the cache would have it.
+        now = tries.pop() if tries else transforms.reservation(await client.get(Reservation, name))
         if now.metadata.uid != reservation.metadata.uid:
             title = reservation.title
             raise KoordError(title, "metadata.uid", now.metadata.uid, reservation.metadata.uid)
