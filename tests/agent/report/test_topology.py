@@ -176,6 +176,14 @@ def test_an_empty_checkpoint_of_the_kubelet_has_none() -> None:
     assert kubelet_allocations(b" \n") == {}
 
 
+def test_the_kubelet_leaves_entries_out_while_nobody_holds_cpus() -> None:
+    # As a kubelet with the static policy writes it on a node without Guaranteed pods.
+    text = b'{"policyName":"static","defaultCpuSet":"0-3","checksum":14413152}'
+    assert kubelet_allocations(text) == {}
+    again = b'{"policyName":"static","defaultCpuSet":"0-3","entries":{},"checksum":14413152}'
+    assert kubelet_allocations(again) == {}
+
+
 def test_zones_and_the_systems_share_of_them() -> None:
     found = topology_object(node(), HARDWARE, [], KubeletView())
     assert [zone.name for zone in found.zones] == ["node-0", "node-1"]

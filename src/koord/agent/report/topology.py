@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.agent.report.pools import Bound, kept_cpus, packed_cpus, readable_cpus, shared_pools
 from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta, OwnerReference
@@ -90,7 +92,8 @@ def ignore(line: str) -> None:
 
 
 class _ManagerState(WireStruct):
-    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+    # Left out by the kubelet while nobody holds CPUs of its own.
+    entries: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
 
 def kubelet_allocations(text: bytes) -> dict[str, CPUSet]:
