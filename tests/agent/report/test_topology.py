@@ -39,6 +39,7 @@ from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.topology import CPUBasicInfo, CPUInfo
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
+from koord.base.supervision import Supervisor
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_path import Driver
 from koord.kernels.cpuset import CPUSet
@@ -299,7 +300,7 @@ def test_a_refusal_of_the_server_is_no_fault_of_the_topology() -> None:
 
     class Refused(TopologyReporter):
         def __init__(self, *errors: Exception) -> None:
-            self._failure, self._interval_seconds = "", 0.0
+            self._supervisor, self._interval_seconds = Supervisor("report"), 0.0
             self._errors = list(errors)
 
         async def report(self) -> None:
@@ -312,7 +313,7 @@ def test_a_refusal_of_the_server_is_no_fault_of_the_topology() -> None:
     with logged("koord.agent", logging.WARNING) as records, pytest.raises(asyncio.CancelledError):
         asyncio.run(reporter.run())
     assert {record.getMessage() for record in records} == {"not reported"}
-    assert reporter._failure == ""
+    assert reporter._supervisor.part("topology").failures == 0
 
 
 def test_a_malformed_annotation_is_told_of_once_a_value(tmp_path: Path) -> None:
