@@ -22,7 +22,7 @@ def test_each_loop_fails_alone() -> None:
         clock, metrics = scene.world.clock, ManagerMetrics()
         supervisor = Striking("manager", metrics.internal, clock)
         recorder = EventRecorder(client, "koord-manager", clock=clock)
-        wish = ManagerOptions(feature_gates="ColocationProfileController=true")
+        wish = ManagerOptions(feature_gates="ColocationProfileController=true", sync_period="10m")
         app = App(client, wish, clock, recorder, None, metrics, supervisor=supervisor)
         await scene.configure(ON)
         running = asyncio.create_task(app.run())

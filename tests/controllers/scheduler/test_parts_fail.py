@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from koord.api.kinds.pod import Pod
+from koord.base.faults import Plan, Rule, inject
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -15,7 +16,7 @@ from koord.kube.events import EventRecorder
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.documents import pod
 from tests.controllers.scheduler.test_leaders import bound
-from tests.striking import Striking, loops_in_turn, unsupervised
+from tests.striking import Striking, UnforeseenError, loops_in_turn, unsupervised
 
 
 def test_each_loop_fails_alone() -> None:
@@ -55,6 +56,15 @@ def test_each_loop_fails_alone() -> None:
             "spot check", "reservation controller", "reservation workers", "quota upkeep",
             "podgroup-controller", "podgroup workers", "network-topology", "overdue-gangs",
         } <= set(names)  # fmt: skip
+        for name in ("bindings", "conditions of pods"):
+            rule = Rule(1.0, UnforeseenError("struck"))
+            with inject(Plan(1, {f"supervised.{name}": rule})):
+                await history.client.create(pod(f"for-{name[0]}", "plain", 0, {}))
+                await history.client.create(pod(f"no-{name[0]}", "plain", 99, {}))
+                await asyncio.sleep(5)
+                assert supervisor.part(name).error == "UnforeseenError: struck"
+            await asyncio.sleep(40)
+            assert f"for-{name[0]}" in await bound(history)
         text = metrics.registry.expose().decode()
         for name in names:
             assert f'koord_scheduler_failures_total{{part="{name}"}}' in text
