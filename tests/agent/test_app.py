@@ -40,7 +40,7 @@ from tests.agent.machine_tree import Group, MachineTree
 NODE = "n1"
 KEYS = {
     "node", "time", "ready", "dryRun", "machine", "states", "collectors", "usage", "pods",
-    "strategies", "files", "failures", "unsupported", "hookProblems", "writes", "memory",
+    "strategies", "files", "failures", "unsupported", "hookProblems", "writes", "memory", "parts",
 }  # fmt: skip
 
 

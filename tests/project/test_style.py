@@ -48,6 +48,45 @@ def test_functions_fit_on_a_screen(path: Path) -> None:
             assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, node.name
 
 
+def misplaced_fields(source: str) -> list[str]:
+    """Classes that are no dataclasses and have a field() of ``dataclasses``.
+
+    A msgspec struct takes it for the default value itself.
+    """
+    tree = ast.parse(source)
+    names = {
+        "field"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        for alias in node.names
+        if (alias.asname or alias.name) == "field"
+    } | {"dataclasses.field"}
+    return [
+        cls.name
+        for cls in ast.walk(tree)
+        if isinstance(cls, ast.ClassDef)
+        and not any("dataclass" in ast.unparse(each) for each in cls.decorator_list)
+        for line in cls.body
+        if isinstance(line, ast.AnnAssign | ast.Assign)
+        and isinstance(line.value, ast.Call)
+        and ast.unparse(line.value.func) in names
+    ]
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_fields_of_dataclasses_are_in_dataclasses(path: Path) -> None:
+    assert misplaced_fields(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_field_in_the_wrong_class_is_found() -> None:
+    source = (
+        "from dataclasses import dataclass, field\n"
+        "class A(Struct):\n    x: dict = field(default_factory=dict)\n"
+        "@dataclass\nclass B:\n    x: dict = field(default_factory=dict)\n"
+    )
+    assert misplaced_fields(source) == ["A"]
+
+
 def test_no_path_of_a_machine_is_written_down() -> None:
     machine = re.compile(r"(?<![\w.])/(work|root|home)/\w")
     for path in (*code_files(), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):

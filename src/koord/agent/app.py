@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,12 +45,14 @@ from koord.agent.strategies.strategy import Hands
 from koord.api.kinds.device import Device
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.priority import PriorityClass
-from koord.base import log
 from koord.base.errors import KoordError
+from koord.base.supervision import Supervisor
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from koord.agent.executor.executor import HostExecutor
     from koord.agent.executor.report import Told
     from koord.agent.hooks.hook import Hook
@@ -62,10 +65,12 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
     from koord.kube.events import EventRecorder
 
+    Run = Callable[[], Awaitable[object]]
+
 _CHECKPOINT_STEP_SECONDS = 60.0
 _MILLI = 1000
+_FOLLOWED = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
 _SCANNER, _NODE_SCOPE = "cold-pages", "node"
-_LOG = log.get("agent")
 
 
 class Surroundings(NamedTuple):
@@ -77,6 +82,7 @@ class Surroundings(NamedTuple):
         kubelet: of this node; None where it cannot be asked.
         registry: of metrics.
         clock: time.
+        supervisor: of the program's parts; None for the agent's own.
     """
 
     client: Client
@@ -84,6 +90,7 @@ class Surroundings(NamedTuple):
     kubelet: Kubelet | None
     registry: Registry
     clock: Clock
+    supervisor: Supervisor | None = None
 
 
 class Agent:
@@ -94,6 +101,9 @@ class Agent:
         machine: what the host is.
         around: what it talks to.
 
+    Attributes:
+        supervisor: keeps each loop going, whatever another fails of.
+
     Raises:
         KoordError: the journal cannot be read, or an outside plugin makes no sense.
     """
@@ -102,18 +112,22 @@ class Agent:
         self.options, self.machine, self._around = options, machine, around
         clock = around.clock
         self.gates = options.gates()
-        self.store = StateStore(clock)
+        self.supervisor = around.supervisor or Supervisor("koordlet", around.registry, clock)
+        self.store = StateStore(clock, self.supervisor)
         self.cluster = ClusterStates(
             around.client,
             options.node_name,
             self.store,
             machine.layout if options.pods_from == "apiserver" else None,
+            self.supervisor,
         )
         self.pods = self._polled_pods()
         settings = options.metrics()
         self.cache = MetricCache(settings)
         eyes = collectors(settings, self.gates, machine.features) if options.acts else []
-        self.advisor = Advisor(machine, self.store.snapshot, self.cache, eyes, clock)
+        self.advisor = Advisor(
+            machine, self.store.snapshot, self.cache, eyes, clock, supervisor=self.supervisor
+        )
         self._exports = Exports(
             around.registry, options.node_name, per_cpu=self.gates.enabled("PerCPUMetric"),
             reported=self.gates.enabled("NodeMetricPromMetrics"),
@@ -127,18 +141,25 @@ class Agent:
             options.audit_verbose,
         )  # fmt: skip
         self.executor = self._open_executor()
-        self.reconciler = Reconciler(self._hooks(), self.executor, machine)
+        self.reconciler = Reconciler(
+            self._hooks(), self.executor, machine, supervisor=self.supervisor
+        )
         self.evictor = self._evictor()
         limits_io = self.gates.enabled("BlkIOReconcile") and options.acts
-        self.volumes = Volumes(around.client) if limits_io else None
+        self.volumes = Volumes(around.client, self.supervisor) if limits_io else None
         self.loop = self._strategy_loop()
         self.models = Models(options.prediction())
         self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath)
         publisher = Publisher(around.client, self.store, around.recorder)
         self._publisher = publisher
         by_name = f"metadata.name={options.node_name}"
-        self._topologies = Informer(around.client, NodeResourceTopology, field_selector=by_name)
-        self._devices = Informer(around.client, Device, field_selector=by_name)
+        self._topologies = Informer(
+            around.client, NodeResourceTopology, field_selector=by_name,
+            supervisor=self.supervisor,
+        )  # fmt: skip
+        self._devices = Informer(
+            around.client, Device, field_selector=by_name, supervisor=self.supervisor
+        )
         reports_topology = self.gates.enabled("NodeTopologyReport")
         self.topology = TopologyReporter(
             self.store,
@@ -148,13 +169,16 @@ class Agent:
             self._topologies if reports_topology else None,
             publisher,
             options.node_topology_sync_interval,
+            self.supervisor,
         )
         self.metric = MetricReporter(
             self.cluster, self.store, self.cache, self.models, publisher, clock,
             summaries=options.report_class_summary,
             cold_pages=_SCANNER in self.advisor.standings,
+            supervisor=self.supervisor,
         )  # fmt: skip
         self._ready = asyncio.Event()
+        self._acting = self._restored = False
 
     @property
     def is_ready(self) -> bool:
@@ -179,25 +203,43 @@ class Agent:
         Without ``restore_on_exit`` the files stay, and the journal with what they said before: the
         next agent takes both over, or ``koord node restore`` gives it back.
         """
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.cluster.run(), name="cluster states")
-            if self.pods is not None:
-                tasks.create_task(self.pods.run(), name="pods")
-            if self.volumes is not None:
-                tasks.create_task(self.volumes.run(), name="volumes")
-            await self._states_ready()
-            tasks.create_task(self._report_on_machine(), name="topology and devices")
-            if self.options.acts:
-                tasks.create_task(self.advisor.run(), name="metrics")
-                await self.advisor.wait_ready()
-            self._restore_models()
-            tasks.create_task(self._predict(), name="prediction")
-            if self.options.enable_node_metric_report:
-                tasks.create_task(self.metric.run(), name="NodeMetric")
-            tasks.create_task(self._act(), name="strategies and hooks")
-            if isinstance(self.evictor, ApiEvictor):
-                tasks.create_task(self.evictor.run(), name="evictions")
-            self._ready.set()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._start(tasks)
+        finally:
+            self._end()
+
+    async def _start(self, tasks: asyncio.TaskGroup) -> None:
+        """Begins one loop after the other, each when what it needs is there."""
+
+        def loop(name: str, run: Run) -> None:
+            tasks.create_task(self.supervisor.keep(name, run), name=name)
+
+        loop("cluster states", self.cluster.run)
+        if self.pods is not None:
+            loop("pods", self.pods.run)
+        if self.volumes is not None:
+            tasks.create_task(self.volumes.run(), name="volumes")
+        await self._states_ready()
+        if self.gates.enabled("NodeTopologyReport"):
+            tasks.create_task(self._topologies.run(), name="topologies")
+        loop("topology", self.topology.run)
+        if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
+            tasks.create_task(self._devices.run(), name="devices")
+            loop("Device", self._report_devices)
+        if self.options.acts:
+            loop("metrics", self.advisor.run)
+            await self.advisor.wait_ready()
+        loop("prediction", self._predict)
+        if self.options.enable_node_metric_report:
+            loop("NodeMetric", self.metric.run)
+        self._acting = True
+        self.store.subscribe(_FOLLOWED, self._changed)
+        loop("hooks", self._hook)
+        loop("strategies", partial(self.loop.run, gives_back=False))
+        if isinstance(self.evictor, ApiEvictor):
+            loop("evictions", self.evictor.run)
+        self._ready.set()
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -269,7 +311,8 @@ class Agent:
         hands = Hands(self.executor, self.evictor)
         view = View(self.store, self.cache, self.machine)
         loop = strategies(chosen) if options.acts else []
-        return StrategyLoop(loop, hands, view, chosen, clock, after=(self._after_round,))
+        after = (self._after_round,)
+        return StrategyLoop(loop, hands, view, chosen, clock, after, self.supervisor)
 
     def _storage(self) -> Any:
         found = self.advisor.facts.storage.value
@@ -290,86 +333,75 @@ class Agent:
         if self.pods is not None:
             await self.pods.ready()
 
-    async def _act(self) -> None:
-        parts = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
-        self.store.subscribe(parts, self._changed)
-        if _SCANNER in self.advisor.standings:
-            self.executor.state(_SCANNER, _NODE_SCOPE, list(SCAN))
-        self.reconciler.changed(self.store.snapshot())
-        ticking = asyncio.create_task(self._tick_hooks(), name="hooks")
-        try:
-            await self.loop.run(gives_back=self.options.restore_on_exit)
-        finally:
-            ticking.cancel()
-            if self.options.restore_on_exit:
+    def _end(self) -> None:
+        """Takes back what was done to the host, unless that is left to the next agent."""
+        round_ = self.supervisor.round
+        if self._acting and self.options.restore_on_exit:
+            with round_("strategies"):
+                self.loop.stop()
+            with round_("hooks"):
                 self.executor.withdraw(_SCANNER)
                 self.reconciler.stop()
+        with round_("metrics"):
+            self.advisor.stop()
+        with round_("audit log"):
             self.audit.flush()
 
-    def _changed(self, snapshot: Snapshot, parts: Part) -> None:
-        self.reconciler.changed(snapshot, parts)
-
-    async def _tick_hooks(self) -> None:
+    async def _hook(self) -> None:
+        if _SCANNER in self.advisor.standings:
+            self.executor.state(_SCANNER, _NODE_SCOPE, list(SCAN))
+        self._changed(self.store.snapshot(), _FOLLOWED)
         while True:
             await asyncio.sleep(self.options.runtime_hooks_reconcile_interval)
-            try:
+            with self.supervisor.round("hooks"):
                 self.reconciler.tick()
-            except Exception as error:
-                # Nobody waits for this task: without a line hooks would just fall silent.
-                _LOG.warning("hooks not looked after", exc_info=error)
-            self.audit.flush()
+            with self.supervisor.round("audit log"):
+                self.audit.flush()
 
-    async def _report_on_machine(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            if self.gates.enabled("NodeTopologyReport"):
-                tasks.create_task(self._topologies.run(), name="topologies")
-            tasks.create_task(self.topology.run(), name="topology")
-            if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
-                tasks.create_task(self._devices.run(), name="devices")
-                tasks.create_task(self._report_devices(), name="Device")
+    def _changed(self, snapshot: Snapshot, parts: Part) -> None:
+        with self.supervisor.round("hooks"):
+            self.reconciler.changed(snapshot, parts)
 
     async def _report_devices(self) -> None:
         await self._devices.synced()
-        failure = ""
         while True:
             await asyncio.sleep(self.options.node_topology_sync_interval)
-            node = self.store.snapshot().node.value
-            if node is None:
-                continue
-            now = datetime.fromtimestamp(int(self._around.clock.wall_seconds()), UTC)
-            try:
-                wanted = device_object(node, self.advisor.facts, now)
-                if wanted is not None:
-                    there = self._devices.get(wanted.metadata.name)
-                    await self._publisher.publish(wanted, there, device_changes)
-                failure = ""
-            except (ApiError, TransportError) as error:  # an ApiError is a KoordError too
-                report_problem("Device", error)
-            except KoordError as error:
-                if str(error) != failure:
-                    _LOG.warning("devices not reported", extra=log.fields(reason=error))
-                failure = str(error)
+            with self.supervisor.round("Device"):
+                try:
+                    await self._report_device()
+                except (ApiError, TransportError) as error:
+                    report_problem("Device", error)
+
+    async def _report_device(self) -> None:
+        node = self.store.snapshot().node.value
+        if node is None:
+            return
+        now = datetime.fromtimestamp(int(self._around.clock.wall_seconds()), UTC)
+        wanted = device_object(node, self.advisor.facts, now)
+        if wanted is not None:
+            there = self._devices.get(wanted.metadata.name)
+            await self._publisher.publish(wanted, there, device_changes)
 
     def _restore_models(self) -> None:
         known = {pod.uid for pod in self.store.snapshot().pods.value}
         known |= {NODE, SYSTEM, *map(class_model, PriorityClass)}
-        try:
+        with self.supervisor.round("checkpoints"):
             self._checkpoints.restore(self.models, known)
-        except OSError as error:
-            _LOG.warning("no checkpoints", extra=log.fields(reason=error))
 
     async def _predict(self) -> None:
         """Trains every interval, and writes a few checkpoints a minute."""
+        if not self._restored:
+            self._restored = True
+            self._restore_models()
         next_step = 0.0
         while True:
             await asyncio.sleep(self.models.options.training_seconds)
             now_ms = int(self._around.clock.wall_seconds() * _MILLI)
-            train(self.models, self.cache, self.store.snapshot().pods.value, now_ms)
+            with self.supervisor.round("prediction"):
+                train(self.models, self.cache, self.store.snapshot().pods.value, now_ms)
             now = self._around.clock.monotonic_seconds()
             if now < next_step:
                 continue
             next_step = now + _CHECKPOINT_STEP_SECONDS
-            try:
+            with self.supervisor.round("checkpoints"):
                 self._checkpoints.step(self.models, now_ms)
-            except OSError as error:
-                _LOG.warning("checkpoints not written", extra=log.fields(reason=error))

@@ -46,15 +46,15 @@ def read_hardware(machine: Machine, *, huge_pages: bool = False) -> Hardware:
     )
 
 
-def _zones(machine: Machine, huge_pages: bool) -> list[ZoneMemory]:
+def _zones(machine: Machine, huge_pages: bool) -> dict[int, ZoneMemory]:
     try:
         nodes = numa_memory(machine.roots)
     except KoordError:
         nodes = ()
     if not nodes:
         # A kernel without NUMA: all memory is in one zone.
-        return [ZoneMemory(machine.memory_bytes)]
-    return [_zone(node, huge_pages) for node in nodes]
+        return {0: ZoneMemory(machine.memory_bytes)}
+    return {node.node: _zone(node, huge_pages) for node in nodes}
 
 
 def _zone(node: NUMAMemory, huge_pages: bool) -> ZoneMemory:

@@ -48,6 +48,7 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
             for each in agent.executor.failures()
         ],
         "unsupported": agent.executor.unsupported(),
+        "parts": agent.supervisor.status(),
         "hookProblems": [
             {"hook": hook, "scope": scope, "error": error}
             for (hook, scope), error in sorted(agent.reconciler.problems().items())

@@ -16,6 +16,7 @@ class Code(StrEnum):
 
     INVALID = "Invalid"
     NOT_FOUND = "NotFound"
+    TOO_OLD = "TooOld"
     UNREADABLE = "Unreadable"
     UNSUPPORTED = "Unsupported"
     MISSING_EXTRA = "MissingExtra"

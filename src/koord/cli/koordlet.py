@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.agent.options import AgentOptions
 from koord.agent.unused_flags import UNUSED
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
+    from koord.base.supervision import Supervisor
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
     from koord.kube.events import EventRecorder
@@ -51,6 +52,16 @@ directories mounted. Without --kubeconfig KUBECONFIG, the pod's service account 
 ~/.kube/config are tried. On SIGTERM every file gets back what it said before, unless
 --restore-on-exit=false leaves them to the next koordlet: for upgrades."""
 _EXAMPLE = """example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run"""
+
+
+class Around(NamedTuple):
+    """What the program has before its node is known."""
+
+    client: Client
+    recorder: EventRecorder
+    registry: Registry
+    clock: Clock
+    supervisor: Supervisor
 
 
 def parse(arguments: Sequence[str]) -> tuple[AgentOptions, Path | None, int]:
@@ -84,6 +95,7 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.agent.serving import AgentEndpoints
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
+    from koord.base.supervision import Supervisor
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
     from koord.kube.events import EventRecorder
@@ -91,6 +103,7 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.kube.lifecycle import Component, run_until_stopped
 
     clock, registry = SystemClock(), new_registry()
+    supervisor = Supervisor(NAME, registry, clock)
     cluster = ClusterConfig.load(kubeconfig)
     transport = HttpTransport(cluster)
     client = Client(transport, NAME)
@@ -102,12 +115,13 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     except OSError as error:
         raise KoordError("--addr", "", options.addr, f"free ({error.strerror})") from None
     ready = asyncio.Event()
-    work = partial(_agent, options, cluster, client, recorder, registry, clock, endpoints, ready)
+    around = Around(client, recorder, registry, clock, supervisor)
+    work = partial(_agent, options, cluster, around, endpoints, ready)
     try:
         return await run_until_stopped(
             [
                 Component("endpoints", endpoints.run),
-                Component("events", recorder.run),
+                Component("events", partial(supervisor.keep, "events", recorder.run)),
                 Component("agent", work, ready.wait),
             ]
         )
@@ -118,10 +132,7 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
 async def _agent(
     options: AgentOptions,
     cluster: ClusterConfig,
-    client: Client,
-    recorder: EventRecorder,
-    registry: Registry,
-    clock: Clock,
+    around: Around,
     endpoints: Any,
     ready: asyncio.Event,
 ) -> None:
@@ -130,16 +141,18 @@ async def _agent(
     from koord.agent.states.kubelet_times import TimedTransport
 
     raise_descriptors()
+    client, recorder, registry, clock, supervisor = around
     node = await own_node(client, options.node_name)
     kubelet = _kubelet(options, cluster, node, lambda way: TimedTransport(way, registry, clock))
     machine = _machine(options, node)
-    around = Surroundings(client, recorder, kubelet, registry, clock)
-    agent = Agent(options, machine, around)
+    whole = Surroundings(client, recorder, kubelet, registry, clock, supervisor)
+    agent = Agent(options, machine, whole)
     endpoints.attach(agent)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
-            tasks.create_task(_watch_cgroups(agent, machine))
+            watch = partial(_watch_cgroups, agent, machine)
+            tasks.create_task(supervisor.keep("cgroups that appear", watch))
             await agent.ready()
             ready.set()
     finally:

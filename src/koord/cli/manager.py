@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -81,7 +82,7 @@ async def _parts(
     client: Client, options: ManagerOptions, metrics: ManagerMetrics
 ) -> list[Component]:
     from koord.base.clock import SystemClock
-    from koord.controllers.manager.app import App
+    from koord.controllers.manager.app import App, supervise
     from koord.controllers.manager.extenders import installed
     from koord.controllers.manager.serving import ManagerEndpoints
     from koord.kube.events import EventRecorder
@@ -96,13 +97,14 @@ async def _parts(
     elector = None
     if options.enable_leader_election:
         elector = _elector(client, options, reachable(serving.url), metrics)
-    app = App(client, options, clock, recorder, elector, metrics, installed())
+    supervisor = supervise(metrics, clock)
+    app = App(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):
         endpoints.attach(app)
     return [
         Component("metrics", serving.run),
         Component("health", health.run),
-        Component("events", recorder.run),
+        Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("manager", app.run, app.ready),
         Component("collector", look_seldom),
     ]

@@ -168,6 +168,11 @@ def _troubles(status: Document) -> Table | None:
     lacking = status["unsupported"]
     if lacking:
         table.add_row(Text("wanted, not in this kernel", style="yellow"), ", ".join(lacking))
+    for each in status.get("parts", []):
+        # Those of hooks come with their scopes.
+        if each["error"] and not each["name"].startswith("hook "):
+            name = f"{each['name']} (failed {each['failures']} times)"
+            table.add_row(Text(name, style="red"), each["error"])
     for each in status["hookProblems"]:
         table.add_row(Text(f"{each['hook']} ({each['scope']})", style="red"), each["error"])
     return table if table.row_count else None

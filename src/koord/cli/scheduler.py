@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 from uuid import uuid4
@@ -156,7 +157,7 @@ async def _parts(
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
-    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.app import App, supervise
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.serving import SchedulerEndpoints
     from koord.kube.events import EventRecorder
@@ -172,13 +173,14 @@ async def _parts(
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
     elector = _elector(client, wish, endpoints.url, metrics) if wishes.leader_elect else None
     seed = uuid4().int
-    app = App(client, wish, clock, recorder, gates, elector, metrics, registry, seed)
+    supervisor = supervise(metrics, clock)
+    app = App(client, wish, clock, recorder, gates, elector, metrics, registry, seed, supervisor)
     app.scheduler.loop.monitor.timeout_seconds = wishes.timeout_seconds
     app.spot_check.period_seconds = wishes.api_check_seconds
     endpoints.attach(app)
     return [
         Component("endpoints", endpoints.run),
-        Component("events", recorder.run),
+        Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("scheduler", app.run, app.ready),
         Component("collector", look_seldom),
     ]

@@ -180,6 +180,7 @@ class _Session:
         """Fills the cluster, runs what belongs to it, says how to reach it, and stays."""
         from koord.base import collector
         from koord.base.clock import SystemClock
+        from koord.base.supervision import Supervisor
         from koord.controlplane import kubeconfig
 
         wish = self._wish
@@ -196,8 +197,9 @@ class _Session:
                 tasks.create_task(_run(component), name=name)
                 if component.ready is not None:
                     await component.ready()
+            supervisor = Supervisor("up", clock=clock)
             for recorder in cluster.recorders:
-                tasks.create_task(recorder.run())
+                tasks.create_task(supervisor.keep("events", recorder.run), name="events")
             path = self._kubeconfig_path()
             kubeconfig.write(path, plane.kubeconfig)
             step("")

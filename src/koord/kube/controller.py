@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.base.metrics import Registry, registry
+from koord.base.supervision import Supervisor
 from koord.kube.queue import QueueMetrics, ShutDown, WorkQueue
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Controller(Generic[K]):
             the key back after its back-off, a :class:`TerminalError` does not.
         workers: keys worked on at a time.
         metrics: shared by the controllers of a component.
+        supervisor: of the component; keeps the workers going.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Controller(Generic[K]):
         *,
         workers: int = 1,
         metrics: ControllerMetrics | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers: got {workers}, expected at least 1")
@@ -67,6 +70,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._workers = workers
         self._runs = metrics.runs
+        self._supervisor = supervisor or Supervisor(name)
         self._log = log.get(f"controller.{name}")
 
     async def run(self) -> None:
@@ -76,7 +80,8 @@ class Controller(Generic[K]):
         """
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._workers):
-                tasks.create_task(self._work(), name=f"{self.name}-{number}")
+                working = self._supervisor.keep(f"{self.name} workers", self._work)
+                tasks.create_task(working, name=f"{self.name}-{number}")
 
     async def stop(self) -> None:
         """Takes no more keys and waits until those waiting or in progress are done."""
@@ -90,6 +95,9 @@ class Controller(Generic[K]):
                 return
             try:
                 await self._one(key)
+            except Exception:
+                self.queue.add_rate_limited(key)
+                raise
             finally:
                 self.queue.done(key)
 

@@ -114,19 +114,30 @@ class EventRecorder:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Writes events until cancelled; then what still waits, within the time for that."""
+        """Writes events until cancelled; then what still waits, within the time for that.
+
+        One that failed may be called again; the event that it failed of is dropped.
+        """
         try:
             while True:
                 await self._arrived.wait()
                 await self._write_waiting()
-        finally:
-            self._busy = lambda: False
-            # Not asyncio.timeout: before Python 3.11.4 it does not end in a cancelled task.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._write_waiting(), self._flush_seconds)
-            lost = len(self._waiting) + (self._unwritten is not None)
-            self._told.labels("dropped").inc(lost)
-            self._waiting.clear()
+        except asyncio.CancelledError:
+            await self._flush()
+            raise
+        except Exception:
+            self._told.labels("dropped").inc(self._unwritten is not None)
+            self._unwritten = None
+            raise
+
+    async def _flush(self) -> None:
+        self._busy = lambda: False
+        # Not asyncio.timeout: before Python 3.11.4 it does not end in a cancelled task.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._write_waiting(), self._flush_seconds)
+        lost = len(self._waiting) + (self._unwritten is not None)
+        self._told.labels("dropped").inc(lost)
+        self._waiting.clear()
 
     async def _write_waiting(self) -> None:
         while self._unwritten or self._waiting:

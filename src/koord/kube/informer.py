@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from koord.api.kinds.registry import Kind
 from koord.base import log
 from koord.base.errors import one_line
+from koord.base.supervision import Supervisor
 from koord.kube.answers import no_collection
 from koord.kube.indexer import Indexer, IndexFunction
 from koord.kube.page_reader import PageReader
@@ -70,6 +71,7 @@ class Informer(Generic[O]):
         policy: the back-off between failed lists and watches.
         seed: of how long each watch lasts, so that those of many programs do not end together.
         metrics: shared by the informers of a component.
+        supervisor: of the component; keeps the informer going.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Informer(Generic[O]):
         policy: RetryPolicy | None = None,
         seed: int = 0,
         metrics: InformerMetrics | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         served, decoded = resolve(kind)
         self.name = served.name
@@ -102,6 +105,7 @@ class Informer(Generic[O]):
         self._resync_seconds = resync_seconds
         self._sharer = Sharer() if share else None
         self._metrics = metrics or InformerMetrics()
+        self._supervisor = supervisor or Supervisor("informer")
         self._objects = self._metrics.objects.labels(self.name)
         self._told = {
             change: self._metrics.events.labels(self.name, change)
@@ -203,12 +207,11 @@ class Informer(Generic[O]):
 
     async def run(self) -> None:
         """Keeps the cache true until cancelled, whatever the server does."""
-        resync = asyncio.create_task(self._resync(), name=f"resync of {self.name}")
-        try:
-            await self._reflector.run()
-        finally:
-            resync.cancel()
-            await asyncio.wait({resync})
+        async with asyncio.TaskGroup() as tasks:
+            if self._resync_seconds > 0:
+                resync = self._supervisor.keep(f"resync of {self.name}", self._resync)
+                tasks.create_task(resync, name=f"resync of {self.name}")
+            await self._supervisor.keep(f"informer of {self.name}", self._reflector.run)
 
     def _listed(self, values: list[O], shared: bool) -> list[str]:
         with no_collection():
@@ -361,7 +364,7 @@ class Informer(Generic[O]):
         _LOG.debug("where it failed", exc_info=error, extra=log.fields(key=key))
 
     async def _resync(self) -> None:
-        while self._resync_seconds > 0:
+        while True:
             await asyncio.sleep(self._resync_seconds)
             keys = [key for key, _ in self._cache.items()]
             for number, key in enumerate(keys, 1):

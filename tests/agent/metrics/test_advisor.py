@@ -101,7 +101,7 @@ def test_beats_that_were_missed_are_left_out(tmp_path: Path) -> None:
 def test_one_that_fails_tells_once_and_the_others_go_on(tmp_path: Path) -> None:
     bad, good = Counting("bad", 1.0), Counting("good", 1.0)
     bench, advisor = advise(tmp_path, bad, good)
-    with logged("koord.agent.metrics", logging.INFO) as records:
+    with logged("koord.supervision", logging.INFO) as records:
         for error in (
             KoordError("/x", "f", 1, "2"), KoordError("/x", "f", 1, "2"), ValueError("a\nb"),
             ZeroDivisionError(), None, None, ValueError("a\nb"),
@@ -109,11 +109,11 @@ def test_one_that_fails_tells_once_and_the_others_go_on(tmp_path: Path) -> None:
             bad.error = error
             advisor.step()
             bench.clock.advance(1.0)
-    told = [record.getMessage() for record in records]
+    told = [(r.getMessage(), getattr(r, "koord_fields")) for r in records]  # noqa: B009
     assert len(told) == 5
-    assert all("\n" not in line for line in told)
-    assert told[2] == "collector bad: ZeroDivisionError"
-    assert told[3] == "collector bad measures again"
+    assert told[1] == ("failed", {"part": "collector bad", "error": "ValueError: a\\nb"})
+    assert told[2] == ("failed", {"part": "collector bad", "error": "ZeroDivisionError"})
+    assert told[3] == ("works again", {"part": "collector bad"})
     assert len(good.collected) == len(bad.collected) == 7
     standing = advisor.standings["bad"]
     assert (standing.good_rounds, standing.failed_rounds) == (2, 5)

@@ -39,6 +39,7 @@ from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.topology import CPUBasicInfo, CPUInfo
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
+from koord.base.supervision import Supervisor
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_path import Driver
 from koord.kernels.cpuset import CPUSet
@@ -50,7 +51,7 @@ from tests.kube.harness import logged, run_virtual
 
 # Two sockets of one NUMA node, three cores of two threads each; siblings are n and n + 6.
 CPUS = [CPUInfo(id=i, core=i % 6, socket=i % 6 // 3, node=i % 6 // 3) for i in range(12)]
-HARDWARE = Hardware(CPUS, CPUBasicInfo(cpu_model="X"), [ZoneMemory(2**30), ZoneMemory(2**31)])
+HARDWARE = Hardware(CPUS, CPUBasicInfo(cpu_model="X"), {0: ZoneMemory(2**30), 1: ZoneMemory(2**31)})
 
 
 def node(annotations: dict[str, str] | None = None, **rest: Any) -> Node:
@@ -176,6 +177,14 @@ def test_an_empty_checkpoint_of_the_kubelet_has_none() -> None:
     assert kubelet_allocations(b" \n") == {}
 
 
+def test_the_kubelet_leaves_entries_out_while_nobody_holds_cpus() -> None:
+    # As a kubelet with the static policy writes it on a node without Guaranteed pods.
+    text = b'{"policyName":"static","defaultCpuSet":"0-3","checksum":14413152}'
+    assert kubelet_allocations(text) == {}
+    again = b'{"policyName":"static","defaultCpuSet":"0-3","entries":{},"checksum":14413152}'
+    assert kubelet_allocations(again) == {}
+
+
 def test_zones_and_the_systems_share_of_them() -> None:
     found = topology_object(node(), HARDWARE, [], KubeletView())
     assert [zone.name for zone in found.zones] == ["node-0", "node-1"]
@@ -189,9 +198,68 @@ def test_zones_and_the_systems_share_of_them() -> None:
 
 
 def test_cpus_and_memory_must_tell_of_the_same_zones() -> None:
-    hardware = Hardware(CPUS, CPUBasicInfo(), [ZoneMemory(1)])
-    with pytest.raises(KoordError, match="NUMA nodes with memory: got 1, expected 2"):
+    hardware = Hardware(CPUS, CPUBasicInfo(), {0: ZoneMemory(1)})
+    with pytest.raises(KoordError, match="NUMA nodes with memory: got '0', expected 0,1, as"):
         topology_object(node(), hardware, [], KubeletView())
+
+
+def test_numa_ids_with_gaps_and_a_node_of_memory_alone() -> None:
+    cpus = [CPUInfo(id=i, core=i, socket=i // 2, node=2 * (i // 2)) for i in range(4)]
+    memory = {0: ZoneMemory(2**30), 2: ZoneMemory(2**30), 10: ZoneMemory(2**32)}
+    hardware = Hardware(cpus, CPUBasicInfo(), memory)
+    labels = {keys.ENABLE_NUMA_RESERVATION: "true"}
+    found = topology_object(node(labels=labels), hardware, [], KubeletView())
+    told = {
+        zone.name: {each.name: (str(each.capacity), str(each.allocatable))
+                    for each in zone.resources if each.name in ("cpu", "memory")}
+        for zone in found.zones
+    }  # fmt: skip
+    # 1500m of the node over the two zones that have CPUs, 1Gi over the three that have memory.
+    assert told == {
+        "node-0": {"cpu": ("2", "1250m"), "memory": ("1Gi", "715827882666m")},
+        "node-10": {"cpu": ("0", "0"), "memory": ("4Gi", "3937053354666m")},
+        "node-2": {"cpu": ("2", "1250m"), "memory": ("1Gi", "715827882666m")},
+    }
+    assert [zone.name for zone in found.zones] == ["node-0", "node-10", "node-2"]
+    assert pools(found, keys.CPU_SHARED_POOLS) == [(0, 0, "0-1"), (1, 2, "2-3")]
+
+
+def test_a_reservation_of_more_cpus_than_there_are_holds_back_none() -> None:
+    annotations = {keys.NODE_RESERVATION: '{"resources":{"cpu":"13"}}'}
+    found = topology_object(node(annotations), HARDWARE, [], KubeletView())
+    assert found.metadata.annotations[keys.NODE_RESERVATION] == "{}"
+    assert pools(found, keys.CPU_SHARED_POOLS) == [(0, 0, "0-2,6-8"), (1, 1, "3-5,9-11")]
+    annotations = {keys.NODE_RESERVATION: '{"resources":{"cpu":"12"}}'}
+    found = topology_object(node(annotations), HARDWARE, [], KubeletView())
+    assert pools(found, keys.CPU_SHARED_POOLS) == [(0, 0, ""), (1, 1, "")]
+
+
+def test_what_is_gone_from_the_node_goes_from_the_topology_too() -> None:
+    system = '{"cpuset":"0-1","cpusetExclusive":true}'
+    annotations = {
+        keys.SYSTEM_QOS_RESOURCE: system, keys.NODE_RESERVATION: '{"reservedCPUs":"2"}',
+    }  # fmt: skip
+    labels = {keys.ENABLE_NUMA_RESERVATION: "true"}
+    there = topology_object(node(annotations, labels=labels), HARDWARE, [], KubeletView())
+    assert there.metadata.annotations[keys.SYSTEM_QOS_RESOURCE] == system
+    assert there.metadata.labels[keys.ENABLE_NUMA_RESERVATION] == "true"
+    there.metadata.annotations["example.com/note"] = "mine"
+    there.metadata.labels["example.com/rack"] = "7"
+    change = topology_changes(there, topology_object(node(), HARDWARE, [], KubeletView()))
+    assert change is not None
+    told = change["metadata"]
+    assert told["annotations"].pop(keys.CPU_SHARED_POOLS)
+    assert told["annotations"].pop(keys.BE_CPU_SHARED_POOLS)
+    assert told["annotations"] == {keys.SYSTEM_QOS_RESOURCE: None, keys.NODE_RESERVATION: None}
+    assert told["labels"] == {keys.ENABLE_NUMA_RESERVATION: None}
+
+
+def test_the_originals_word_for_no_system_resource_goes() -> None:
+    wanted = topology_object(node(), HARDWARE, [], KubeletView())
+    there = topology_object(node(), HARDWARE, [], KubeletView())
+    there.metadata.annotations[keys.SYSTEM_QOS_RESOURCE] = "null"
+    change = topology_changes(there, wanted)
+    assert change == {"metadata": {"annotations": {keys.SYSTEM_QOS_RESOURCE: None}}}
 
 
 @given(
@@ -291,7 +359,7 @@ def test_a_refusal_of_the_server_is_no_fault_of_the_topology() -> None:
 
     class Refused(TopologyReporter):
         def __init__(self, *errors: Exception) -> None:
-            self._failure, self._interval_seconds = "", 0.0
+            self._supervisor, self._interval_seconds = Supervisor("report"), 0.0
             self._errors = list(errors)
 
         async def report(self) -> None:
@@ -304,7 +372,7 @@ def test_a_refusal_of_the_server_is_no_fault_of_the_topology() -> None:
     with logged("koord.agent", logging.WARNING) as records, pytest.raises(asyncio.CancelledError):
         asyncio.run(reporter.run())
     assert {record.getMessage() for record in records} == {"not reported"}
-    assert reporter._failure == ""
+    assert reporter._supervisor.part("topology").failures == 0
 
 
 def test_a_malformed_annotation_is_told_of_once_a_value(tmp_path: Path) -> None:

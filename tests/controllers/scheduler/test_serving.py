@@ -27,7 +27,7 @@ def served(story: Callable[[SimpleNamespace, Get], Awaitable[None]]) -> None:
         made.loop.schedule(1.0)
         app: Any = SimpleNamespace(
             leading=True, scheduler=made, explainer=explainer, switches=Switches(), views=None,
-            drift=lambda: checker.look(made),
+            drift=lambda: checker.look(made), supervisor=made.world.supervisor,
         )  # fmt: skip
         endpoints = SchedulerEndpoints(made.metrics, "127.0.0.1", 0)
         await endpoints.start()

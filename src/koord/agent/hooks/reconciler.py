@@ -15,8 +15,9 @@ from koord.agent.hooks.context import container_context, pod_context, sandbox_co
 from koord.agent.hooks.hook import Hook, NodeWide
 from koord.agent.hooks.sandbox import sandbox_directory
 from koord.agent.states.snapshot import Part, Snapshot
-from koord.base import faults, log
+from koord.base import faults
 from koord.base.errors import KoordError
+from koord.base.supervision import Supervisor
 from koord.kernels.cgroup_path import HostPath, KubeQos, host_application_directory
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from koord.agent.states.pods import PodState
     from koord.api.kinds.slo_strategies import HostApplication
 
-_LOG = log.get("agent.hooks")
 KATA = "kata"
 INTERVAL_SECONDS = 10.0
 """How often directories of classes and of host applications are looked after."""
@@ -36,7 +36,7 @@ LATEST_TICKS = 8
 CRI-O, whose sandboxes look like containers, none is ever found."""
 
 _ALL = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY | Part.METRIC_SPEC
-_NODE, _CLASSES, _APPLICATION = "node", "kubeqos", "host/"
+_NODE, _CLASSES, _APPLICATION, _RULE = "node", "kubeqos", "host/", "rule"
 
 
 @runtime_checkable
@@ -63,6 +63,8 @@ class Reconciler:
         executor: who writes; a scope is a pod's UID, ``kubeqos``, ``host/NAME`` or ``node``.
         machine: layout and cgroup tree.
         sandbox: finds a pod's sandbox; by listing its directory if None.
+        supervisor: told of failures; each hook is a part of its own, ``hook NAME``, and what it
+            fails of is about a scope.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Reconciler:
         executor: Executor,
         machine: Machine,
         sandbox: Callable[[PodState], str] | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._hooks, self._executor, self._machine = list(hooks), executor, machine
         self._sandbox = sandbox or (lambda pod: sandbox_directory(machine.hierarchy, pod))
@@ -79,7 +82,9 @@ class Reconciler:
         self._sandboxes: dict[str, str] = {}
         self._searches: dict[str, _Search] = {}
         self._applications: set[str] = set()
-        self._problems: dict[tuple[str, str], str] = {}
+        self._supervisor = supervisor or Supervisor("hooks")
+        self._parts = {hook.name: self._supervisor.part(_part(hook)) for hook in self._hooks}
+        # Whether the next change is to be taken for one of everything: before the first is through.
         self._first = True
 
     def changed(self, snapshot: Snapshot, parts: Part = _ALL) -> None:
@@ -89,20 +94,28 @@ class Reconciler:
             snapshot: the newest view.
             parts: what of it may be new; the first call takes everything for new.
         """
-        if self._first:
-            parts, self._first = _ALL, False
+        whole, self._first = self._first, True
+        parts = _ALL if whole else parts
         self._snapshot = snapshot
         relearned = [hook for hook in self._hooks if hook.follows & parts and self._learn(hook)]
-        self._follow_pods(relearned)
+        self._follow_pods(self._hooks if whole else relearned)
         if parts & Part.SLO or relearned:
             self._follow_directories()
         for hook in self._hooks:
             if hook.follows & parts and isinstance(hook, NodeWide):
                 self._state(hook, _NODE, partial(hook.node, snapshot))
+        self._first = False
         self._executor.settle()
 
     def tick(self) -> None:
-        """Every 10 seconds: directories of classes, host applications, late sandboxes, edits."""
+        """Every 10 seconds: directories of classes, host applications, late sandboxes, edits.
+
+        What a hook failed of is asked again.
+        """
+        if self._first:
+            self.changed(self._snapshot)
+        for hook in self._hooks:
+            self._ask_again(hook)
         self._follow_directories()
         for uid in [uid for uid in self._searches if self._search_is_due(uid)]:
             if self._find_sandbox(pod := self._pods[uid]):
@@ -119,7 +132,11 @@ class Reconciler:
 
     def problems(self) -> dict[tuple[str, str], str]:
         """What went wrong last, by hook and scope, one line each."""
-        return dict(self._problems)
+        return {
+            (name, scope): why
+            for name, part in self._parts.items()
+            for scope, why in part.errors.items()
+        }
 
     # -- pods ----------------------------------------------------------------------------------
 
@@ -142,7 +159,7 @@ class Reconciler:
         self._searches.pop(uid, None)
         for hook in self._hooks:
             self._executor.withdraw(hook.name, uid)
-            self._problems.pop((hook.name, uid), None)
+            self._supervisor.forget(_part(hook), uid)
 
     def _find_sandbox(self, pod: PodState) -> str:
         """Its directory; empty where it cannot be told, and then it is looked for again."""
@@ -193,7 +210,7 @@ class Reconciler:
         for name in self._applications - applications.keys():
             for hook in self._hooks:
                 self._executor.withdraw(hook.name, _APPLICATION + name)
-                self._problems.pop((hook.name, _APPLICATION + name), None)
+                self._supervisor.forget(_part(hook), _APPLICATION + name)
         self._applications = set(applications)
         for name, application in applications.items():
             for hook in self._hooks:
@@ -226,29 +243,30 @@ class Reconciler:
     # -- hooks ---------------------------------------------------------------------------------
 
     def _learn(self, hook: Hook) -> bool:
-        try:
+        with self._supervisor.round(_part(hook), _RULE):
             faults.point("hooks.learn")
-            changed = hook.learn(self._snapshot)
-        except KoordError as error:
-            self._problem(hook, "rule", str(error))
-            return False
-        self._problems.pop((hook.name, "rule"), None)
-        return changed
+            return hook.learn(self._snapshot)
+        return False
 
     def _state(self, hook: Hook, scope: str, wanted: Callable[[], list[Claim]]) -> None:
         """What a hook cannot answer leaves what it claimed before."""
-        try:
-            claims = wanted()
-        except KoordError as error:
-            self._problem(hook, scope, str(error))
-            return
-        self._problems.pop((hook.name, scope), None)
-        self._executor.state(hook.name, scope, claims)
+        with self._supervisor.round(_part(hook), scope):
+            self._executor.state(hook.name, scope, wanted())
 
-    def _problem(self, hook: Hook, scope: str, why: str) -> None:
-        if self._problems.get((hook.name, scope)) != why:
-            _LOG.warning("hook failed", extra=log.fields(hook=hook.name, scope=scope, why=why))
-        self._problems[hook.name, scope] = why
+    def _ask_again(self, hook: Hook) -> None:
+        """Asks a hook what it failed of; classes and host applications are asked for anyway."""
+        scopes = list(self._parts[hook.name].errors)
+        if _RULE in scopes and self._learn(hook):
+            scopes = [*self._pods, _NODE]
+        for scope in scopes:
+            if scope in self._pods:
+                self._ask(self._pods[scope], [hook])
+            elif scope == _NODE and isinstance(hook, NodeWide):
+                self._state(hook, _NODE, partial(hook.node, self._snapshot))
+
+
+def _part(hook: Hook) -> str:
+    return f"hook {hook.name}"
 
 
 def _is_kata(pod: PodState) -> bool:

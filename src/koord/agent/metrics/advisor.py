@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.agent.metrics.collector import Board, Facts, Round
 from koord.agent.metrics.groups import Groups
 from koord.agent.states.snapshot import NEVER
-from koord.base import log
 from koord.base.errors import one_line
 from koord.base.faults import point
+from koord.base.supervision import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 EXPIRE_SECONDS = 30.0
 _BREATH_SECONDS = 0.001
-_LOG = log.get("agent.metrics")
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ class Standing:
 class Advisor:
     """The agent's eyes: what is due is run in the order of the collectors, and goes to the cache.
 
-    Collectors that are due together see the same :class:`Round`. One that fails logs one line and
-    again only when the line changes; the others do not notice. A collector that may hang runs
+    Collectors that are due together see the same :class:`Round`. One that fails is noted by the
+    supervisor; the others do not notice. A collector that may hang runs
     through ``aside``, and is not called again before it has come back.
 
     Args:
@@ -83,6 +83,7 @@ class Advisor:
         groups: the cgroups that are read; by default those of the machine's hierarchy.
         aside: runs what may hang, by default in a thread; None runs it in place.
         sleep: waits.
+        supervisor: told of failures; each collector is a part of its own, ``collector NAME``.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Advisor:
         groups: Groups | None = None,
         aside: Callable[[Work], Awaitable[Samples]] | None = asyncio.to_thread,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._machine = machine
         self._snapshot = snapshot
@@ -104,11 +106,15 @@ class Advisor:
         self._sleep = sleep
         self._groups = groups or Groups(machine.hierarchy, clock)
         self._next_expiry = NEVER
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._supervisor = supervisor or Supervisor("metrics", clock=clock)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
+        self._stopped = False
         self.board, self.facts = Board(), Facts()
         now = clock.monotonic_seconds()
         self.standings = {one.name: Standing(one, now, now) for one in collectors}
+        for name in self.standings:
+            self._supervisor.part(_part(name))
 
     @property
     def ready(self) -> bool:
@@ -125,17 +131,29 @@ class Advisor:
         await self._ready.wait()
 
     async def run(self) -> None:
-        """Rounds until cancelled; then descriptors and sessions are given back."""
+        """Rounds until cancelled; then descriptors and sessions are given back.
+
+        One that failed may be called again.
+        """
         try:
             while True:
-                self.step()
-                if self.ready:
-                    self._ready.set()
+                self._begin()
                 wait = self.next_due_seconds - self._clock.monotonic_seconds()
                 # Never 0: a collector that takes longer than its interval must not starve others.
                 await self._sleep(max(wait, _BREATH_SECONDS))
-        finally:
+        except asyncio.CancelledError:
             self.stop()
+            raise
+
+    def _begin(self) -> None:
+        """A step; who waits for the first rounds does not wait for what fails every time."""
+        try:
+            self.step()
+        except Exception:
+            self._ready.set()
+            raise
+        if self.ready:
+            self._ready.set()
 
     def step(self) -> None:
         """Runs what is due now."""
@@ -150,7 +168,10 @@ class Advisor:
             self._cache.expire(self._wall_ms())
 
     def stop(self) -> None:
-        """Gives back what collectors hold, and the kept descriptors."""
+        """Gives back what collectors hold, and the kept descriptors; once and for all."""
+        if self._stopped:
+            return
+        self._stopped = True
         for task in self._tasks:
             task.cancel()
         for standing in self.standings.values():
@@ -188,12 +209,12 @@ class Advisor:
         collector = standing.collector
         if collector.blocking and self._aside is not None:
             standing.busy = True
-            self._start(self._collect_aside(self._aside, standing, now))
+            self._start(standing, partial(self._collect_aside, self._aside, standing, now))
         else:
             self._guard(standing, lambda: self._take(standing, now, collector.collect(now)))
 
-    def _start(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _start(self, standing: Standing, work: Callable[[], Awaitable[None]]) -> None:
+        task = self._supervisor.once("collectors aside", work, _part(standing.collector.name))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -217,18 +238,20 @@ class Advisor:
     def _guard(self, standing: Standing, work: Callable[[], object]) -> None:
         try:
             point(f"metrics.collect.{standing.collector.name}")
+            point(f"supervised.{_part(standing.collector.name)}")
             work()
         # Whatever a collector of another package does, the others go on.
         except Exception as error:
             self._failed(standing, error)
             return
-        if standing.error:
-            _LOG.info(f"collector {standing.collector.name} measures again")
+        self._supervisor.worked(_part(standing.collector.name))
         standing.error, standing.ran = "", True
 
     def _failed(self, standing: Standing, error: Exception) -> None:
         standing.failed_rounds += 1
-        line = one_line(f"{error}" or type(error).__name__)
-        if line != standing.error:
-            _LOG.warning(f"collector {standing.collector.name}: {line}")
-        standing.error, standing.ran = line, True
+        self._supervisor.failed(_part(standing.collector.name), error)
+        standing.error, standing.ran = one_line(f"{error}" or type(error).__name__), True
+
+
+def _part(collector: str) -> str:
+    return f"collector {collector}"

@@ -52,7 +52,10 @@ def shared_pools(
 
 
 def kept_cpus(cpus: Sequence[CPUInfo], reservation: NodeReservation | None) -> CPUSet:
-    """The CPUs that a node reservation holds back: those it names, else as many, packed."""
+    """The CPUs that a node reservation holds back: those it names, else as many, packed.
+
+    None where it asks for more than there are.
+    """
     named, count = reserved_cpus(reservation)
     if named:
         return readable_cpus(named)
@@ -60,7 +63,12 @@ def kept_cpus(cpus: Sequence[CPUInfo], reservation: NodeReservation | None) -> C
 
 
 def packed_cpus(cpus: Sequence[CPUInfo], count: int) -> CPUSet:
-    """So many CPUs as the kubelet takes them: whole sockets, then whole cores, the lowest first."""
+    """So many CPUs as the kubelet takes them: whole sockets, then whole cores, the lowest first.
+
+    None where there are fewer.
+    """
+    if count > len(cpus):
+        return CPUSet()
     packed = sorted(cpus, key=lambda cpu: (cpu.socket, cpu.node, cpu.core, cpu.id))
     return CPUSet.from_ids(cpu.id for cpu in packed[:count])
 

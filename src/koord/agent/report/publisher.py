@@ -30,6 +30,11 @@ FIELD_MANAGER = "koordlet"
 MANAGED_ZONE_RESOURCES = frozenset(
     {"cpu", "memory", "koordinator.sh/gpu", "hugepages-2Mi", "hugepages-1Gi"}
 )
+# What a NodeResourceTopology has of its node, where the node has it.
+_COPIED = {
+    "annotations": (keys.NODE_RESERVATION, keys.SYSTEM_QOS_RESOURCE),
+    "labels": (keys.ENABLE_NUMA_RESERVATION,),
+}
 _NOT_FOUND, _EXISTS = 404, 409
 _LOG = log.get("agent.report")
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -143,10 +148,12 @@ def topology_changes(
 ) -> dict[str, Any] | None:
     """What to patch; resources that others keep in a zone stay. Rule: cpu-numa, section 12."""
     metadata = metadata_changes(there, wanted)
-    # A reservation that is gone from the node must go from here too.
-    stale = keys.NODE_RESERVATION
-    if stale in there.metadata.annotations and stale not in wanted.metadata.annotations:
-        metadata.setdefault("annotations", {})[stale] = None
+    # What is gone from the node must go from here too.
+    for field, names in _COPIED.items():
+        have, want = getattr(there.metadata, field), getattr(wanted.metadata, field)
+        for name in names:
+            if name in have and name not in want:
+                metadata.setdefault(field, {})[name] = None
     change: dict[str, Any] = {"metadata": metadata} if metadata else {}
     if there.topology_policies != wanted.topology_policies:
         change["topologyPolicies"] = wanted.topology_policies

@@ -25,6 +25,7 @@ from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
 from koord.base import log
 from koord.base.errors import KoordError, one_line
+from koord.base.supervision import Supervisor
 from koord.kernels.quantity import Quantity, Rounding
 from koord.kube.errors import ApiError, TransportError
 
@@ -63,6 +64,7 @@ class MetricReporter:
         clock: of the report.
         summaries: whether sums by class are filled in.
         cold_pages: whether pages are told apart by age.
+        supervisor: told of failures.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class MetricReporter:
         *,
         summaries: bool = False,
         cold_pages: bool = False,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("report", clock=clock)
         self._cluster = cluster
         self._states = states
         self._metrics = metrics
@@ -103,13 +107,11 @@ class MetricReporter:
 
     async def _reported(self) -> bool:
         """Whether nothing is left to do until the next interval."""
-        try:
-            await self.report()
-        except (ApiError, TransportError) as error:
-            return not report_problem("NodeMetric", error)
-        except Exception as error:
-            # A mistake in one report must not end the agent, nor the reports.
-            _LOG.warning("NodeMetric not made", exc_info=error)
+        with self._supervisor.round("NodeMetric"):
+            try:
+                await self.report()
+            except (ApiError, TransportError) as error:
+                return not report_problem("NodeMetric", error)
         return True
 
     async def report(self) -> bool:
@@ -185,6 +187,7 @@ class TopologyReporter:
         existing: the object in the API; None where it is not reported.
         publisher: the way out.
         interval_seconds: between two looks.
+        supervisor: told of failures.
     """
 
     def __init__(
@@ -196,7 +199,9 @@ class TopologyReporter:
         existing: Informer[NodeResourceTopology] | None,
         publisher: Publisher,
         interval_seconds: float = 3.0,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("report")
         self._store = store
         self._hardware = hardware
         self._kubelet = kubelet
@@ -205,21 +210,16 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
-        self._failure = ""
         self._malformed: list[str] = []
 
     async def run(self) -> None:
         """Looks again and again until cancelled."""
         while True:
-            try:
-                await self.report()
-                self._failure = ""
-            except (ApiError, TransportError) as error:  # each is one of those below, too
-                report_problem("NodeResourceTopology", error)
-            except (KoordError, OSError) as error:
-                if str(error) != self._failure:
-                    _LOG.warning("topology not computed", extra=log.fields(reason=error))
-                self._failure = str(error)
+            with self._supervisor.round("topology"):
+                try:
+                    await self.report()
+                except (ApiError, TransportError) as error:
+                    report_problem("NodeResourceTopology", error)
             await asyncio.sleep(self._interval_seconds)
 
     async def report(self) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.agent.report.pools import Bound, kept_cpus, packed_cpus, readable_cpus, shared_pools
 from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta, OwnerReference
@@ -29,7 +31,7 @@ from koord.kernels.cpuset import CPUSet
 from koord.kernels.quantity import Format, Quantity, Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from koord.agent.states.kubelet import KubeletConfiguration
     from koord.agent.states.pods import PodState
@@ -63,12 +65,12 @@ class Hardware:
     Attributes:
         cpus: those online, by id.
         basic: model and switches.
-        zones: by NUMA node.
+        zones: by id of the NUMA node; ids may have gaps, and a node may have memory alone.
     """
 
     cpus: Sequence[CPUInfo]
     basic: CPUBasicInfo
-    zones: Sequence[ZoneMemory]
+    zones: Mapping[int, ZoneMemory]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def ignore(line: str) -> None:
 
 
 class _ManagerState(WireStruct):
-    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+    # Left out by the kubelet while nobody holds CPUs of its own.
+    entries: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
 
 def kubelet_allocations(text: bytes) -> dict[str, CPUSet]:
@@ -131,22 +134,33 @@ def topology_object(
         tell: gets a line for each annotation that is malformed, and left out.
 
     Raises:
-        KoordError: the CPUs and the memory tell of different NUMA nodes.
+        KoordError: nothing is known of the memory of a NUMA node that has CPUs.
     """
     zones = {cpu.node for cpu in hardware.cpus}
-    if max(zones) + 1 != len(hardware.zones):
-        expected = f"{max(zones) + 1}, as the CPUs have"
-        raise KoordError(node.title, "NUMA nodes with memory", len(hardware.zones), expected)
+    if not zones <= hardware.zones.keys():
+        expected = f"{_listed(zones)}, as the CPUs have, or more"
+        raise KoordError(node.title, "NUMA nodes with memory", _listed(hardware.zones), expected)
     return NodeResourceTopology(
         metadata=ObjectMeta(
             name=node.metadata.name,
-            labels={keys.MANAGED_BY: "Koordinator"},
+            labels=_labels(node),
             annotations=_annotations(node, hardware, pods, kubelet, tell),
             owner_references=[owner(node)],
         ),
         topology_policies=[_policy(kubelet.configuration)],
         zones=_zones(node, hardware),
     )
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(ids)))
+
+
+def _labels(node: Node) -> dict[str, str]:
+    found = {keys.MANAGED_BY: "Koordinator"}
+    if divides := node.metadata.labels.get(keys.ENABLE_NUMA_RESERVATION):
+        found[keys.ENABLE_NUMA_RESERVATION] = divides
+    return found
 
 
 def owner(node: Node) -> OwnerReference:
@@ -287,9 +301,12 @@ def _kubelet_reserved(configuration: KubeletConfiguration, hardware: Hardware) -
 
 def _zones(node: Node, hardware: Hardware) -> list[Zone]:
     zones = []
-    reserved = _reserved_share(node, len(hardware.zones))
-    for number, memory in enumerate(hardware.zones):
-        cpus = sum(1 for cpu in hardware.cpus if cpu.node == number)
+    counts = dict.fromkeys(hardware.zones, 0)
+    for cpu in hardware.cpus:
+        counts[cpu.node] += 1
+    reserved = _reserved_share(node, hardware, counts)
+    for number, memory in hardware.zones.items():
+        cpus = counts[number]
         amounts = {
             "cpu": (Quantity.from_value(cpus), reserved.get("cpu")),
             "hugepages-1Gi": (_bytes(memory.huge_1gi_bytes), None),
@@ -298,7 +315,7 @@ def _zones(node: Node, hardware: Hardware) -> list[Zone]:
         }
         resources = [_resource(name, *amounts[name]) for name in sorted(amounts)]
         zones.append(Zone(name=f"node-{number}", type="Node", resources=resources))
-    return zones
+    return sorted(zones, key=lambda zone: zone.name)
 
 
 def _bytes(value: int) -> Quantity:
@@ -313,14 +330,21 @@ def _resource(name: str, capacity: Quantity, reserved_milli: int | None) -> Zone
     return ZoneResource(name=name, capacity=capacity, allocatable=left, available=left)
 
 
-def _reserved_share(node: Node, zones: int) -> dict[str, int]:
-    """What of each zone is the system's, in thousandths, where the node's label asks for it."""
+def _reserved_share(node: Node, hardware: Hardware, counts: Mapping[int, int]) -> dict[str, int]:
+    """What of each zone is the system's, in thousandths, where the node's label asks for it.
+
+    Only zones that have some of a resource can give some away.
+    """
     if node.metadata.labels.get(keys.ENABLE_NUMA_RESERVATION) != "true":
         return {}
     zero, shares = Quantity(), {}
-    for name in ("cpu", "memory"):
+    having = {
+        "cpu": sum(1 for count in counts.values() if count),
+        "memory": sum(1 for zone in hardware.zones.values() if zone.memory_bytes > 0),
+    }
+    for name, zones in having.items():
         capacity = node.status.capacity.get(name, zero)
         reserved = capacity - node.status.allocatable.get(name, zero)
-        if reserved > zero:
+        if zones and reserved > zero:
             shares[name] = -(-reserved.milli(Rounding.UP) // zones)
     return shares

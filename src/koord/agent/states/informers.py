@@ -14,6 +14,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
+from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
@@ -35,17 +36,30 @@ class ClusterStates:
         node_name: this node.
         store: where the parts go.
         layout: of cgroups; given, pods come from the API server and not from the kubelet.
+        supervisor: keeps the watches going.
     """
 
     def __init__(
-        self, client: Client, node_name: str, store: StateStore, layout: Layout | None = None
+        self,
+        client: Client,
+        node_name: str,
+        store: StateStore,
+        layout: Layout | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervised = supervisor or Supervisor("states")
         self._store = store
         self._layout = layout
         by_name = f"metadata.name={node_name}"
-        self.node: Informer[Node] = Informer(client, Node, field_selector=by_name)
-        self.slo: Informer[NodeSLO] = Informer(client, NodeSLO, field_selector=by_name)
-        self.metric: Informer[NodeMetric] = Informer(client, NodeMetric, field_selector=by_name)
+        self.node: Informer[Node] = Informer(
+            client, Node, field_selector=by_name, supervisor=supervised
+        )
+        self.slo: Informer[NodeSLO] = Informer(
+            client, NodeSLO, field_selector=by_name, supervisor=supervised
+        )
+        self.metric: Informer[NodeMetric] = Informer(
+            client, NodeMetric, field_selector=by_name, supervisor=supervised
+        )
         self._informers: list[Informer[Any]] = [self.node, self.slo, self.metric]
         self._follow(self.node, lambda node: store.put(Part.NODE, node))
         self._follow(self.slo, lambda slo: store.put(Part.SLO, effective_slo(slo.spec)))
@@ -56,7 +70,7 @@ class ClusterStates:
         if layout is not None:
             selector = f"spec.nodeName={node_name}"
             self.pods: Informer[Pod] = Informer(
-                client, Pod, field_selector=selector, project=SeenPod
+                client, Pod, field_selector=selector, project=SeenPod, supervisor=supervised
             )
             self._informers.append(self.pods)
             self._follow(self.pods, lambda _: self._put_pods())
@@ -72,7 +86,8 @@ class ClusterStates:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name=f"informer of {informer.name}")
-            tasks.create_task(self._confirm(), name="ages of watched parts")
+            name = "ages of watched parts"
+            tasks.create_task(self._supervisor.keep(name, self._confirm), name=name)
 
     def _follow(self, informer: Informer[Any], put: Callable[[Any], None]) -> None:
         informer.on_change(added=put, updated=lambda _, new: put(new))

@@ -8,15 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from koord.agent.states.snapshot import Aged, Part, Snapshot
-from koord.base import log
-from koord.base.errors import one_line
+from koord.base.supervision import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koord.base.clock import Clock
 
-_LOG = log.get("agent.states")
 _FIELDS = {
     Part.NODE: "node",
     Part.PODS: "pods",
@@ -31,9 +29,11 @@ class StateStore:
 
     Args:
         clock: for the ages of parts.
+        supervisor: told of followers that fail.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, supervisor: Supervisor | None = None) -> None:
+        self._supervisor = supervisor or Supervisor("states")
         self._clock = clock
         self._snapshot = Snapshot()
         self._subscribers: list[tuple[Part, Callable[[Snapshot, Part], None]]] = []
@@ -66,7 +66,5 @@ class StateStore:
         changed, self._changed = self._changed, Part(0)
         for parts, call in self._subscribers:
             if parts & changed:
-                try:
+                with self._supervisor.round("followers of states"):
                     call(self._snapshot, parts & changed)
-                except Exception as error:  # a follower's mistake must not stop the others
-                    _LOG.error("follower failed", extra=log.fields(reason=one_line(repr(error))))

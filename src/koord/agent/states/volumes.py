@@ -10,6 +10,7 @@ from msgspec import field
 from koord.api.kinds.meta import Object
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.wirestruct import WireStruct
+from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
@@ -33,10 +34,13 @@ class Volumes:
 
     Args:
         client: the way to the API server.
+        supervisor: keeps the watch going.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._claims: Informer[Any] = Informer(client, PersistentVolumeClaim, project=BoundClaim)
+    def __init__(self, client: Client, supervisor: Supervisor | None = None) -> None:
+        self._claims: Informer[Any] = Informer(
+            client, PersistentVolumeClaim, project=BoundClaim, supervisor=supervisor
+        )
 
     async def run(self) -> None:
         """Watches until cancelled."""

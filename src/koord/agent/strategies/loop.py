@@ -16,6 +16,7 @@ from koord.agent.strategies.registry import enabled
 from koord.agent.strategies.strategy import Tick
 from koord.base import faults, log
 from koord.base.errors import KoordError
+from koord.base.supervision import Supervisor, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +66,7 @@ class StrategyLoop:
         options: gates and instruments.
         clock: when they run.
         after: called after every round with its tick, such as an evictor's watch.
+        supervisor: told of failures; each strategy is a part of its own, ``strategy NAME``.
     """
 
     def __init__(
@@ -75,11 +77,15 @@ class StrategyLoop:
         options: StrategyOptions,
         clock: Clock,
         after: Sequence[Callable[[Tick], None]] = (),
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._strategies = list(strategies)
         self._hands, self._view, self._clock = hands, view, clock
         self._options = options
         self._after = list(after)
+        self._supervisor = supervisor or Supervisor("strategies", clock=clock)
+        for strategy in self._strategies:
+            self._supervisor.part(_part(strategy))
         self._due: dict[str, float] = {}
         self._rounds: dict[str, Round] = {}
 
@@ -91,15 +97,18 @@ class StrategyLoop:
     async def run(self, *, gives_back: bool = True) -> None:
         """Runs rounds until cancelled; then every strategy takes back what it holds.
 
+        One that failed may be called again, and holds all meanwhile.
+
         Args:
             gives_back: False leaves that to who comes next.
         """
         try:
             while True:
                 await asyncio.sleep(self.round())
-        finally:
+        except asyncio.CancelledError:
             if gives_back:
                 self.stop()
+            raise
 
     def round(self) -> float:
         """Runs what is due; seconds until something is due again."""
@@ -146,50 +155,37 @@ class StrategyLoop:
     def _run_one(self, strategy: Strategy, tick: Tick) -> None:
         before = self._rounds.get(strategy.name)
         at = self._clock.wall_seconds()
-        try:
+        with self._supervisor.round(_part(strategy)) as this:
             faults.point("agent.strategy.run")
             result = strategy.run(tick, self._hands)
-        except KoordError as error:
-            self._fail(strategy, Round(at, before.result if before else {}, str(error)))
-            self._options.instruments.failed(strategy.name, error.code)
-        except Exception as error:
-            # A mistake of the program in one strategy; the others protect the node all the same.
-            self._fail(strategy, Round(at, before.result if before else {}, repr(error)), error)
-            self._options.instruments.failed(strategy.name, type(error).__name__)
-        else:
-            if before is not None and before.error:
-                _LOG.info("strategy works again", extra=log.fields(strategy=strategy.name))
-            self._rounds[strategy.name] = Round(at, result)
-            if _LOG.isEnabledFor(logging.DEBUG):
-                said = {"strategy": strategy.name, **result}
-                _LOG.debug("round", extra=log.fields(**said))
-
-    def _fail(self, strategy: Strategy, failed: Round, error: BaseException | None = None) -> None:
-        before = self._rounds.get(strategy.name)
-        self._rounds[strategy.name] = failed
-        if before is None or before.error != failed.error:
-            told = log.fields(strategy=strategy.name, error=failed.error)
-            _LOG.warning("round given up", extra=told, exc_info=error)
+        error = this.error
+        if error is not None:
+            last = before.result if before else {}
+            self._rounds[strategy.name] = Round(at, last, cause_of(error))
+            code = error.code if isinstance(error, KoordError) else type(error).__name__
+            self._options.instruments.failed(strategy.name, code)
+            return
+        self._rounds[strategy.name] = Round(at, result)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            said = {"strategy": strategy.name, **result}
+            _LOG.debug("round", extra=log.fields(**said))
 
     def _stop_one(self, strategy: Strategy) -> None:
         del self._due[strategy.name]
         self._rounds.pop(strategy.name, None)
-        try:
+        with self._supervisor.round(_part(strategy)):
             strategy.stop(self._hands)
-        except Exception as error:
-            told = log.fields(strategy=strategy.name)
-            _LOG.warning("strategy not stopped", extra=told, exc_info=error)
 
     def _finish(self, tick: Tick) -> None:
         self._settle()
         for call in self._after:
-            try:
+            with self._supervisor.round("after a round of strategies"):
                 call(tick)
-            except Exception as error:
-                _LOG.warning("round not finished", exc_info=error)
 
     def _settle(self) -> None:
-        try:
+        with self._supervisor.round("executor"):
             self._hands.executor.settle()
-        except Exception as error:
-            _LOG.warning("claims not settled", exc_info=error)
+
+
+def _part(strategy: Strategy) -> str:
+    return f"strategy {strategy.name}"

@@ -75,7 +75,7 @@ def check_fresh(tick: Tick, most: Ages) -> None:
     """Whether pods and node are young enough to act upon; configuration stays valid.
 
     Raises:
-        KoordError: which is not.
+        KoordError: which is not, as too old; or was never seen.
     """
     parts = (
         ("pods", tick.snapshot.pods, most.pods),
@@ -83,8 +83,10 @@ def check_fresh(tick: Tick, most: Ages) -> None:
     )
     for name, part, limit in parts:
         age = part.age_seconds(tick.now_seconds)
+        if age == float("inf") and limit < age:
+            raise _missing(name, "", f"{name} of this node")
         if age > limit:
-            raise _missing(name, "age", f"at most {limit:.0f} s, to act upon", f"{age:.0f} s")
+            raise _too_old(name, limit)
 
 
 def last(tick: Tick, kind: Kind, match: tuple[str | None, ...] = ()) -> Rows:
@@ -114,11 +116,11 @@ def node_last(tick: Tick, kind: Kind) -> float:
     """The newest value of a kind that has no labels.
 
     Raises:
-        KoordError: none in the window of "last" reads.
+        KoordError: none; or none in the window of "last" reads, as too old.
     """
     rows = last(tick, kind)
     if not rows.labels:
-        raise _missing(f"metric {kind}", "", "a sample in the window of last values")
+        raise _lacking(tick, kind)
     return float(rows.last[0])
 
 
@@ -126,13 +128,27 @@ def node_average(tick: Tick, kind: Kind, seconds: float) -> float:
     """The average of a kind without labels over a window that reaches up to now.
 
     Raises:
-        KoordError: no sample, or none in the window of "last" reads.
+        KoordError: none; or none in the window of "last" reads, as too old.
     """
     rows = over(tick, kind, seconds)
     if not rows.labels or int(rows.newest_ms[0]) < tick.metrics.last_window(tick.now_ms).start_ms:
-        raise _missing(f"metric {kind}", "", "a sample in the window of last values")
+        raise _lacking(tick, kind)
     return float(rows.avg[0])
 
 
-def _missing(name: str, field: str, expected: str, value: object = None) -> KoordError:
-    return KoordError(name, field, value, expected, Code.NOT_FOUND)
+def _lacking(tick: Tick, kind: Kind) -> KoordError:
+    """Why there is no newest value: nobody measured, or not for too long."""
+    if not tick.metrics.read(kind, Window(0, tick.now_ms)).labels:
+        return _missing(f"metric {kind}", "", "a sample in the window of last values")
+    window = tick.metrics.last_window(tick.now_ms)
+    return _too_old(f"metric {kind}", (window.end_ms - window.start_ms) / 1000)
+
+
+def _too_old(name: str, limit_seconds: float) -> KoordError:
+    # Without the age, which is another in every round: it is one cause, and told of once.
+    expected = f"at most {limit_seconds:g} s, to act upon"
+    return KoordError(name, "age", "more", expected, Code.TOO_OLD)
+
+
+def _missing(name: str, field: str, expected: str) -> KoordError:
+    return KoordError(name, field, None, expected, Code.NOT_FOUND)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class InformerViews:
         client: the way to the API server.
         metrics: shared by all informers.
         options: keyword arguments of :class:`koord.kube.informer.Informer`, by kind.
+        supervisor: keeps the informers going.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class InformerViews:
         client: Client,
         metrics: InformerMetrics | None = None,
         options: dict[type, dict[str, Any]] | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._client = client
         self._metrics = metrics
+        self._supervisor = supervisor or Supervisor("views")
         self._options = dict(options or {})
         self._informers: dict[type | tuple[type, str, str], Informer[Any]] = {}
 
@@ -98,7 +102,9 @@ class InformerViews:
         informer = self._informers.get(kind)
         if informer is None:
             more = self._options.get(kind, {})
-            informer = Informer(self._client, kind, metrics=self._metrics, **more)
+            informer = Informer(
+                self._client, kind, metrics=self._metrics, supervisor=self._supervisor, **more
+            )
             self._informers[kind] = informer
         return informer  # type: ignore[return-value]
 
@@ -111,6 +117,7 @@ class InformerViews:
             informer = Informer(
                 self._client, kind, namespace=namespace, field_selector=selection,
                 metrics=self._metrics, transform=self._options.get(kind, {}).get("transform"),
+                supervisor=self._supervisor,
             )  # fmt: skip
             self._informers[key] = informer
         return informer  # type: ignore[return-value]

@@ -19,6 +19,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.profile import ClusterColocationProfile
 from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
 from koord.api.kinds.topology import NodeResourceTopology
+from koord.base.supervision import Supervisor
 from koord.controllers.cluster.seen import SeenPod
 from koord.controllers.cluster.views import InformerViews
 from koord.controllers.manager.around import Around
@@ -67,6 +68,10 @@ class App:
         elector: where several run; None leads at once.
         metrics: counts and times.
         extenders: of NodeSLOs.
+        supervisor: of the program's parts; None for the manager's own.
+
+    Attributes:
+        supervisor: keeps each loop going, whatever another fails of.
     """
 
     def __init__(
@@ -78,10 +83,15 @@ class App:
         elector: LeaderElector | None = None,
         metrics: ManagerMetrics | None = None,
         extenders: Extenders | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.metrics = metrics or ManagerMetrics()
+        self.supervisor = supervisor or supervise(self.metrics, clock)
         self.views = InformerViews(
-            client, InformerMetrics(self.metrics.controllers), _informers(options)
+            client,
+            InformerMetrics(self.metrics.controllers),
+            _informers(options),
+            self.supervisor,
         )
         config_maps = self.views.view_of(
             ConfigMap, options.config_namespace, options.slo_config_name
@@ -90,7 +100,11 @@ class App:
             client,
             self.views,
             ConfigCache(
-                config_maps, recorder.event, options.config_namespace, options.slo_config_name
+                config_maps,
+                recorder.event,
+                options.config_namespace,
+                options.slo_config_name,
+                self.supervisor,
             ),
             clock,
             recorder.event,
@@ -98,6 +112,7 @@ class App:
             self.metrics,
             options,
             extenders or Extenders(),
+            supervisor=self.supervisor,
         )
         self.parts = {
             name: CONTROLLERS[name](self.around) for name in options.enabled_controllers()
@@ -121,7 +136,8 @@ class App:
             LeadLostError: another process may lead; this one must begin anew.
         """
         async with asyncio.TaskGroup() as tasks:
-            informers = tasks.create_task(self.views.run(), name="informers")
+            watching = self.supervisor.keep("informers", self.views.run)
+            informers = tasks.create_task(watching, name="informers")
             await self.views.synced()
             self._ready.set()
             if self._elector is None:
@@ -133,12 +149,22 @@ class App:
     async def _work(self) -> None:
         self.metrics.leads(True)
         try:
-            self.around.config.start()
             async with asyncio.TaskGroup() as tasks:
+                # Read at once, before any part begins.
+                config = self.supervisor.keep("configuration", self._configure)
+                tasks.create_task(config, name="configuration")
                 for name, part in self.parts.items():
-                    tasks.create_task(part.run(), name=name)
+                    tasks.create_task(self.supervisor.keep(name, part.run), name=name)
         finally:
             self.metrics.leads(False)
+
+    async def _configure(self) -> None:
+        self.around.config.start()
+
+
+def supervise(metrics: ManagerMetrics, clock: Clock) -> Supervisor:
+    """A manager's supervisor."""
+    return Supervisor("manager", metrics.internal, clock)
 
 
 def _informers(options: ManagerOptions) -> dict[type, dict[str, Any]]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from koord.base.supervision import Supervisor
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -62,6 +64,7 @@ class Around:
         metrics: registries.
         options: flags.
         extenders: of NodeSLOs.
+        supervisor: keeps the loops of controllers going.
         explanations: by kind of object in the plural, who answers
             ``/apis/v1/explain/KIND/NAME`` with a document; a KeyError says that there is no such
             object.
@@ -76,4 +79,5 @@ class Around:
     metrics: ManagerMetrics
     options: ManagerOptions
     extenders: Extenders
+    supervisor: Supervisor = field(default_factory=lambda: Supervisor("manager"))
     explanations: dict[str, Callable[[str], Any]] = field(default_factory=dict)

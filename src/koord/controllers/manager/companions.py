@@ -95,11 +95,25 @@ class Companions(Generic[C]):
         self._found: dict[str, _Found] = {}
         self._changed = asyncio.Event()
         self._controller = Controller(
-            name, self._reconcile, workers=_WORKERS, metrics=around.metrics.queues
+            name,
+            self._reconcile,
+            workers=_WORKERS,
+            metrics=around.metrics.queues,
+            supervisor=around.supervisor,
         )
+        self._name, self._attached = name, False
 
     async def run(self) -> None:
         """Works until cancelled."""
+        if not self._attached:
+            self._attached = True
+            self._attach()
+        sweep = f"{self._name} sweep"
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._around.supervisor.keep(sweep, self._sweep), name=sweep)
+            await self._controller.run()
+
+    def _attach(self) -> None:
         self._around.config.subscribe(self._configured)
         for view in (self._nodes, self._objects):
             view.on_change(
@@ -107,9 +121,6 @@ class Companions(Generic[C]):
                 lambda old, new: self._look(new.metadata.name),
                 lambda last, unknown: self._look(last.metadata.name),
             )
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._controller.run())
-            tasks.create_task(self._sweep())
 
     def _configured(self, changed: frozenset[str]) -> None:
         if self._touched(changed):
@@ -120,11 +131,19 @@ class Companions(Generic[C]):
         while True:
             await self._changed.wait()
             self._changed.clear()
-            names = {key for key, _ in self._nodes.items()} | {k for k, _ in self._objects.items()}
-            for number, name in enumerate(sorted(names), 1):
-                self._look(name)
-                if number % _CHUNK == 0:
-                    await asyncio.sleep(0)
+            try:
+                await self._look_at_all()
+            except Exception:
+                # The next sweep has to look at what this one did not get to.
+                self._changed.set()
+                raise
+
+    async def _look_at_all(self) -> None:
+        names = {key for key, _ in self._nodes.items()} | {k for k, _ in self._objects.items()}
+        for number, name in enumerate(sorted(names), 1):
+            self._look(name)
+            if number % _CHUNK == 0:
+                await asyncio.sleep(0)
 
     def _look(self, name: str) -> None:
         due = self._due(name)

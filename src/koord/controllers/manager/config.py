@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.config import SLOConfig, load
 from koord.base import log
+from koord.base.supervision import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +40,7 @@ class ConfigCache:
         tell: writes events.
         namespace: of the ConfigMap.
         name: of the ConfigMap.
+        supervisor: told of subscribers that fail.
 
     Attributes:
         config: all sections, each as it was when it was last good, its default if it never was;
@@ -54,7 +56,10 @@ class ConfigCache:
         tell: Tell,
         namespace: str = sections.CONFIG_MAP_NAMESPACE,
         name: str = sections.CONFIG_MAP_NAME,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("manager")
+        self._follows = False
         self.config: SLOConfig | None = None
         self.data: Mapping[str, str] = {}
         self.error_status = False
@@ -96,7 +101,9 @@ class ConfigCache:
 
     def start(self) -> None:
         """Reads the ConfigMap, or its absence, and follows it; the view must be complete."""
-        self._view.on_change(self._added, self._updated)
+        if not self._follows:
+            self._follows = True
+            self._view.on_change(self._added, self._updated)
         if self.config is None:
             self.sync(None)
 
@@ -163,4 +170,5 @@ class ConfigCache:
             return
         _LOG.info("configuration changed", extra=log.fields(sections=",".join(sorted(changed))))
         for told in self._subscribers:
-            told(changed)
+            with self._supervisor.round("followers of the configuration"):
+                told(changed)

@@ -46,12 +46,18 @@ class QuotaProfiles:
         self._quotas = around.views.view(ElasticQuota)
         self._nodes = around.views.view(Node)
         self._controller = Controller(
-            "quotaprofile", self._reconcile, metrics=around.metrics.queues
+            "quotaprofile",
+            self._reconcile,
+            metrics=around.metrics.queues,
+            supervisor=around.supervisor,
         )
+        self._attached = False
 
     async def run(self) -> None:
         """Works until cancelled."""
-        self._profiles.on_change(self._added, self._updated)
+        if not self._attached:
+            self._attached = True
+            self._profiles.on_change(self._added, self._updated)
         await self._controller.run()
 
     def _added(self, profile: ElasticQuotaProfile) -> None:

@@ -46,6 +46,7 @@ class ManagerEndpoints(Endpoints):
                 "/internal-metrics": self._exposed([metrics.internal]),
                 "/external-metrics": self._exposed([metrics.external]),
                 "/apis/v1/explain/{kind}/{name}": self._explain,
+                "/debug/parts": self._parts,
             },
             before_metrics=[self._refresh],
             host=host,
@@ -72,6 +73,11 @@ class ManagerEndpoints(Endpoints):
             return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
         return answer
+
+    async def _parts(self, request: web.Request) -> web.Response:
+        """How each loop does; of who does not lead too."""
+        del request
+        return _json(200, self._app.supervisor.status() if self._app is not None else [])
 
     async def _explain(self, request: web.Request) -> web.Response:
         if self._app is None or not self._app.leading:

@@ -11,8 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
-from koord.base import collector, log
-from koord.base.errors import one_line
+from koord.base import collector
+from koord.base.supervision import Supervisor
 from koord.controllers.cluster.seen import SeenPod
 from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler import checker
@@ -24,7 +24,6 @@ from koord.controllers.scheduler.scheduler import Scheduler
 from koord.controllers.scheduler.spotcheck import ACCOUNT, SpotCheck
 from koord.controllers.scheduler.switches import Switches
 from koord.controllers.scheduler.world import World
-from koord.kube.errors import ApiError, TransportError
 from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from koord.kube.election import LeaderElector
     from koord.kube.events import EventRecorder
 
-_LOG = log.get("scheduler")
-# A controller that failed begins anew after so long.
-_AGAIN_SECONDS = 5.0
 _ASIDE_SECONDS = 0.2
 
 
@@ -56,6 +52,10 @@ class App:
         metrics: counts and times.
         registry: where plugins are found.
         seed: of when the caches are compared with the API.
+        supervisor: of the program's parts; None for the scheduler's own.
+
+    Attributes:
+        supervisor: keeps each loop going, whatever another fails of.
     """
 
     def __init__(
@@ -69,15 +69,20 @@ class App:
         metrics: SchedulerMetrics | None = None,
         registry: Registry | None = None,
         seed: int = 0,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.metrics = metrics or SchedulerMetrics()
+        self.supervisor = supervisor or supervise(self.metrics, clock)
         self.views = InformerViews(
-            client, InformerMetrics(self.metrics.registry), {Pod: {"project": SeenPod}}
+            client,
+            InformerMetrics(self.metrics.registry),
+            {Pod: {"project": SeenPod}},
+            self.supervisor,
         )
         profiles = [each.scheduler_name for each in configuration.profiles]
         tell: Any = _teller(recorder, profiles) if recorder is not None else None
         name = profiles[0]
-        self.world = World(self.views, clock, client, tell, gates, name)
+        self.world = World(self.views, clock, client, tell, gates, name, supervisor=self.supervisor)
         self.switches = Switches()
         self.history = History(self.world.table, clock)
         self.scheduler = Scheduler(
@@ -117,8 +122,10 @@ class App:
             LeadLostError: another process may lead; this one must begin anew.
         """
         async with asyncio.TaskGroup() as tasks:
-            informers = tasks.create_task(self.views.run(), name="informers")
-            aside = tasks.create_task(_set_aside(), name="memory of lists")
+            informers, aside = (
+                tasks.create_task(self.supervisor.keep(name, run), name=name)
+                for name, run in (("informers", self.views.run), ("memory of lists", _set_aside))
+            )
             with collector.filling():
                 await self.views.synced()
             aside.cancel()
@@ -130,13 +137,23 @@ class App:
             informers.cancel()
 
     async def _work(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for plugin in self.scheduler.plugins:
-                for name, run in plugin.controllers():
-                    tasks.create_task(_kept_running(name, run), name=name)
-            tasks.create_task(checker.run(self.scheduler), name="consistency checker")
-            tasks.create_task(self.spot_check.run(), name="spot check")
-            tasks.create_task(self.scheduler.loop.run(), name="scheduling loop")
+        loops: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            *(each for plugin in self.scheduler.plugins for each in plugin.controllers()),
+            ("consistency checker", lambda: checker.run(self.scheduler)),
+            ("spot check", self.spot_check.run),
+            ("scheduling loop", self.scheduler.loop.run),
+        ]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, run in loops:
+                    tasks.create_task(self.supervisor.keep(name, run), name=name)
+        finally:
+            await self.scheduler.loop.close()
+
+
+def supervise(metrics: SchedulerMetrics, clock: Clock) -> Supervisor:
+    """A scheduler's supervisor."""
+    return Supervisor("scheduler", metrics.registry, clock)
 
 
 async def _set_aside() -> None:
@@ -155,16 +172,3 @@ def _teller(recorder: EventRecorder, profiles: Collection[str]) -> Callable[...,
         recorder.event(about, kind, reason, message, component=component)
 
     return tell
-
-
-async def _kept_running(name: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Begins a controller anew when it fails: the others go on."""
-    while True:
-        try:
-            await run()
-        except (ApiError, TransportError) as error:
-            where = log.fields(controller=name, error=one_line(str(error)))
-            _LOG.warning("a controller had no answer from the API; it begins anew", extra=where)
-        except Exception:
-            _LOG.exception("a controller failed", extra=log.fields(controller=name))
-        await asyncio.sleep(_AGAIN_SECONDS)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import one_line
+from koord.base.supervision import Supervisor
 from koord.controllers.scheduler.framework.cycle import Changes
 from koord.controllers.scheduler.standins import StandIns
 from koord.kube.errors import ApiError
@@ -90,6 +92,7 @@ class Binder:
         failed: told of each that is not, with the error.
         workers: how many bindings may be under way at once; the transport has a limit of its own.
         stand_ins: who writes about pods that stand for other objects.
+        supervisor: keeps the workers going.
     """
 
     def __init__(
@@ -100,7 +103,9 @@ class Binder:
         failed: Callable[[Binding, Exception], None],
         workers: int = 256,
         stand_ins: StandIns | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("scheduler")
         self._stand_ins = stand_ins or StandIns()
         self._client = client
         self._node_name = node_name
@@ -132,7 +137,8 @@ class Binder:
         if wait is not None:
             binding.permit = asyncio.get_running_loop().create_future()
             self.waiting[binding.queued.info.uid] = binding
-            task = asyncio.create_task(self._permitted(binding, wait))
+            permitted = partial(self._permitted, binding, wait)
+            task = self._supervisor.once("permits", permitted)
             self._waits.add(task)
             task.add_done_callback(self._waits.discard)
             return
@@ -199,7 +205,7 @@ class Binder:
         """
         self._pumping = False
         if self._ready and len(self._workers) < self._limit:
-            worker = asyncio.create_task(self._work())
+            worker = self._supervisor.start("bindings", self._work)
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
             self._pump_soon()

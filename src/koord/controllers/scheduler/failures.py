@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api.kinds.pod import Pod
 from koord.base import faults, log
+from koord.base.supervision import Supervisor
 from koord.controllers.scheduler import conditions
 from koord.controllers.scheduler.binding import is_gone, reason_of
 from koord.controllers.scheduler.standins import StandIns
@@ -53,6 +54,7 @@ class FailureWriter:
         clock: transition times.
         workers: how many write at once.
         stand_ins: who writes about pods that stand for other objects.
+        supervisor: keeps the writers going.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class FailureWriter:
         clock: Clock,
         workers: int = 32,
         stand_ins: StandIns | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("scheduler", clock=clock)
         self._stand_ins = stand_ins or StandIns()
         self._client = client
         self._clock = clock
@@ -108,7 +112,7 @@ class FailureWriter:
         self._leave(uid)
         self._waiting[uid] = failure
         if len(self._tasks) < self._limit:
-            task = asyncio.create_task(self._drain())
+            task = self._supervisor.start("conditions of pods", self._drain)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base import log
+from koord.base.supervision import Supervisor
 from koord.controllers.scheduler import failures
 from koord.controllers.scheduler.binding import (
     Binder,
@@ -70,6 +71,7 @@ class Parts(NamedTuple):
     metrics: SchedulerMetrics
     event: Callable[[Any, str, str, str], None]
     stand_ins: StandIns = StandIns()
+    supervisor: Supervisor | None = None
 
 
 class Loop:
@@ -95,10 +97,14 @@ class Loop:
         self._sampler = Sampler(parts.deciders, parts.metrics)
         self.monitor = Monitor(parts.metrics)
         stand_ins = parts.stand_ins
+        supervisor = parts.supervisor or Supervisor("scheduler", clock=parts.clock)
         self.binder = Binder(
-            client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins
+            client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins,
+            supervisor=supervisor,
+        )  # fmt: skip
+        self.failures = FailureWriter(
+            client, parts.clock, stand_ins=stand_ins, supervisor=supervisor
         )
-        self.failures = FailureWriter(client, parts.clock, stand_ins=stand_ins)
         self._wake = asyncio.Event()
         # Attempts so far, and the CPU seconds that they took.
         self.decided, self.deciding_seconds = 0, 0.0
@@ -112,7 +118,10 @@ class Loop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Schedules until cancelled."""
+        """Schedules until cancelled; one that failed may be called again.
+
+        Bindings under way go on while it pauses after a failure.
+        """
         queue = self.parts.queue
         try:
             while True:
@@ -122,9 +131,14 @@ class Loop:
                     await asyncio.sleep(0)
                 else:
                     await self._rest(queue.next_due_seconds())
-        finally:
-            await self.binder.close()
-            await self.failures.close()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Cancels bindings and writes that are not done; may be called more than once."""
+        await self.binder.close()
+        await self.failures.close()
 
     def _slice(self) -> int:
         if self.binder.pending >= MOST_PENDING:
@@ -155,7 +169,13 @@ class Loop:
             if queued is None:
                 break
             taken += 1
-            self.schedule_one(queued)
+            try:
+                self.schedule_one(queued)
+            except Exception:
+                # It raises nothing by itself, whatever a plugin does.
+                if self.parts.accounts.get(queued.info.uid) is None:
+                    self.parts.queue.put_back(queued)
+                raise
             if clock() >= end:
                 break
         if taken:

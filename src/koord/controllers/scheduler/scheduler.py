@@ -95,7 +95,7 @@ class Scheduler:
         )
         parts = Parts(
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
-            self.metrics, world.event, StandIns(self.plugins),
+            self.metrics, world.event, StandIns(self.plugins), world.supervisor,
         )  # fmt: skip
         self.planners = self._planners(sets)
         self.loop = Loop(parts, world.client, self.planners, observers)

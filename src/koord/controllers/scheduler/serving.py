@@ -32,6 +32,7 @@ SERVICES = (
     "/debug/cache",
     "/debug/drift",
     "/debug/flags",
+    "/debug/parts",
     "/debug/queue",
 )
 """What is served whichever plugins are enabled."""
@@ -61,7 +62,11 @@ class SchedulerEndpoints(Endpoints):
         super().__init__(
             [metrics.registry],
             ready={"informers": self._informers},
-            routes={"/apis/v1/__services__": self._services, **routes},
+            routes={
+                "/apis/v1/__services__": self._services,
+                "/debug/parts": self._parts,
+                **routes,
+            },
             puts={"/debug/flags/{flag}": self._flag},
             before_metrics=[lambda: self._refresh(metrics)],
             host=host,
@@ -104,6 +109,11 @@ class SchedulerEndpoints(Endpoints):
         answer = self._handler(lambda app, _: app.switches.set(flag, text))
         done: web.Response = await answer(request)
         return done
+
+    async def _parts(self, request: web.Request) -> web.Response:
+        """How each loop does; of who does not lead too."""
+        del request
+        return _json(200, self._app.supervisor.status() if self._app is not None else [])
 
     async def _services(self, request: web.Request) -> web.Response:
         return _json(200, {"GET": services(self._app), "PUT": ["/debug/flags/:flag"]})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from koord.api.kinds.node import Node
 from koord.base.metrics import registry
+from koord.base.supervision import Supervisor
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.cluster.transforms import TRANSFORMS
@@ -54,6 +55,7 @@ class World:
         tell: writes an event: about, type, reason, message.
         gates: feature gates; all at their defaults if not given.
         scheduler_name: of the first profile.
+        supervisor: of what runs beside the loop.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class World:
         tell: Callable[[Any, str, str, str], None] | None = None,
         gates: FeatureGates | None = None,
         scheduler_name: str = "koord-scheduler",
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self.supervisor = supervisor or Supervisor("scheduler", clock=clock)
         self.table = NodeTable()
         self.shapes = Shapes()
         self.accounts = Accounts(self.table)

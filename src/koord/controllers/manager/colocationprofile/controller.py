@@ -60,13 +60,23 @@ class ColocationProfiles:
             options.colocation_profile_expire_pod_cache_duration,
         )
         self._controller = Controller(
-            "colocationprofile", self._reconcile, metrics=around.metrics.queues
+            "colocationprofile",
+            self._reconcile,
+            metrics=around.metrics.queues,
+            supervisor=around.supervisor,
         )
+        self._attached = False
 
     async def run(self) -> None:
         """Works until cancelled."""
         if not self._enabled:
             await asyncio.Event().wait()
+        if not self._attached:
+            self._attached = True
+            self._attach()
+        await self._controller.run()
+
+    def _attach(self) -> None:
         self._pods.on_change(
             self._seen, lambda old, new: self._seen(new), lambda last, unknown: self._gone(last)
         )
@@ -74,7 +84,6 @@ class ColocationProfiles:
             lambda new: self._controller.queue.add(new.metadata.name),
             lambda old, new: self._controller.queue.add(new.metadata.name),
         )
-        await self._controller.run()
 
     def _seen(self, pod: Pod) -> None:
         if pod.spec.node_name or pod.status.phase != "Pending":

@@ -103,8 +103,13 @@ class NodeResource:
         self._feed = Feed(around.views, self.ledger, self._strategy, self._changed)
         self._applier = Applier(Writer(around.client), around.clock)
         self._controller = Controller(
-            NAME, self._reconcile, workers=_WORKERS, metrics=around.metrics.queues
+            NAME,
+            self._reconcile,
+            workers=_WORKERS,
+            metrics=around.metrics.queues,
+            supervisor=around.supervisor,
         )
+        self._supervisor, self._attached = around.supervisor, False
         self._touched: set[str] = set()
         self._woken = asyncio.Event()
         self._stale_at = _NEVER
@@ -113,11 +118,14 @@ class NodeResource:
 
     async def run(self) -> None:
         """Works until cancelled."""
-        self._config.subscribe(self._configured)
-        self._feed.attach()
+        if not self._attached:
+            self._attached = True
+            self._config.subscribe(self._configured)
+            self._feed.attach()
+        turns = f"{NAME} turns"
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._controller.run(), name=f"{NAME} workers")
-            tasks.create_task(self._turns(), name=f"{NAME} turns")
+            tasks.create_task(self._supervisor.keep(turns, self._turns), name=turns)
+            await self._controller.run()
 
     def explain(self, name: str) -> Explanation:
         """Why a node offers what it offers, as of the last turn.
@@ -183,7 +191,13 @@ class NodeResource:
             await self._due()
             await asyncio.sleep(_GATHER_SECONDS)
             self._woken.clear()
-            self._turn()
+            try:
+                self._turn()
+            except Exception:
+                # What this turn had found is lost: the next looks at all nodes.
+                self._reconfigured = True
+                self._woken.set()
+                raise
 
     async def _due(self) -> None:
         """Waits for a change, or until a report goes stale."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
+    from koord.base.supervision import Supervisor
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo, Shapes
     from koord.controllers.cluster.views import View
@@ -31,6 +32,7 @@ class Handle(Protocol):
         client: writes, for PreBind and controllers; None where there is no cluster.
         scheduler_name: of the profile.
         registry: where a plugin's metrics go.
+        supervisor: keeps going what a plugin begins beside the loop.
     """
 
     table: NodeTable
@@ -40,6 +42,7 @@ class Handle(Protocol):
     client: Client | None
     scheduler_name: str
     registry: Registry
+    supervisor: Supervisor
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""

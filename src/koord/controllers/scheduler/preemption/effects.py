@@ -8,6 +8,7 @@ preemption, KEP 4832).
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
@@ -89,8 +90,9 @@ class Effects:
             self._handle.activate([other.uid for other in displaced])
             return
         run = self._runs[pod.uid] = _Run()
-        work = self._work(client, run, pod, node, doomed, displaced)
-        run.task = asyncio.get_running_loop().create_task(work, name=f"preemption for {pod.key}")
+        work = partial(self._work, client, run, pod, node, doomed, displaced)
+        title = f"preemption for {pod.key}"
+        run.task = self._handle.supervisor.once("preemptions", work, title)
 
     def under_way(self, pod: PodInfo) -> bool:
         """Whether a pod had better wait for its preemption to be carried out."""

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from koord.api.codec import to_document
 from koord.api.kinds.network_topology import ClusterNetworkTopology
-from koord.base import faults, log
-from koord.base.errors import one_line
+from koord.base import faults
+from koord.base.supervision import Supervisor
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
     from koord.kube.client import Client
 
-_LOG = log.get("scheduler.coscheduling")
 PERIOD_SECONDS = 10.0
 
 
@@ -26,21 +25,21 @@ class NetworkController:
     Args:
         topology: the tree.
         client: writes.
+        supervisor: told of writes that fail.
     """
 
-    def __init__(self, topology: Topology, client: Client) -> None:
+    def __init__(
+        self, topology: Topology, client: Client, supervisor: Supervisor | None = None
+    ) -> None:
+        self._supervisor = supervisor or Supervisor("scheduler")
         self._topology = topology
         self._client = client
 
     async def run(self) -> None:
         """Looks every 10 s, until cancelled."""
         while True:
-            try:
+            with self._supervisor.round("tree of the network"):
                 await self.write()
-            except Exception as error:
-                # The next round says it again; nothing else depends on it.
-                where = log.fields(error=one_line(str(error)) or type(error).__name__)
-                _LOG.warning("the network's tree could not be written", extra=where)
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def write(self) -> bool:

@@ -260,9 +260,9 @@ class Coscheduling(Plugin):
             return ()
         pod_groups = PodGroupController(
             self.gangs, self._pod_groups, self._pods, client, self.handle.clock,
-            self.args.controller_workers,
+            self.args.controller_workers, self.handle.supervisor,
         )  # fmt: skip
-        networks = NetworkController(self.topology, client)
+        networks = NetworkController(self.topology, client, self.handle.supervisor)
         overdue = OverdueController(self.gangs, self.handle.clock, self.handle.event)
         return (
             ("podgroup-controller", pod_groups.run),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from koord.api.kinds.quota import PodGroup
 from koord.api.timestamps import seconds_text
 from koord.base import faults
+from koord.base.supervision import Supervisor
 from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
 from koord.controllers.scheduler.plugins.coscheduling.gangs import State
 from koord.kube.controller import Controller
@@ -107,6 +108,7 @@ class PodGroupController:
         client: writes.
         clock: the time.
         workers: PodGroups worked on at a time.
+        supervisor: keeps the workers going.
     """
 
     def __init__(
@@ -117,7 +119,9 @@ class PodGroupController:
         client: Client,
         clock: Clock,
         workers: int = 1,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor("scheduler", clock=clock)
         self._gangs = gangs
         self._pod_groups = pod_groups
         self._pods = pods
@@ -130,7 +134,9 @@ class PodGroupController:
 
     async def run(self) -> None:
         """Works until cancelled; may be run again."""
-        self._controller = Controller("podgroup", self.reconcile, workers=self._workers)
+        self._controller = Controller(
+            "podgroup", self.reconcile, workers=self._workers, supervisor=self._supervisor
+        )
         try:
             for key, pod_group in list(self._pod_groups.items()):
                 if not settled(pod_group):

@@ -19,7 +19,7 @@ from koord.api.kinds.reservation import READY, Reservation, ReservationStatus
 from koord.api.protocol import keys
 from koord.api.protocol import reservations as protocol
 from koord.base import faults, log
-from koord.base.errors import KoordError, one_line
+from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.reservation import phases, writing
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
@@ -151,16 +151,18 @@ class ReservationController:
     async def run(self) -> None:
         """Works until cancelled."""
         controller = self._controller = Controller(
-            "reservation", self.reconcile, workers=self._workers
-        )
+            "reservation", self.reconcile, workers=self._workers,
+            supervisor=self._handle.supervisor,
+        )  # fmt: skip
         for name, _ in list(self._reservations.items()):
             controller.queue.add(name)
         try:
+            keep = self._handle.supervisor.keep
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(controller.run())
-                tasks.create_task(self._resync())
+                tasks.create_task(keep("resync of Reservations", self._resync))
                 if self._gc_seconds is not None:
-                    tasks.create_task(self._collect())
+                    tasks.create_task(keep("ended Reservations", self._collect))
+                await controller.run()
         finally:
             self._controller = None
 
@@ -233,18 +235,16 @@ class ReservationController:
         while True:
             await asyncio.sleep(self._resync_seconds)
             if self.metrics is not None:
-                self.metrics.record(value for _, value in self._reservations.items())
+                with self._handle.supervisor.round("metrics of Reservations"):
+                    self.metrics.record(value for _, value in self._reservations.items())
             for name, _ in list(self._reservations.items()):
                 self._enqueue(name)
 
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(self._gc_interval_seconds)
-            try:
+            with self._handle.supervisor.round("ended Reservations"):
                 await self.collect()
-            except Exception as error:
-                where = log.fields(error=one_line(str(error)))
-                _LOG.warning("ended Reservations could not be cleared away", extra=where)
 
     def _is_node(self, name: str) -> bool:
         return self._nodes.get(name) is not None

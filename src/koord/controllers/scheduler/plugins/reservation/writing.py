@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from koord.api import codec
@@ -11,8 +11,8 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import SCHEDULED, Reservation
 from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
-from koord.base import faults, log
-from koord.base.errors import KoordError, one_line
+from koord.base import faults
+from koord.base.errors import KoordError
 from koord.controllers.cluster import transforms
 from koord.controllers.scheduler.plugins.reservation import phases
 from koord.kube import retry
@@ -20,7 +20,7 @@ from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable
 
     from koord.api.kinds.reservation import ReservationStatus
     from koord.controllers.cluster.pods import PodInfo
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.offer import Allocation
     from koord.kube.client import Client
 
-_LOG = log.get("scheduler")
 _STATUS = "status"
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -43,7 +42,6 @@ class Writer:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def bind(self, reservation: Reservation, node: str) -> None:
         """Makes a Reservation available on a node.
@@ -89,19 +87,10 @@ class Writer:
         """Tells of a Reservation that cannot be scheduled as it is written; returns at once."""
         self._handle.event(reservation, "Warning", "FailedScheduling", why)
         if self._handle.client is not None:
-            self._start(self.refuse(reservation, why))
+            self._start(partial(self.refuse, reservation, why))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._quietly(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            where = log.fields(error=one_line(str(error)))
-            _LOG.warning("what a Reservation or its pod should say was not written", extra=where)
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._handle.supervisor.once("notes on Reservations and their pods", work)
 
     async def take_over(self, uid: str, allocation: Allocation) -> None:
         """Notes on a running pod that a Reservation takes it over."""
@@ -115,7 +104,7 @@ class Writer:
         """Takes the note off a pod that did not get to its node after all; returns at once."""
         if self._handle.client is None:
             return
-        self._start(self._take_back(pod, allocation))
+        self._start(partial(self._take_back, pod, allocation))
 
     async def _take_back(self, pod: PodInfo, allocation: Allocation) -> None:
         client, held = self._handle.client, self._handle.pod

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is too old has a code of its own; what was never there is not found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from koord.agent.metrics.kinds import Kind
+from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.strategies import readings
+from koord.agent.strategies.strategy import Tick
+from koord.base.errors import Code, KoordError
+from tests.agent.strategies.fakes import FakeReader
+
+NOW_MS = 100_000
+SEEN = Snapshot(pods=Aged((), 100.0), node=Aged(None, 100.0))
+
+
+def tick(reader: FakeReader, snapshot: Snapshot = SEEN) -> Tick:
+    nobody: Any = None  # asks the machine here
+    return Tick(now_seconds=100.0, now_ms=NOW_MS, snapshot=snapshot, metrics=reader, machine=nobody)
+
+
+def test_a_sample_that_is_too_old_is_no_sample_that_is_missing() -> None:
+    reader = FakeReader()
+    with pytest.raises(KoordError) as missing:
+        readings.node_last(tick(reader), Kind.NODE_CPU_USAGE)
+    assert missing.value.code is Code.NOT_FOUND
+    reader.add(Kind.NODE_CPU_USAGE, NOW_MS - 2001, 1.5)
+    for read in (
+        lambda: readings.node_last(tick(reader), Kind.NODE_CPU_USAGE),
+        lambda: readings.node_average(tick(reader), Kind.NODE_CPU_USAGE, 60),
+    ):
+        with pytest.raises(KoordError) as old:
+            read()
+        assert old.value.code is Code.TOO_OLD
+        expected = (
+            f"metric {Kind.NODE_CPU_USAGE}: age: got 'more', expected at most 2 s, to act upon"
+        )
+        assert str(old.value) == expected
+    reader.add(Kind.NODE_CPU_USAGE, NOW_MS - 2000, 2.5)
+    assert readings.node_last(tick(reader), Kind.NODE_CPU_USAGE) == 2.5
+
+
+def test_pods_that_are_too_old_and_pods_never_seen() -> None:
+    reader = FakeReader()
+    readings.check_fresh(tick(reader), readings.TO_EVICT)
+    stale = replace(SEEN, pods=Aged((), 69.0))
+    with pytest.raises(KoordError) as old:
+        readings.check_fresh(tick(reader, stale), readings.TO_EVICT)
+    assert old.value.code is Code.TOO_OLD
+    assert str(old.value) == "pods: age: got 'more', expected at most 30 s, to act upon"
+    with pytest.raises(KoordError) as missing:
+        readings.check_fresh(tick(reader, Snapshot()), readings.TO_EVICT)
+    assert missing.value.code is Code.NOT_FOUND

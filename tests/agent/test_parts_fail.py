@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each loop, collector, strategy, hook and report of the agent fails in turn: the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from koord.agent.app import Agent, Surroundings
+from koord.agent.options import AgentOptions
+from koord.agent.status import agent_status
+from koord.api import definitions
+from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.nodeslo import NodeSLO
+from koord.api.objects import decode_as
+from koord.base.clock import VirtualClock, VirtualLoop
+from koord.base.metrics import registry
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.kernels.cgroup_parse import Version
+from koord.kube import crds as installing
+from koord.kube.client import Client
+from koord.kube.events import EventRecorder
+from tests.agent.machine_tree import MachineTree
+from tests.striking import Striking, loops_in_turn, rounds_in_turn, unsupervised
+
+NODE = "n1"
+GATES = (
+    "Accelerators", "AuditEvents", "BECPUEvict", "BECPUSuppress", "BEMemoryEvict", "BlkIOReconcile",
+    "CgroupReconcile", "CPUBurst", "NodeTopologyReport", "PSICollector", "RdtResctrl",
+    "SystemConfig",
+)  # fmt: skip
+AMOUNTS = {"cpu": "4", "memory": "16Gi"}
+MACHINE = {"metadata": {"name": NODE}, "status": {"capacity": AMOUNTS, "allocatable": AMOUNTS}}
+STEP = 5
+_START = 1_900_000_000.0
+
+
+class Watched:
+    """An agent with all it has switched on."""
+
+    def __init__(self, plane: EmbeddedControlPlane, folder: Path, version: Version) -> None:
+        self.clock = clock = plane.options.clock
+        self.admin = Client(plane.transport(), "admin", requests_per_second=None)
+        self.tree = MachineTree(folder / "machine", version)
+        client = Client(plane.transport(), "koordlet", requests_per_second=None)
+        self.events = EventRecorder(client, "koordlet", host=NODE, clock=clock)
+        self.registry = registry()
+        self.supervisor = Striking("koordlet", self.registry, clock)
+        options = replace(
+            AgentOptions(), node_name=NODE, pods_from="apiserver", only_evict_by_api=True,
+            feature_gates=",".join(f"{gate}=true" for gate in GATES),
+            disable_query_kubelet_config=True, audit_log_dir=str(folder / "audit"),
+            prediction_checkpoint_filepath=str(folder / "checkpoints"),
+            collect_res_used_interval=STEP, collect_node_cpu_info_interval=STEP,
+            collect_node_storage_info_interval=STEP, psi_collector_interval=STEP,
+            reconcile_interval_seconds=STEP, cpu_suppress_interval_seconds=STEP,
+            cpu_evict_interval_seconds=STEP, memory_evict_interval_seconds=STEP,
+            node_topology_sync_interval=STEP, runtime_hooks_reconcile_interval=STEP,
+            prediction_training_interval=STEP,
+        )  # fmt: skip
+        around = Surroundings(client, self.events, None, self.registry, clock, self.supervisor)
+        self.agent = Agent(options, self.tree.machine(), around)
+
+    async def live(self) -> None:
+        """Counters move while time passes."""
+        while True:
+            self.tree.stat([int(self.clock.wall_seconds() - _START) * 40 + 100] * 4)
+            await asyncio.sleep(STEP)
+
+    async def works(self) -> None:
+        """Measures, decides and holds hooks' files to what they should say."""
+        good = {name: each.good_rounds for name, each in self.agent.advisor.standings.items()}
+        await asyncio.sleep(2 * STEP + 1)
+        standings = self.agent.advisor.standings
+        assert [
+            name for name in good if good[name] and standings[name].good_rounds <= good[name]
+        ] == []
+        now = self.clock.wall_seconds()
+        late = [n for n, each in self.agent.loop.rounds.items() if each.at_seconds < now - 2 * STEP]
+        assert late == []
+
+
+def lacks(failed: str, other: str) -> bool:
+    """Strategies give a round up while what they look at is not measured."""
+    measures = failed == "metrics" or failed.startswith("collector ")
+    return measures and other.startswith("strategy ")
+
+
+def _seconds(name: str) -> float:
+    """Within which a part has a round."""
+    return 65 if name == "checkpoints" else 2 * STEP + 1
+
+
+def watched(
+    folder: Path,
+    version: Version,
+    story: Callable[[Watched, set[asyncio.Task[None]]], Awaitable[None]],
+) -> None:
+    clock = VirtualClock(_START)
+
+    async def whole() -> None:
+        async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as plane:
+            made = Watched(plane, folder, version)
+            names = [name async for name, _ in installing.install(made.admin, definitions.crds())]
+            await installing.wait_established(made.admin, names, 60)
+            await made.admin.create(decode_as(MACHINE, Node))
+            await made.admin.create(NodeMetric(metadata=ObjectMeta(name=NODE)))
+            await made.admin.create(NodeSLO(metadata=ObjectMeta(name=NODE)))
+            tasks = [
+                asyncio.create_task(made.live()),
+                asyncio.create_task(made.agent.run()),
+            ]
+            before = asyncio.all_tasks()
+            tasks.append(made.supervisor.start("events", made.events.run))
+            await made.agent.ready()
+            await asyncio.sleep(70)
+            assert [part for part in made.supervisor.parts.values() if part.error] == []
+            try:
+                await story(made, before)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+        runner.run(whole())
+
+
+@pytest.mark.parametrize("version", Version, ids=["v1", "v2"])
+def test_each_loop_fails_alone(tmp_path: Path, version: Version) -> None:
+    async def story(made: Watched, before: set[asyncio.Task[None]]) -> None:
+        assert unsupervised(made.supervisor, before) == []
+        names = await loops_in_turn(made.supervisor, made.works, lacks)
+        assert {
+            "cluster states", "metrics", "prediction", "NodeMetric", "topology", "Device", "hooks",
+            "strategies", "evictions", "events", "ages of watched parts",
+        } <= set(names)  # fmt: skip
+        text = made.registry.expose().decode()
+        for name in names:
+            assert f'koord_koordlet_failures_total{{part="{name}"}}' in text
+        shown = {each["name"]: each for each in agent_status(made.agent, made.clock)["parts"]}
+        assert all(shown[name]["failures"] >= 1 for name in names)
+
+    watched(tmp_path, version, story)
+
+
+@pytest.mark.parametrize("version", Version, ids=["v1", "v2"])
+def test_each_round_fails_alone(tmp_path: Path, version: Version) -> None:
+    async def story(made: Watched, before: set[asyncio.Task[None]]) -> None:
+        names = await rounds_in_turn(made.supervisor, _seconds, made.works, set(), lacks)
+        kinds = {name.split()[0] for name in names}
+        assert {"collector", "strategy", "hook"} <= kinds
+
+    watched(tmp_path, version, story)
