@@ -50,6 +50,12 @@ PHASES = (Phase.explicit, Phase.generate)
 @example(  # a pod for which another one of its quota went
     [("pods", 5, "plain", 1, "team-b", ""), ("settle",), ("pod", "high", 1, "team-b", "")]
 )
+@example(  # a pod's node goes before the pod is seen to be on it
+    [("gang", 4, "bound", 1, "PodGroup", "r"), ("node", False),
+     ("pods", 6, "spread", 1, "team-a", ""), ("faults", False, 59), ("restart",),
+     ("remove-node", 8), ("node", False), ("remove-node", 0), ("change", 6, "owner"),
+     ("faults", True, 71), ("settle",)]
+)  # fmt: skip
 @example([("node", False), ("cordon", 9, True), ("gang", 3, "share", 1, "PodGroup"), ("restart",)])
 def test_whatever_happens(history: list[Step]) -> None:
     async def run(made: History) -> None:
