@@ -68,6 +68,7 @@ steps = st.one_of(
     st.tuples(st.just("restart")),
     st.tuples(st.just("settle")),
 )
+HISTORIES = st.lists(steps, min_size=4, max_size=14)
 
 
 async def carry_out(history: History, step: Step) -> None:
