@@ -25,7 +25,8 @@ from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.soak.engine import Counter, Outcome, Over, choices_of, explore, fresh, steps_of
 
 _TESTS = Path(__file__).resolve().parent.parent
-_DAY_ROUNDS, _DAY_STEP = 8, 20
+# A morning rather than a day: a turn ends between two of them.
+_DAY_ROUNDS, _DAY_STEP = 6, 120
 
 
 class OutdatedError(Exception):
