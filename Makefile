@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak clean setup-ci install install-test
+.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak fuzz clean setup-ci install install-test
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -78,8 +78,13 @@ peer: install-test
 clean:
 	rm -rf build dist reports $(VENV)
 
-# Long random histories and fuzzing with fresh seeds; a failure prints how to replay it.
+# Random histories with fresh seeds for so many minutes, shared among all that has histories. What
+# fails is kept in tests/data/histories, which the tests replay. And fuzzing of what has none.
+MINUTES ?= 60
 soak: install-test
+	$(BIN)/python -m tests.soak $(MINUTES)
+
+fuzz: install-test
 	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/embedded tests/controllers
 
 setup-ci:

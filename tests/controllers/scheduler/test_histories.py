@@ -7,11 +7,10 @@ believes what one that begins now reads from the API.
 
 from __future__ import annotations
 
-import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, example, given, settings
 
 from tests.controllers.scheduler.histories.cluster import History, live
-from tests.controllers.scheduler.histories.steps import Step, steps, tell
+from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.profiles import examples
 
 # A history takes a second or more: to shrink one takes minutes, and is for who looks into it.
@@ -24,7 +23,7 @@ PHASES = (Phase.explicit, Phase.generate)
     max_examples=examples(0.25),
     phases=PHASES,
 )
-@given(st.lists(steps, min_size=4, max_size=14))
+@given(HISTORIES)
 @example([("node", True), ("gang", 3, "share", 1, "PodGroup"), ("pod", "bound", 4, "", "")])
 @example([("node", False), ("reservation", 4, "Restricted", False), ("pod", "plain", 2, "", "r")])
 @example(  # a node without a Device, above all rows that have one

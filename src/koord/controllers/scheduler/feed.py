@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import Shapes
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.scheduler.orphans import Orphans
     from koord.controllers.scheduler.queue.queue import SchedulingQueue
 
 _LOG = log.get("scheduler")
@@ -34,7 +35,7 @@ class Feed:
 
     Args:
         table: the nodes; who made it opens and closes its rows.
-        orphans: pods whose node is not known, by node and uid.
+        orphans: pods whose node is not known.
         shapes: interns pod shapes.
         accounts: who counts where.
         queue: who waits.
@@ -46,7 +47,7 @@ class Feed:
     def __init__(
         self,
         table: NodeTable,
-        orphans: dict[str, dict[str, PodInfo]],
+        orphans: Orphans,
         shapes: Shapes,
         accounts: Accounts,
         queue: SchedulingQueue,
@@ -77,9 +78,9 @@ class Feed:
     def node_added(self, node: Node) -> None:
         """A node came, and with it the pods that were on it before it was known."""
         row = self._table.row(node.metadata.name)
-        left = self._orphans.pop(node.metadata.name, {})
         if row is not None:
-            self._accounts.add_all([(row, info) for info in left.values()])
+            left = self._orphans.take(node.metadata.name)
+            self._accounts.add_all([(row, info) for info in left])
         self._happened(ev.NODE_ADD, None, node)
 
     def node_updated(self, old: Node, node: Node) -> None:
@@ -99,7 +100,7 @@ class Feed:
             return
         if pod.spec.node_name:
             self._bound(None, pod)
-        elif self._serves(pod):
+        elif self._serves(pod) and not self.holds(pod.metadata.uid):
             info = self._shapes.info(pod)
             self._queue.add(info, pod.spec.scheduler_name)
             # Promised by a scheduler before this one, or by another.
@@ -121,7 +122,7 @@ class Feed:
                 continue
             node = pod.spec.node_name
             row = row_of(node)
-            known = uid in found or uid in counted or uid in self._orphans.get(node, ())
+            known = uid in found or uid in counted or uid in self._orphans
             readers = self._readers_of(pod.metadata.annotations)
             if row is None or known or (readers and not self._restored(info, readers)):
                 left.append(pod)
@@ -164,14 +165,12 @@ class Feed:
     def give_up(self, info: PodInfo) -> None:
         """An assumed pod does not get to its node; the node may be gone by now."""
         self.assumed.pop(info.uid, None)
-        for left in self._orphans.values():
-            if left.get(info.uid) is info:
-                del left[info.uid]
+        if self._orphans.get(info.uid) is info:
+            self._orphans.drop(info.uid)
 
     def holds(self, uid: str) -> bool:
         """Whether a pod counts on a node, or will once its node is known again."""
-        there = self._accounts.get(uid) is not None
-        return there or any(uid in left for left in self._orphans.values())
+        return self._accounts.get(uid) is not None or uid in self._orphans
 
     def confirmed(self, uid: str) -> bool:
         """Whether the API knows of the node of a pod that counts."""
@@ -191,8 +190,9 @@ class Feed:
 
     def _waiting(self, old: Pod, pod: Pod) -> None:
         uid = pod.metadata.uid
-        if self._accounts.get(uid) is not None:
-            return  # assumed, on its way to be bound; what is written now changes nothing there
+        if self.holds(uid) and self._queue.get(uid) is None:
+            return  # bound, which the API is yet to tell
+        # One that is on its way to be bound keeps its place; it may come back as it is by now.
         if pod.metadata.resource_version == old.metadata.resource_version:
             return
         if pod.spec.scheduler_name != old.spec.scheduler_name and uid in self._queue:
@@ -210,17 +210,17 @@ class Feed:
 
     def _bound(self, old: Pod | None, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
-        known = self._accounts.get(uid) or self._orphans.get(node, {}).get(uid)
+        known = self._accounts.get(uid) or self._orphans.get(uid)
         self.assumed.pop(uid, None)
-        if known is not None and known.row >= 0 and self._table.name(known.row) != node:
+        self._queue.delete(uid)
+        if known is not None and self._node_of(known) != node:
             _LOG.warning(
                 "a pod was bound elsewhere than assumed",
-                extra=log.fields(pod=known.key, assumed=self._table.name(known.row), bound=node),
+                extra=log.fields(pod=known.key, assumed=self._node_of(known), bound=node),
             )
-            self._accounts.drop(known)
+            self._take_off(known)
             known = None
         if known is None:
-            self._queue.delete(uid)
             info = self._read(pod)
             self._place(info, node)
             self._happened(ev.ASSIGNED_POD_ADD, None, info)
@@ -282,15 +282,25 @@ class Feed:
     def _place(self, info: PodInfo, node: str) -> None:
         row = self._table.row(node)
         if row is None:
-            self._orphans.setdefault(node, {})[info.uid] = info
+            self._orphans.put(node, info)
         else:
             self._accounts.add(row, info)
+
+    def _node_of(self, info: PodInfo) -> str:
+        """The node that a held pod is on, or waits for."""
+        return self._table.name(info.row) if info.row >= 0 else self._orphans.node_of(info.uid)
+
+    def _take_off(self, info: PodInfo) -> None:
+        if info.row >= 0:
+            self._accounts.drop(info)
+        else:
+            self._orphans.drop(info.uid)
 
     def _gone(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self.assumed.pop(uid, None)
         self._queue.delete(uid)
-        self._orphans.get(pod.spec.node_name, {}).pop(uid, None)
+        self._orphans.drop(uid)
         info = self._accounts.get(uid)
         if info is not None:
             row = info.row

@@ -217,9 +217,9 @@ class Loop:
         self._give_up(queued, refused.text, frozenset(), error=True)
 
     def _skip(self, info: PodInfo) -> bool:
-        """Whether a pod is being deleted, or counts already."""
+        """Whether a pod is being deleted, or has a place already."""
         deleted = info.pod.metadata.deletion_timestamp is not None
-        return deleted or self.parts.accounts.get(info.uid) is not None
+        return deleted or self.parts.feed.holds(info.uid)
 
     # One pod.
 

@@ -63,9 +63,11 @@ def _listed(scheduler: Scheduler) -> Steps:
 
     def look(key: str) -> str | None:
         pod = pods.get(key)
-        if pod is None or is_over(pod) or nodes.get(pod.spec.node_name) is None:
+        if pod is None or is_over(pod) or not pod.spec.node_name:
             return None
         info = world.accounts.get(pod.metadata.uid)
+        if nodes.get(pod.spec.node_name) is None:
+            return None if info is None else key
         there = info is not None and world.table.name(info.row) == pod.spec.node_name
         return None if there else key
 
@@ -87,14 +89,14 @@ def _counted(scheduler: Scheduler) -> Steps:
 
 
 def _unqueued(scheduler: Scheduler) -> Steps:
-    pods, accounts = scheduler.world.view(Pod), scheduler.world.accounts
+    pods, feed = scheduler.world.view(Pod), scheduler.feed
 
     def look(key: str) -> str | None:
         pod = pods.get(key)
         if pod is None or pod.spec.node_name or is_over(pod):
             return None
-        counts = accounts.get(pod.metadata.uid) is not None
-        return key if not counts and _waits(scheduler, pod) else None
+        held = feed.holds(pod.metadata.uid)
+        return key if not held and _waits(scheduler, pod) else None
 
     yield from in_slices(_keys(scheduler), look)
 

@@ -9,10 +9,11 @@ from koord.api.kinds.node import Node
 from koord.base.metrics import registry
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.nodes import NodeTable
-from koord.controllers.cluster.pods import PodInfo, Shapes
+from koord.controllers.cluster.pods import Shapes
 from koord.controllers.cluster.transforms import TRANSFORMS
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.orphans import Orphans
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.base.gates import FeatureGates
+    from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.binding import Binder
     from koord.controllers.scheduler.framework.rejection import Rejection
@@ -76,8 +78,7 @@ class World:
         self.client = client
         self.scheduler_name = scheduler_name
         self.registry = registry()
-        # Pods whose node is not known, by node and uid: they count once it comes (back).
-        self.orphans: dict[str, dict[str, PodInfo]] = {}
+        self.orphans = Orphans()
         self._views = views
         for kind, by in TRANSFORMS.items():
             views.transform(kind, by)
@@ -102,10 +103,9 @@ class World:
         row = self.table.row(name)
         if row is None:
             return
-        left = self.orphans.setdefault(name, {})
         for info in list(self.table.pods[row].values()):
             self.accounts.drop(info)
-            left[info.uid] = info
+            self.orphans.put(name, info)
         self.table.remove(name)
 
     def view(self, kind: type[O]) -> View[O]:

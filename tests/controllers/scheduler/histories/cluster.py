@@ -7,6 +7,7 @@ The real embedded server, a real scheduler on it, in virtual time, in all weathe
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -247,6 +248,16 @@ class History:
             self.least[gang] = min(before, least)
             patch = Patch.merge({"spec": {"minMember": least}})
             await self.client.patch(kind("PodGroup"), gang, patch, "default")
+
+    async def group_gangs(self, at: int, together: bool) -> None:
+        """The PodGroups from one on say that their gangs go together, or that each goes alone."""
+        there = await self.list("PodGroup")
+        found = there[at % len(there) :] if there else []
+        names = [each["metadata"]["name"] for each in found]
+        said = json.dumps([f"default/{name}" for name in names]) if together else None
+        change = Patch.merge({"metadata": {"annotations": {GANG + "groups": said}}})
+        for name in names:
+            await self.client.patch(kind("PodGroup"), name, change, "default")
 
     async def add_gang(
         self, size: int, form: str, cpu: int, by: str = "annotations", owner: str = ""

@@ -51,6 +51,7 @@ steps = st.one_of(
     st.tuples(st.just("change"), _at, st.sampled_from(CHANGES)),
     _gangs,
     st.tuples(st.just("resize-gang"), _at, st.integers(1, 4)),
+    st.tuples(st.just("group-gangs"), _at, st.booleans()),
     _reservations,
     st.tuples(st.just("quota"), st.sampled_from(sorted(MINIMA)), st.integers(1, 12)),
     st.tuples(st.just("delete"), st.sampled_from(DELETED), _at),
@@ -67,6 +68,7 @@ steps = st.one_of(
     st.tuples(st.just("restart")),
     st.tuples(st.just("settle")),
 )
+HISTORIES = st.lists(steps, min_size=4, max_size=14)
 
 
 async def carry_out(history: History, step: Step) -> None:
@@ -86,6 +88,8 @@ async def carry_out(history: History, step: Step) -> None:
             await history.add_gang(*wish)
         case ("resize-gang", at, least):
             await history.resize_gang(at, least)
+        case ("group-gangs", at, together):
+            await history.group_gangs(at, together)
         case ("reservation", *wish):
             await history.add_reservation(*wish)
         case ("quota", name, most):

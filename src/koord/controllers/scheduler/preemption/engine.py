@@ -25,7 +25,6 @@ from koord.controllers.scheduler.preemption.victims import (
     Candidate,
     VictimPolicy,
     cheapest,
-    was_preempted,
 )
 
 if TYPE_CHECKING:
@@ -111,8 +110,7 @@ class Preemption:
         if refused is not None and refused.unresolvable:
             return ""
         on_row = self._handle.table.pods[row].values()
-        may = self.policy.may_preempt
-        return WAITS if any(may(pod, p) and was_preempted(p) for p in on_row) else ""
+        return WAITS if any(self.policy.waits_for(pod, other) for other in on_row) else ""
 
     def find(self, cycle: Cycle, diagnosis: Diagnosis) -> Found:
         """Looks for nodes where room can be made; changes nothing.

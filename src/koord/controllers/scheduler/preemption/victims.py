@@ -40,6 +40,14 @@ class VictimPolicy:
         """
         return victim.priority < pod.priority and not stands_for_reservation(victim.pod)
 
+    def waits_for(self, pod: PodInfo, other: PodInfo) -> bool:
+        """Whether a pod waits until another one on the node promised to it is gone.
+
+        While there is one it preempts nobody. This policy says: one that it may preempt, and that
+        some scheduler has preempted.
+        """
+        return was_preempted(other) and self.may_preempt(pod, other)
+
     def key(self, pod: PodInfo) -> Hashable:
         """Equal for pods that may preempt the same victims, beside their shape.
 

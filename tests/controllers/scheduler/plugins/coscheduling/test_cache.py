@@ -109,6 +109,61 @@ def test_a_pod_group_declares_anew_whenever_it_changes() -> None:
     assert not cache.groups
 
 
+GROUPED = {"groups": '["default/g","default/h"]'}
+
+
+@pytest.mark.parametrize("first", [None, GROUPED])
+def test_with_whom_a_gang_goes_is_what_its_pod_group_says_now(
+    first: dict[str, str] | None,
+) -> None:
+    """However it came there; also who satisfies whom: g0 is bound, and g has or had company."""
+    then = GROUPED if first is None else {}
+    live, fresh = Cache(), Cache()
+    for notes in (first or {}, then):
+        for name in ("g", "h"):
+            live.pod_group_seen(pod_group(name, least=1, notes=notes))
+        live.pod_seen(bound(grouped("g0"), "a"))
+        live.pod_seen(grouped("h0", "h"))
+    for name in ("g", "h"):
+        fresh.pod_group_seen(pod_group(name, least=1, notes=then))
+    fresh.pod_seen(bound(grouped("g0"), "a"))
+    fresh.pod_seen(grouped("h0", "h"))
+    together = first is None
+    for cache in (live, fresh):
+        group = cache.gangs["default/h"].group
+        assert group is not None
+        assert group.gangs == (("default/g", "default/h") if together else ("default/h",))
+        assert cache.gangs["default/h"].satisfied is together
+        assert cache.gangs["default/g"].satisfied
+        assert sorted(cache.groups) == (
+            ["default/g,default/h"] if together else ["default/g", "default/h"]
+        )
+    assert debug.gangs(live) == debug.gangs(fresh)
+
+
+def test_what_is_left_of_a_round_goes_with_its_gang() -> None:
+    """Two of g and one of h go; one of g is bound, one failed, when the two are parted."""
+    notes = {**GROUPED, "match-policy": "only-waiting"}
+    alone = {"match-policy": "only-waiting"}
+    cache = Cache(grouped("g0"), grouped("g1"), grouped("h0", "h"))
+    cache.pod_group_seen(pod_group("g", least=2, notes=notes))
+    cache.pod_group_seen(pod_group("h", least=1, notes=notes))
+    for uid in ("uid-g0", "uid-g1", "uid-h0"):
+        cache.reserved(uid)
+    cache.let_go(cache.gangs["default/g"])
+    cache.bound("uid-g0")
+    cache.unreserved("uid-g1")
+    cache.pod_group_seen(pod_group("g", least=2, notes=alone))
+    assert cache.missing(cache.gangs["default/g"]) == 1
+    left = cache.gangs["default/h"].group
+    assert left is not None
+    assert left.unbound == {"uid-h0"}
+    cache.bound("uid-h0")
+    assert not left.round
+    cache.bound("uid-g1")
+    assert cache.missing(cache.gangs["default/g"]) == 2
+
+
 @pytest.mark.parametrize("after", [None, -1])
 def test_without_a_pod_group_a_gang_is_as_a_scheduler_that_begins_finds_it(
     after: int | None,

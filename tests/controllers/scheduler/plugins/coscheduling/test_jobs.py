@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from koord.api.codec import convert
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.scheduler.framework.cycle import Changes, Cycle
@@ -149,6 +151,79 @@ async def test_a_gang_of_a_pod_group_waits_for_it() -> None:
     world.put(pod_group(least=2))
     await world.schedule()
     assert world.where() == {"p0": "a", "p1": "a"}
+
+
+TOGETHER = {"groups": '["default/g","default/h"]'}
+SHORT = (
+    "gangGroup [default/g default/h] basic check: memberGangs [default/g default/h] child pod not"
+    " collect enough, current gang: default/g, podName: default/g0"
+)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_gangs_that_are_grouped_later_wait_for_each_other(restarted: bool) -> None:
+    """Two PodGroups, first without groups; then both name both, and only then pods come."""
+
+    @running
+    async def run() -> None:
+        world = GangWorld({"a": "8"})
+        world.put(pod_group("g"), pod_group("h"))
+        world.put(pod_group("g", notes=TOGETHER), pod_group("h", notes=TOGETHER))
+        world.put(grouped("g0"), grouped("g1"))
+        if restarted:
+            world = GangWorld({"a": "8"})
+            world.put(pod_group("g", notes=TOGETHER), pod_group("h", notes=TOGETHER))
+            world.put(grouped("g0"), grouped("g1"))
+        await world.schedule()
+        assert world.where() == {}
+        gate = world.scheduler.queue.get("uid-g0")
+        assert gate is not None
+        reason: Any = gate.gate_reason
+        assert reason.text == SHORT
+        world.put(grouped("h0", "h"), grouped("h1", "h"))
+        await world.schedule()
+        assert world.where() == {"g0": "a", "g1": "a", "h0": "a", "h1": "a"}
+
+    run()
+
+
+@running
+async def test_gangs_that_are_parted_need_not_wait_any_more() -> None:
+    world = GangWorld({"a": "8"})
+    world.put(pod_group("g", notes=TOGETHER), pod_group("h", notes=TOGETHER))
+    world.put(grouped("g0"), grouped("g1"), grouped("h0", "h"))
+    await world.schedule()
+    assert world.where() == {}
+    world.put(pod_group("g"))
+    await world.schedule()
+    assert world.where() == {"g0": "a", "g1": "a"}
+
+
+@running
+async def test_pods_that_hold_nodes_for_a_group_go_once_they_are_parted_from_it() -> None:
+    """They wait on Permit, NonStrict, for a pod of the other gang that fits nowhere."""
+    world = GangWorld({"a": "4"})
+    notes = {**TOGETHER, "mode": "NonStrict"}
+    world.put(pod_group("g", notes=notes), pod_group("h", least=1, notes=notes))
+    world.put(grouped("g0"), grouped("g1"), grouped("h0", "h", cpu="9"))
+    await world.schedule()
+    assert sorted(world.scheduler.loop.binder.waiting) == ["uid-g0", "uid-g1"]
+    world.put(pod_group("g", notes={"mode": "NonStrict"}))
+    await settle()
+    assert not world.scheduler.loop.binder.waiting
+    assert [len(world.said(name, "Scheduled")) for name in ("g0", "g1", "h0")] == [1, 1, 0]
+
+
+@running
+async def test_pods_that_hold_nodes_go_once_fewer_are_asked_for() -> None:
+    world = GangWorld({"a": "4"})
+    world.put(pod_group("g", least=3, notes={"mode": "NonStrict"}))
+    world.put(*(grouped(f"g{i}") for i in range(3)))
+    await world.schedule()
+    assert sorted(world.scheduler.loop.binder.waiting) == ["uid-g0", "uid-g1"]
+    world.put(pod_group("g", least=2, notes={"mode": "NonStrict"}))
+    await settle()
+    assert not world.scheduler.loop.binder.waiting
 
 
 class Door:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -202,6 +203,52 @@ def test_post_filter_says_what_it_did() -> None:
     assert cluster.said("mean").endswith(
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
+
+
+def leaving(pod: PodInfo) -> PodInfo:
+    """A pod that somebody deletes."""
+    pod.pod.metadata.deletion_timestamp = datetime(2026, 1, 2, tzinfo=UTC)
+    return pod
+
+
+BY_SCHEDULER = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+
+@pytest.mark.parametrize("conditions", [[], [BY_SCHEDULER]])
+@pytest.mark.parametrize("strict", [False, True])
+def test_no_further_pod_goes_while_one_of_the_quota_is_leaving(
+    conditions: list[dict[str, str]], strict: bool
+) -> None:
+    """On the node that is promised to a pod, whoever deletes it."""
+
+    @in_a_loop
+    def run() -> None:
+        cluster = with_quota("4")
+        cluster.put(running("lesser", 1, "2"))
+        gone = ranked(
+            "gone", 1, "2", nodeName="n", strict=strict, status={"conditions": conditions}
+        )
+        cluster.put(leaving(gone), ranked("p", 5, "2", status={"nominatedNodeName": "n"}))
+        assert cluster.run() == ["gone", "lesser"]
+        assert cluster.said("p").endswith(
+            "preemption: not eligible due to a terminating pod on the nominated node."
+        )
+        assert [about for about, _, _ in cluster.told.events] == ["p"]
+
+    run()
+
+
+@in_a_loop
+def test_pods_that_leave_from_elsewhere_are_not_waited_for() -> None:
+    """Of another quota, of no lower priority, on another node: they free nothing for the pod."""
+    cluster = with_quota("4")
+    cluster.put(node("m", cpu="10"), quota("b", max={"cpu": "9"}))
+    cluster.put(leaving(running("other", 1, "1", group="b")), leaving(running("equal", 5, "1")))
+    cluster.put(leaving(running("afar", 1, "1", on="m")))
+    cluster.put(running("lesser", 1, "2"))
+    cluster.put(ranked("p", 5, "2", status={"nominatedNodeName": "n"}))
+    cluster.run()
+    assert cluster.said("lesser") == "Preempted by pod p on node n"
 
 
 @pytest.mark.parametrize("reason", ["spec.min[cpu]", "ancestor"])

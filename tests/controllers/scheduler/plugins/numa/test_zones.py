@@ -136,6 +136,33 @@ def test_more_zones_than_can_be_reasoned_about() -> None:
     assert cluster.put("a", "1") == one("node(s) Insufficient NUMA Node resources")
 
 
+def test_more_cpus_than_can_be_reasoned_about(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = aligned("Restricted")
+    assert cluster.put("a", "3G") == one("node(s) Insufficient NUMA Node resources")
+    assert not caplog.records
+
+
+def test_a_node_that_cannot_be_judged_is_no_node_without_resources(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """More memory is written on the pods of n0 than can be added up; n1 goes on taking pods."""
+    cluster = Cluster()
+    for name in ("n0", "n1"):
+        cluster.node(name, labels={POLICY: "Restricted"})
+    for name in ("x", "y", "z"):
+        held = {"numaNodeResources": [{"node": 0, "resources": {"memory": "4Ei"}}]}
+        info = cluster.info(name, "1", held=held)
+        cluster.plugin.restore(info)
+        cluster.world.accounts.add(0, info)
+    assert cluster.put("a", "12") == "0-5,8-13"
+    message = cluster.put("b", "12")
+    assert "1 node(s) NUMA resources could not be judged (ValueError: " in message
+    assert "Insufficient NUMA" not in message
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.getMessage() == "the zones of a node could not be judged"
+    assert record.exc_info is not None
+
+
 def test_amplified_cpus() -> None:
     """Bound CPUs count one and a half times, others as they are."""
     cluster = Cluster()

@@ -116,7 +116,7 @@ class GangCache:
         self._forget_if_empty(gang)
 
     def pod_group_seen(self, pod_group: PodGroup) -> None:
-        """A PodGroup came or changed: its gang is declared anew."""
+        """A PodGroup came or changed: its gang is declared anew, and with whom it goes."""
         gang_id = f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
         self._pod_groups[gang_id] = pod_group
         gang = self._gang(gang_id)
@@ -253,10 +253,18 @@ class GangCache:
 
     def _declare(self, gang: Gang, declared: Declaration) -> None:
         gang.declared, gang.error = declared, ""
-        if gang.group is None:
-            gang.group = self._join(Group(declared.groups))
-            if gang.count(State.BOUND):
-                gang.group.once_satisfied = True
+        before = gang.group
+        if before is not None and before.gangs == declared.groups:
+            return
+        self._leave(gang)
+        gang.group = self._join(Group(declared.groups))
+        if gang.count(State.BOUND):
+            gang.group.once_satisfied = True
+        if before is not None:
+            before.hand_over(gang.group, gang.members)
+            # Satisfied by the gang that left, it is not: so a scheduler that begins finds it.
+            there = (each for each in self._known(before) if each.group is before)
+            before.once_satisfied = any(each.count(State.BOUND) for each in there)
 
     def _undeclare(self, gang: Gang, error: str = "") -> None:
         """Nobody says any more what a gang wants, nor with whom: it is as a pod alone makes it."""

@@ -55,7 +55,8 @@ class Group:
     Attributes:
         id: the gangs' ids, joined by commas.
         gangs: the gangs' ids, sorted.
-        once_satisfied: a pod of the group has been bound; never taken back.
+        once_satisfied: a pod of the group has been bound; never taken back, unless its gang joins
+            another group.
         round: the pods that were let go to their nodes together, by uid, until all are bound. While
             it lasts, those of them that are bound count as waiting: a round that broke is completed
             rather than begun anew.
@@ -86,6 +87,17 @@ class Group:
         self.released.discard(uid)
         if not self.unbound:
             self.round = frozenset()
+
+    def hand_over(self, other: Group, uids: Iterable[str]) -> None:
+        """Some pods are of another group now, and with them what is left of their round."""
+        mine = frozenset(uids)
+        left = self.unbound & mine
+        if left:
+            other.round |= self.round & mine
+            other.unbound |= left
+            other.released |= self.released & mine
+        for uid in left:
+            self.arrived(uid)
 
 
 class Gang:

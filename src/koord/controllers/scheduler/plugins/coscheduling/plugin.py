@@ -79,8 +79,8 @@ class Coscheduling(Plugin):
         self._preemption = JobPreemption(self) if args.enable_preemption else None
         self._pods, self._pod_groups = handle.view(Pod), handle.view(PodGroup)
         self._pod_groups.on_change(
-            self.gangs.pod_group_seen,
-            lambda _, new: self.gangs.pod_group_seen(new),
+            self._pod_group_seen,
+            lambda _, new: self._pod_group_seen(new),
             lambda old, _: self.gangs.pod_group_gone(old),
         )
         self._pods.on_change(
@@ -94,6 +94,15 @@ class Coscheduling(Plugin):
             lambda _, new: self._reservation_seen(new),
             lambda old, _: self.gangs.gone(old.metadata.uid),
         )
+
+    def _pod_group_seen(self, pod_group: PodGroup) -> None:
+        """Who waits on Permit for what the PodGroup asks no longer goes now."""
+        gang_id = f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
+        gang = self.gangs.gangs.get(gang_id)
+        lacked = gang is not None and self.gangs.missing(gang) > 0
+        self.gangs.pod_group_seen(pod_group)
+        if gang is not None and lacked and not self.gangs.missing(gang):
+            self.let_go(gang)
 
     def _reservation_seen(self, reservation: Reservation) -> None:
         """A Reservation may be of a gang too; the pod that stands for it has its uid."""

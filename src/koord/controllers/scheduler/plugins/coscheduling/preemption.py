@@ -23,7 +23,7 @@ from koord.controllers.scheduler.plugins.coscheduling.victims import (
 from koord.controllers.scheduler.plugins.coscheduling.whatif import Stage
 from koord.controllers.scheduler.preemption.budgets import Budgets
 from koord.controllers.scheduler.preemption.effects import Effects
-from koord.controllers.scheduler.preemption.victims import is_terminating, was_preempted
+from koord.controllers.scheduler.preemption.victims import is_terminating
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,10 +139,7 @@ class JobPreemption:
             if pod is cycle.pod and refused is not None and refused.unresolvable:
                 continue
             policy = JobVictims()
-            if any(
-                was_preempted(other) and policy.may_preempt(pod, other)
-                for other in cycle.table.pods[row].values()
-            ):
+            if any(policy.waits_for(pod, other) for other in cycle.table.pods[row].values()):
                 return TERMINATING
         return ""
 

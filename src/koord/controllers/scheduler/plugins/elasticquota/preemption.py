@@ -17,7 +17,11 @@ from koord.controllers.scheduler.plugins.elasticquota.groups import Place
 from koord.controllers.scheduler.plugins.elasticquota.reading import reading
 from koord.controllers.scheduler.plugins.elasticquota.revoke import Held, exceeds, revoked
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
-from koord.controllers.scheduler.preemption.victims import VictimPolicy
+from koord.controllers.scheduler.preemption.victims import (
+    VictimPolicy,
+    is_terminating,
+    was_preempted,
+)
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM
 
 if TYPE_CHECKING:
@@ -62,6 +66,17 @@ class QuotaPolicy(VictimPolicy):
         if pod.priority > victim.priority and self._place(victim) == self._place(pod):
             return True
         return victim.uid in self._borrowed
+
+    def waits_for(self, pod: PodInfo, other: PodInfo) -> bool:
+        """For a lesser pod of its quota that is being deleted, whoever deletes it.
+
+        With ``enableReclaim`` also for what was borrowed, once a scheduler has preempted it.
+        """
+        if not is_terminating(other):
+            return False
+        if other.priority < pod.priority and self._place(other) == self._place(pod):
+            return True
+        return self._reclaim and was_preempted(other) and not self._is_spared(other)
 
     def key(self, pod: PodInfo) -> Hashable:
         """Nothing can be kept where borrowers go: who they are follows from everybody's use."""

@@ -29,6 +29,10 @@ from koord.kernels.numa import (
     ZoneTable,
 )
 
+# The limits of koord.kernels.numa, which goes through all sets of zones. A pod's amounts are within
+# its limits otherwise.
+MOST_ZONES, _MOST_CPUS = 16, 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -87,34 +91,38 @@ def allocate(
 def hints(
     node: NodeState, request: Request, terms: Terms, ways: Ways, scorer: Scorer | None
 ) -> Provider:
-    """The sets of zones that can serve the pod, resource by resource."""
-    machine, binding = node.machine, terms.binding
-    try:
-        pools = [_pool(Trial(node, request, binding, offer)) for offer in ways]
-        judged, cpus = pools[-1]
-        if ways.base is not ways.node:
-            judged, cpus = _pool(Trial(node, request, binding, ways.base))
-        if machine.total is None:
-            raise ValueError("zones: got none, expected some")
-        return Provider(
-            machine.total.hints(
-                judged.capped(cpus) if cpus is not None and binding.required else judged,
-                request.amounts,
-                terms.policy,
-                pools,
-                amplified=scored(request, machine, binding),
-                scorer=scorer,
-            )
-        )
-    except ValueError:
-        # More zones or larger amounts than can be reasoned about.
+    """The sets of zones that can serve the pod, resource by resource.
+
+    Raises:
+        ValueError: what pods hold of the node's zones cannot be added up.
+    """
+    machine, binding, total = node.machine, terms.binding, node.machine.total
+    if total is None or _beyond(request, machine, binding):
         return Provider(failure=reasons.NO_HINTS.reasons[0])
+    pools = [_pool(Trial(node, request, binding, offer)) for offer in ways]
+    judged, cpus = pools[-1]
+    if ways.base is not ways.node:
+        judged, cpus = _pool(Trial(node, request, binding, ways.base))
+    return Provider(
+        total.hints(
+            judged.capped(cpus) if cpus is not None and binding.required else judged,
+            request.amounts,
+            terms.policy,
+            pools,
+            amplified=scored(request, machine, binding),
+            scorer=scorer,
+        )
+    )
+
+
+def _beyond(request: Request, machine: Machine, binding: Binding) -> bool:
+    """Whether there are more zones, or more CPUs are wanted, than can be reasoned about."""
+    return len(machine.amounts) > MOST_ZONES or (binding.bound and request.cpus > _MOST_CPUS)
 
 
 def _pool(trial: Trial) -> tuple[ZoneTable, CpuBinding | None]:
     left = trial.left()
-    if left is None:
-        raise ValueError("zones: got none, expected some")
+    assert left is not None, "a machine with zones, and nothing that they have left"
     return left, trial.cpu_binding(trial.bindable()) if trial.binding.bound else None
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.protocol import resources
+from koord.base import log
+from koord.base.errors import one_line
 from koord.controllers.cluster.nodes import CPU
 from koord.controllers.scheduler.explain.answer import amount
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.offer import Offer as Reserved
     from koord.kernels.numa import Scorer
 
+_LOG = log.get("scheduler.numa")
 _KEPT = 1 << 15
+_MOST_FAULTS = 64
 _NO_CPUS = CPUSet()
 _NO_TOTALS: tuple[dict[str, int], dict[str, int]] = ({}, {})
 _UNALIGNED = Rejection(NAME, reasons.NO_HINTS.reasons)
@@ -82,6 +86,7 @@ class Judge:
         self._short: dict[tuple[Request, Machine], bool] = {}
         self._impossible: dict[tuple[Request, Machine], Refusal | None] = {}
         self._answers: dict[tuple[Request, Machine, Hashable], _Answer] = {}
+        self._faults: tuple[str, ...] = ()
 
     def terms(self, request: Request, row: int) -> Terms | Refusal:
         """The rules that hold for the pod on a row, or why the two contradict each other."""
@@ -162,7 +167,20 @@ class Judge:
         if isinstance(terms, Refusal):
             return Provider(failure=terms.reasons[0])
         state, ways = self._ledger.state(row), self._holdings.ways(cycle, row)
-        return decide.hints(state, request, terms, ways, self._zone_scorer)
+        try:
+            return decide.hints(state, request, terms, ways, self._zone_scorer)
+        except Exception as error:
+            # No lack of the node's, and no reason to leave the other nodes unjudged.
+            return Provider(failure=self._fault(cycle, row, error))
+
+    def _fault(self, cycle: Cycle, row: int, error: Exception) -> str:
+        """What is said of a node that cannot be judged; each cause is logged once."""
+        cause = f"{type(error).__name__}: {one_line(str(error))}"
+        if cause not in self._faults:
+            self._faults = (*self._faults[-_MOST_FAULTS:], cause)
+            where = log.fields(node=cycle.table.name(row), pod=cycle.pod.key, error=cause)
+            _LOG.error("the zones of a node could not be judged", extra=where, exc_info=error)
+        return f"node(s) NUMA resources could not be judged ({cause})"
 
     def allocate(
         self, cycle: Cycle, request: Request, row: int, affinity: Zones | None

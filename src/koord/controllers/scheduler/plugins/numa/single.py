@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from koord.api.protocol.resources import CPU
 from koord.controllers.scheduler.plugins.numa.amounts import MILLI
+from koord.controllers.scheduler.plugins.numa.decide import MOST_ZONES
 from koord.controllers.scheduler.plugins.numa.scoring import ALWAYS, score
 from koord.kernels.numa import Exclusive, TopologyPolicy, ZoneStatus
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.numa.state import NodeState
     from koord.kernels.numa import Scorer
 
-_MOST_ZONES = 16
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -35,7 +35,7 @@ def decides(request: Request, machine: Machine, terms: Terms) -> bool:
         return False
     # The other policies must look at all sets of zones, and give up where these are too many.
     single = terms.policy is TopologyPolicy.SINGLE_NUMA_NODE
-    if not single and len(machine.amounts) > _MOST_ZONES:
+    if not single and len(machine.amounts) > MOST_ZONES:
         return False
     listed = {name for row in machine.amounts.values() for name in row}
     if not listed & request.amounts.keys() or min(map(_least, machine.amounts.values())) < 0:

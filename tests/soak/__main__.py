@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.soak MINUTES [PART]``: explores all subjects, or those with a part of a name.
+
+Every subject has an equal share of the time. What fails is kept as a case (tests/data/histories),
+which ``pytest tests/soak`` replays from then on. Exit status 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.base.errors import one_line
+from tests.soak import cases
+
+if TYPE_CHECKING:
+    from tests.soak.subjects import Subject
+
+# So many failures of one subject are enough to look into.
+_ENOUGH = 3
+_HEAD = f"{'subject':<64} histories  seconds failures"
+
+
+class Turn(NamedTuple):
+    """What came of one subject's share of the time."""
+
+    line: str
+    failures: int
+    kept: list[Path]
+
+
+def turn(subject: Subject, seconds: float) -> Turn:
+    """Explores a subject for so long, or until it has failed often enough."""
+    began = time.monotonic()
+    count, failures, kept = 0, 0, list[Path]()
+    while failures < _ENOUGH:
+        outcome = subject.explore(lambda: time.monotonic() >= began + seconds)
+        count += outcome.count
+        if outcome.error is None:
+            break
+        failures += 1
+        said = one_line(f"{type(outcome.error).__name__}: {outcome.error}")[:300]
+        print(f"FAILED {subject.name}: {said}", flush=True)
+        if outcome.history is not None:
+            case = {"subject": subject.name, "said": said, "history": outcome.history}
+            kept.append(cases.keep(case))
+    taken = time.monotonic() - began
+    return Turn(f"{subject.name:<64} {count:>9} {taken:>8.0f} {failures:>8}", failures, kept)
+
+
+def main(arguments: list[str]) -> int:
+    """See the head of this file."""
+    try:
+        minutes = float(arguments[0])
+    except (IndexError, ValueError):
+        print("usage: python -m tests.soak MINUTES [PART]", file=sys.stderr)
+        return 2
+    # Some tests look at the profile when they are imported.
+    os.environ.setdefault("KOORD_PROFILE", "soak")
+    from tests.soak.subjects import subjects
+
+    logging.getLogger().addHandler(logging.NullHandler())
+    part = arguments[1] if len(arguments) > 1 else ""
+    chosen = [each for each in subjects() if part in each.name]
+    end, turns = time.monotonic() + 60 * minutes, list[Turn]()
+    for left, subject in zip(range(len(chosen), 0, -1), chosen, strict=True):
+        turns.append(turn(subject, (end - time.monotonic()) / left))
+        print(turns[-1].line, flush=True)
+    print("", _HEAD, *(each.line for each in turns), sep="\n")
+    for path in (path for each in turns for path in each.kept):
+        print(f"replay: pytest tests/soak -k {path.stem}")
+    return 1 if any(each.failures for each in turns) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that has histories: state machines, the scheduler's small cluster, the agent's day."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+from unittest import mock
+
+import hypothesis
+from hypothesis import given, reproduce_failure
+from hypothesis.errors import DidNotReproduce
+from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test
+
+from koord.kernels.cgroup_parse import Version
+from tests.agent.day.plant import PlantFiles
+from tests.agent.test_day import a_day
+from tests.controllers.scheduler.histories.cluster import History, live
+from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
+from tests.soak.engine import Counter, Outcome, Over, choices_of, explore, fresh, steps_of
+
+_TESTS = Path(__file__).resolve().parent.parent
+# A morning rather than a day: a turn ends between two of them.
+_DAY_ROUNDS, _DAY_STEP = 6, 120
+
+
+class OutdatedError(Exception):
+    """A case that can be replayed by another version of hypothesis, or of the test, alone."""
+
+
+class Subject(Protocol):
+    """What has histories."""
+
+    name: str
+
+    def explore(self, over: Over) -> Outcome:
+        """Runs fresh histories until time is over or one fails."""
+        ...
+
+    def replay(self, history: Any) -> None:
+        """Runs a history that :meth:`explore` gave; fails as that one did.
+
+        Raises:
+            OutdatedError: it cannot be run any more.
+        """
+        ...
+
+
+class Machine:
+    """A state machine. A history: its calls, or what hypothesis drew where these say too little."""
+
+    def __init__(self, name: str, machine: type[RuleBasedStateMachine]) -> None:
+        self.name = name
+        self._machine = machine
+        self._settings = fresh(machine.TestCase.settings)
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+
+        def make(counter: Counter) -> Any:
+            def began() -> RuleBasedStateMachine:
+                counter.begin()
+                return self._machine()
+
+            return get_state_machine_test(began, settings=self._settings)  # type: ignore[arg-type]
+
+        outcome = explore(make, over)
+        error = outcome.error
+        if error is None:
+            return outcome
+        return outcome._replace(history=steps_of(error) or choices_of(error))
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        if isinstance(history, tuple):
+            self._draw_again(*history)
+            return
+        machine = self._machine()
+        try:
+            for name, arguments in history:
+                getattr(machine, name)(**arguments)
+        finally:
+            machine.teardown()
+
+    def _draw_again(self, version: str, choices: bytes) -> None:
+        if version != hypothesis.__version__:
+            raise OutdatedError(f"drawn by hypothesis {version}")
+        test = get_state_machine_test(self._machine, settings=self._settings)
+        try:
+            reproduce_failure(version, choices)(test)()
+        except DidNotReproduce as error:
+            raise OutdatedError("the test draws otherwise, or passes") from error
+
+
+class SmallCluster:
+    """The scheduler's histories. A history: its steps."""
+
+    name = "controllers/scheduler/test_histories"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        last: list[list[Step]] = []
+
+        def make(counter: Counter) -> Any:
+            @fresh()
+            @given(HISTORIES)
+            def whole(history: list[Step]) -> None:
+                counter.begin()
+                last[:] = [history]
+                self.replay(history)
+
+            return whole
+
+        outcome = explore(make, over)
+        return outcome._replace(history=last[0]) if outcome.error is not None else outcome
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+
+        async def run(made: History) -> None:
+            await tell(made, history)
+
+        live(run)
+
+
+class AgentDay:
+    """The agent's hours. A history: seed, version of cgroups, rounds, seconds of a step."""
+
+    name = "agent/test_day"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            count += 1
+            history = (draw.getrandbits(32), count % len(Version), _DAY_ROUNDS, _DAY_STEP)
+            try:
+                self.replay(history)
+            except Exception as error:
+                return Outcome(count, error, history)
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        seed, version, rounds, step = history
+        files = mock.patch("koord.agent.executor.opening.NativeFiles", PlantFiles)
+        with tempfile.TemporaryDirectory() as folder, files:
+            a_day(Path(folder), list(Version)[version], seed, rounds, step)
+
+
+def subjects() -> Iterator[Subject]:
+    """All of them; state machines are found by what their modules say."""
+    yield SmallCluster()
+    yield AgentDay()
+    for path in sorted(_TESTS.rglob("test_*.py")):
+        if "(RuleBasedStateMachine)" not in path.read_text():
+            continue
+        module = ".".join(path.relative_to(_TESTS.parent).with_suffix("").parts)
+        for name, found in vars(importlib.import_module(module)).items():
+            own = isinstance(found, type) and found.__module__ == module
+            if own and issubclass(found, RuleBasedStateMachine):
+                where = path.relative_to(_TESTS).with_suffix("").as_posix()
+                yield Machine(f"{where}:{name}", found)
+        # Some leave a loop behind as the current one, which is closed by the next history.
+        asyncio.set_event_loop(None)
