@@ -77,7 +77,11 @@ def test_the_example_of_the_spec() -> None:
 def test_amounts_beyond_the_whole_numbers_of_doubles(
     ratio: str | None, memory: str, cpu: str, disk: str
 ) -> None:
-    whole = {"memory": "9007199254740993", "cpu": "9007199254740993m", "disk": "9007199254740993"}
+    whole: dict[str, Any] = {
+        "memory": "9007199254740993",
+        "cpu": "9007199254740993m",
+        "disk": "9007199254740993",
+    }
     there = [node("1", "a", cordoned=True, **whole)]
     found = quotaroots.root(profile(ratio), there)
     assert texts(found.total) == {"memory": memory, "cpu": cpu, "disk": disk}
