@@ -226,12 +226,13 @@ class Reconciler:
     # -- hooks ---------------------------------------------------------------------------------
 
     def _learn(self, hook: Hook) -> bool:
+        """Whether the hook is to be asked again."""
         try:
             faults.point("hooks.learn")
             changed = hook.learn(self._snapshot)
         except KoordError as error:
             self._problem(hook, "rule", str(error))
-            return False
+            return True
         self._problems.pop((hook.name, "rule"), None)
         return changed
 
