@@ -332,7 +332,9 @@ def test_the_order_of_a_gang() -> None:
         return found
 
     pods = [named("d", None), named("c", "1"), named("a", None), named("b", "0"), named("a1", "1")]
-    ordered = gang.in_topology_order((gang.network_topology_index(p), p) for p in pods)
+    ordered = sorted(
+        pods, key=lambda p: gang.topology_order(gang.network_topology_index(p), p.metadata.name)
+    )
     assert [p.metadata.name for p in ordered] == ["b", "a1", "c", "a", "d"]
 
 
@@ -453,6 +455,14 @@ def test_node_labels_override() -> None:
     assert nodes.numa_topology_policy(node, "Restricted") == "X"
     assert nodes.gpu_partition_policy({keys.GPU_PARTITION_POLICY: "Honor"}) == "Honor"
     assert nodes.gpu_partition_policy({}) == "Prefer"
+    honor, prefer = ({keys.GPU_PARTITION_POLICY: text} for text in ("Honor", "Prefer"))
+    odd = {keys.GPU_PARTITION_POLICY: "honor"}
+    for labels, policy in (
+        (({}, honor), "Honor"), ((prefer, honor), "Prefer"), ((honor, prefer), "Honor"),
+        ((odd, honor), "Prefer"), (({keys.GPU_PARTITION_POLICY: ""}, honor), "Honor"),
+        ((), "Prefer"),
+    ):  # fmt: skip
+        assert nodes.gpu_partition_policy(*labels) == policy
 
 
 def test_third_parties_are_summed_by_class() -> None:

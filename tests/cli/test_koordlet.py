@@ -143,8 +143,8 @@ def test_the_page_on_compatibility_has_every_flag_and_gate() -> None:
     assert {name: rows[name] for name in unused} == unused
     assert {name for name, says in rows.items() if says.startswith("ours")} == own
     for name, gate in gates.items():
-        assert rows[name].startswith("on" if gate.default else "off"), name
-        assert ("no effect" in rows[name]) == ("no effect" in gate.doc), name
+        assert rows[name] == f"{'on' if gate.default else 'off'}: {gate.doc}", name
+        assert gate.doc.startswith("no effect: ") is not gate.effect, name
 
 
 _CONTEXTS = """

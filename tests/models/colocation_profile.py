@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def applied(spec: Mapping[str, Any], labels: dict[str, str]) -> dict[str, str]:
+def applied(
+    spec: Mapping[str, Any], labels: dict[str, str], order: Sequence[str] | None = None
+) -> dict[str, str]:
     """Labels after a profile, as manager spec 10.2 lists the steps.
 
-    Only for mappings that do not read what another mapping writes, and labels that do not end in
-    their suffix: there the steps are unambiguous.
+    Only for labels that do not end in their suffix.
+
+    Args:
+        spec: of the profile.
+        labels: of the pod.
+        order: the old keys of the mapping, in the order they are taken; by name without.
     """
     found = {**labels, **spec.get("labels", {})}
-    for new, old in spec.get("labelKeysMapping", {}).items():
-        found[new] = found.get(old, "")
+    mapping = spec.get("labelKeysMapping", {})
+    for old in sorted(mapping) if order is None else order:
+        found[mapping[old]] = found.get(old, "")
     for key, suffix in spec.get("labelSuffixes", {}).items():
         if key in found:
             found[key] = found[key] + suffix

@@ -6,7 +6,7 @@ Rule: spec agent-qos, section 1, and agent-runtime, section 6.1.
 
 from __future__ import annotations
 
-from koord.base.gates import FeatureGates, Gate, Stage
+from koord.base.gates import FeatureGates, Gate, Stage, unused
 
 _ON = (
     ("BECPUSuppress", "keep BE pods within what services leave"),
@@ -29,7 +29,6 @@ _OFF = (
     ("SystemConfig", "kernel settings"),
     ("BECPUManager", "BE pods on CPUs of their NUMA nodes; switches suppression off"),
     ("CPICollector", "cycles per instruction"),
-    ("Libpfm4", "accepted; counters are read as one group in any case"),
     ("PSICollector", "pressure stall information of pods and containers"),
     ("ColdPageCollector", "pages not touched for long, where the kernel tells"),
     ("ResctrlCollector", "cache occupancy and memory bandwidth of classes"),
@@ -37,7 +36,6 @@ _OFF = (
     ("Accelerators", "GPUs and other accelerators"),
     ("RDMADevices", "RDMA devices"),
     ("HamiCoreVGPUMonitor", "shared memory of HAMi-core's GPU isolation"),
-    ("PodResourcesProxy", "accepted, no effect yet"),
     ("AuditEvents", "write down what was changed and why"),
     ("AuditEventsHTTPHandler", "serve those events"),
     ("PerCPUMetric", "a series a CPU of the shared pools"),
@@ -47,9 +45,14 @@ _OFF = (
     ("RDMADeviceInject", "RDMA devices of a container"),
     ("CoreSched", "no hyperthread shared between classes"),
     ("Resctrl", "cache and memory bandwidth of single pods"),
-    ("TCNetworkQoS", "accepted, no effect yet"),
     ("TerwayQoS", "network quality of service through terway"),
     ("OOMScoreAdj", "order in which the kernel kills"),
+)
+
+_UNUSED = (
+    ("Libpfm4", "counters are read as one group in any case"),
+    ("PodResourcesProxy", "koord answers no questions of the kubelet's yet"),
+    ("TCNetworkQoS", "koord sets no traffic classes yet"),
 )
 
 
@@ -62,6 +65,7 @@ def feature_gates(text: str = "") -> FeatureGates:
     gates = FeatureGates(
         [Gate(name, True, Stage.BETA, doc) for name, doc in _ON]
         + [Gate(name, False, Stage.ALPHA, doc) for name, doc in _OFF]
+        + [unused(name, False, Stage.ALPHA, why) for name, why in _UNUSED]
     )
     gates.set_from(text)
     return gates

@@ -24,12 +24,26 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Gate:
-    """One feature: its name, whether it is on by default, its stage and what it switches."""
+    """One feature.
+
+    Args:
+        name: as users write it.
+        default: whether it is on by default.
+        stage: how settled it is.
+        doc: what it switches.
+        effect: whether it switches anything here; what is only accepted does not.
+    """
 
     name: str
     default: bool
     stage: Stage = Stage.ALPHA
     doc: str = ""
+    effect: bool = True
+
+
+def unused(name: str, default: bool, stage: Stage, why: str) -> Gate:
+    """A gate that is accepted and switches nothing here, and why that is so."""
+    return Gate(name, default, stage, f"no effect: {why}", effect=False)
 
 
 class FeatureGates:
@@ -38,6 +52,7 @@ class FeatureGates:
     def __init__(self, gates: Iterable[Gate]) -> None:
         self._gates = {gate.name: gate for gate in gates}
         self._values = {name: gate.default for name, gate in self._gates.items()}
+        self._given: set[str] = set()
 
     def enabled(self, name: str) -> bool:
         """Whether a gate is on.
@@ -65,10 +80,15 @@ class FeatureGates:
                 raise KoordError(object_name, "", name, self._hint(name))
             values[name] = wanted[name]
         self._values = values
+        self._given |= wanted.keys() & self._gates.keys()
 
     def known(self) -> list[Gate]:
         """Every gate, by name."""
         return [self._gates[name] for name in sorted(self._gates)]
+
+    def without_effect(self) -> list[str]:
+        """The gates that were set by name and switch nothing, by name."""
+        return sorted(name for name in self._given if not self._gates[name].effect)
 
     def _parse(self, item: str, object_name: str) -> tuple[str, bool]:
         name, separator, value = item.strip().partition("=")

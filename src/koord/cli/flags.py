@@ -19,6 +19,8 @@ from koord.cli.values import seconds, whole_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from koord.base.gates import FeatureGates
+
 _MOST = 2**62
 # A letter and more: Go takes -name for --name. A level may stand right behind -v.
 _ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)
@@ -74,6 +76,14 @@ def warn(component: str, names: Sequence[str]) -> None:
     if names:
         fields = log.fields(flags=" ".join(names), why="see docs/compatibility.md")
         log.get(component).warning("flags without effect here", extra=fields)
+
+
+def warn_of_gates(component: str, gates: FeatureGates) -> None:
+    """Tells of feature gates that were set and do nothing, in one warning."""
+    names = gates.without_effect()
+    if names:
+        fields = log.fields(gates=" ".join(names), why="see docs/compatibility.md")
+        log.get(component).warning("feature gates without effect here", extra=fields)
 
 
 class _Parser(argparse.ArgumentParser):

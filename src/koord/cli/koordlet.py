@@ -237,6 +237,7 @@ def _program() -> int:
     log.setup(verbosity)
     _stay_small()
     flags.warn("agent", without_effect(sys.argv[1:]))
+    flags.warn_of_gates("agent", options.gates())
     try:
         return asyncio.run(_run(options, kubeconfig))
     except ModuleNotFoundError as error:

@@ -191,6 +191,7 @@ def _program() -> int:
     options, kubeconfig, verbosity = parse(sys.argv[1:])
     log.setup(verbosity)
     flags.warn("manager", flags.without_effect(sys.argv[1:], UNUSED))
+    flags.warn_of_gates("manager", options.gates())
     try:
         return asyncio.run(_run(options, kubeconfig))
     except ModuleNotFoundError as error:

@@ -122,6 +122,7 @@ async def _run(
     kubeconfig: Path | None,
     wishes: Wishes,
 ) -> int:
+    from koord.cli.flags import warn_of_gates
     from koord.controllers.scheduler.config.load import load, shipped
     from koord.controllers.scheduler.gates import feature_gates as parse_gates
     from koord.controllers.scheduler.registry import Registry
@@ -136,6 +137,7 @@ async def _run(
         log.get("scheduler").warning(warning)
     path = kubeconfig or (Path(wish.client.kubeconfig) if wish.client.kubeconfig else None)
     gates = parse_gates(wishes.feature_gates)
+    warn_of_gates("scheduler", gates)
     transport = HttpTransport(ClusterConfig.load(path), connections=_CONNECTIONS)
     limit = wish.qps if wish.qps > 0 else None
     client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst)

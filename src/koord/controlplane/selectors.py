@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label and field selectors as text, compiled to functions.
 
+What the operators mean is :func:`koord.api.selectors.holds`; every list and watch asks the compiled
+form for each object, so that it has a closure an operator.
+
 Grammar of labels: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``, ``a notin (b,c)``, ``a``, ``!a``,
 ``a>1``, ``a<1``, joined by commas. Fields: ``a=b``, ``a==b``, ``a!=b``, with a backslash before
 commas, equals signs and backslashes.
@@ -13,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from koord.api.selectors import integer
 from koord.controlplane.failures import bad_request
 
 if TYPE_CHECKING:
@@ -128,7 +132,7 @@ def _requirement(tokens: list[str]) -> LabelMatch:
 
 
 def _compared(key: str, operator: str, text: str) -> LabelMatch:
-    bound = _integer(text)
+    bound = integer(text)
     if bound is None:
         raise _unreadable(
             f'values[0][{key}]: Invalid value: "{text}": '
@@ -136,14 +140,10 @@ def _compared(key: str, operator: str, text: str) -> LabelMatch:
         )
 
     def compare(found: Mapping[str, str]) -> bool:
-        number = _integer(found.get(key, ""))
+        number = integer(found.get(key, ""))
         return number is not None and (number > bound if operator == ">" else number < bound)
 
     return compare
-
-
-def _integer(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII) else None
 
 
 def _key(text: str) -> str:

@@ -278,6 +278,25 @@ def test_a_malformed_annotation_keeps_what_was_claimed(node: Node) -> None:
     assert node.reconciler.problems() == {}
 
 
+def test_a_malformed_ratio_of_the_node_does_not_hide_what_the_nodeslo_says(node: Node) -> None:
+    """Annotation ``cpu-normalization-ratio: fast``, then suppression by quota comes and goes."""
+    key = "node.koordinator.sh/cpu-normalization-ratio"
+    by_quota = {"resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressPolicy": "cfsQuota"}}
+    state = node.start(pod("BE", "BestEffort", [BATCH]))
+    node.reconciler.changed(snapshot(state, slo={}, node={key: "1.25"}))
+    assert node.cpu(inner(state)) == ["512", "40000"]
+    node.reconciler.changed(snapshot(state, slo=by_quota, node={key: "fast"}))
+    assert node.cpu(inner(state)) == ["512", "-1"]
+    assert set(node.reconciler.problems()) == {("BatchResource", "rule"),
+                                               ("CPUNormalization", "rule")}  # fmt: skip
+    # The ratio is the last good one.
+    node.reconciler.changed(snapshot(state, slo={}, node={key: "0"}), Part.SLO | Part.NODE)
+    assert node.cpu(inner(state)) == ["512", "40000"]
+    node.reconciler.changed(snapshot(state, slo={}, node={key: "2"}), Part.NODE)
+    assert node.cpu(inner(state)) == ["512", "25000"]
+    assert node.reconciler.problems() == {}
+
+
 def test_host_applications_come_and_go(node: Node) -> None:
     node.make("host-latency-sensitive/nginx")
     slo = SLO | {"hostApplications": [{"name": "nginx", "qos": "LS"}]}

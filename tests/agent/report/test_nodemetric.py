@@ -189,6 +189,68 @@ def test_which_page_cache_counts(policy: str, cold: bool, kind: Kind) -> None:
     assert told["nodeMetric"]["nodeUsage"]["resources"]["memory"] == expected
 
 
+_MIB = 2**20
+# What a node, a pod, its container and a host application use, in MiB: plain, with the whole page
+# cache, with its hot part.
+_MEMORY = {
+    Kind.NODE_MEMORY_USAGE: (4000, ()),
+    Kind.NODE_MEMORY_USAGE_WITH_PAGE_CACHE: (9000, ()),
+    Kind.NODE_MEMORY_WITH_HOT_PAGE_USAGE: (6000, ()),
+    Kind.POD_MEMORY_USAGE: (1000, ("web-uid",)),
+    Kind.POD_MEMORY_USAGE_WITH_PAGE_CACHE: (3000, ("web-uid",)),
+    Kind.POD_MEMORY_WITH_HOT_PAGE_USAGE: (1700, ("web-uid",)),
+    Kind.CONTAINER_MEMORY_USAGE: (900, ("containerd://web",)),
+    Kind.CONTAINER_MEMORY_USAGE_WITH_PAGE_CACHE: (2900, ("containerd://web",)),
+    Kind.CONTAINER_MEMORY_WITH_HOT_PAGE_USAGE: (1600, ("containerd://web",)),
+    Kind.HOST_APPLICATION_MEMORY_USAGE: (200, ("nginx",)),
+    Kind.HOST_APPLICATION_MEMORY_USAGE_WITH_PAGE_CACHE: (500, ("nginx",)),
+    Kind.HOST_APPLICATION_MEMORY_WITH_HOT_PAGE_USAGE: (300, ("nginx",)),
+    Kind.SYS_MEMORY_USAGE: (2800, ()),
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "cold", "right"),
+    [
+        ("usageWithoutPageCache", True, ["4000Mi", "1000Mi", "900Mi", "200Mi"]),
+        ("usageWithPageCache", False, ["9000Mi", "3000Mi", "2900Mi", "500Mi"]),
+        ("usageWithHotPageCache", True, ["6000Mi", "1700Mi", "1600Mi", "300Mi"]),
+        # Nobody tells hot pages from cold ones: without any.
+        ("usageWithHotPageCache", False, ["4000Mi", "1000Mi", "900Mi", "200Mi"]),
+    ],
+)
+def test_one_policy_for_the_node_its_pods_and_applications(
+    policy: str, cold: bool, right: list[str]
+) -> None:
+    metrics = Measured()
+    for kind, (mib, labels) in _MEMORY.items():
+        metrics.put(kind, NOW_MS, float(mib * _MIB), *labels)
+    metrics.put(Kind.NODE_CPU_USAGE, NOW_MS, 4.0)
+    metrics.put(Kind.SYS_CPU_USAGE, NOW_MS, 1.0)
+    metrics.put(Kind.POD_CPU_USAGE, NOW_MS, 1.0, "web-uid")
+    metrics.put(Kind.CONTAINER_CPU_USAGE, NOW_MS, 1.0, "containerd://web")
+    metrics.put(Kind.HOST_APPLICATION_CPU_USAGE, NOW_MS, 1.0, "nginx")
+    assert SPEC.metric_collect_policy is not None
+    asked = msgspec.structs.replace(SPEC.metric_collect_policy, node_memory_collect_policy=policy)
+    told = document(
+        metrics,
+        spec=NodeMetricSpec(asked),
+        cold_pages=cold,
+        summaries=True,
+        pods=[pod("web", "LS")],
+        applications=[HostApplication(name="nginx", qos="LS")],
+    )
+    node_usage, system = (told["nodeMetric"][name] for name in ("nodeUsage", "systemUsage"))
+    assert [
+        node_usage["resources"]["memory"],
+        told["podsMetric"][0]["podUsage"]["resources"]["memory"],
+        told["podMetrics"][0]["containers"][0]["usage"]["memory"],
+        told["hostApplicationMetric"][0]["usage"]["resources"]["memory"],
+    ] == right
+    assert system["resources"]["memory"] == "2800Mi"
+    assert told["lsMetric"]["usage"]["memory"] == right[1]
+
+
 def test_predictions_are_told_or_said_to_be_missing() -> None:
     metrics = Measured()
     node(metrics, 1.0, GIB)

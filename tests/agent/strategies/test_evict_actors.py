@@ -248,6 +248,29 @@ def test_nothing_allocatable_releases_all():
     assert scene.evictor.evicted == ["a", "b"]
 
 
+def test_a_pod_that_asks_for_none_of_what_is_short_stays():
+    """First in every order, and asks for memory alone where CPU is short, or the other way."""
+    first = {"priority": 5000, "labels": _YES}
+    scene = _requests(CPUEvict, "CPUAllocatableEvict", "cpu")
+    scene.allocatable["kubernetes.io/batch-cpu"] = "10000"
+    scene.pods = [
+        _batch("memory-only", 0, 8 * _GIB, **first),
+        pod("nothing", qos="BE", **first),
+        _batch("a", 6000, labels=_YES),
+        _batch("b", 9000, labels=_YES),
+    ]
+    scene.cpu(a=1.0, b=1.0, nothing=1.0, **{"memory-only": 1.0})
+    told = scene.run()
+    assert told["release"] == {"CPUAllocatableEvict": {"kubernetes.io/batch-cpu": 5000}}
+    assert scene.evictor.evicted == ["b"]
+
+    scene = _requests(MemoryEvict, "MemoryAllocatableEvict", "memory")
+    scene.pods = [_batch("cpu-only", 4000, **first), _batch("a", 0, _GIB, labels=_YES)]
+    scene.memory(a=1, **{"cpu-only": 1})
+    scene.run()
+    assert scene.evictor.evicted == ["a"]
+
+
 def test_memory_victims_are_counted_in_bytes():
     """A thousand times the first victim's bytes would satisfy the task with that victim alone."""
     scene = Scene(

@@ -56,6 +56,19 @@ def test_pods_that_wait_are_changed_once() -> None:
     started(script, NAME, feature_gates=GATE)
 
 
+def test_a_mapping_copies_a_label_of_a_pod_that_waits_and_keeps_it() -> None:
+    async def script(scene: Scene) -> None:
+        await add_pod(scene, "waits", team="search")
+        mapping = {"team": "cost-center", "none": "empty"}
+        await add_profile(scene, labelKeysMapping=mapping)
+        await scene.settle(100)
+        right = {"app": "web", "team": "search", "cost-center": "search", "empty": ""}
+        assert await labels(scene, "waits") == right
+        assert len([each for each in scene.writes if "pods" in each]) == 1
+
+    started(script, NAME, feature_gates=GATE)
+
+
 def test_time_and_new_versions_of_a_profile_add_no_second_suffix() -> None:
     async def script(scene: Scene) -> None:
         await add_pod(scene, "waits")

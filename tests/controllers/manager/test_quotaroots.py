@@ -53,13 +53,45 @@ def texts(amounts: dict[str, Quantity]) -> dict[str, str]:
 
 def test_the_example_of_the_spec() -> None:
     found = quotaroots.root(profile(), NODES)
-    assert texts(found.min) == {"cpu": "20", "memory": "2000"}
+    assert texts(found.min) == {"cpu": "20", "memory": "2k"}
     assert texts(found.max) == dict.fromkeys(("cpu", "memory"), "4611686018427387")
-    assert texts(found.total) == {"cpu": "20", "memory": "2000", "storage": "2k"}
+    assert texts(found.total) == {"cpu": "20", "memory": "2k", "storage": "2k"}
     assert texts(found.unschedulable) == {"cpu": "10", "memory": "1k", "storage": "1k"}
     found = quotaroots.root(profile("0.9"), NODES)
     assert texts(found.min) == {"cpu": "18", "memory": "1800"}
     assert texts(found.unschedulable) == {"cpu": "9", "memory": "900", "storage": "900"}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "memory", "cpu", "disk"),
+    [
+        # 2**53 + 1 bytes: the first whole number that no double has.
+        (None, "9007199254740993", "9007199254740993m", "9007199254740993"),
+        ("1", "8Pi", "9007199254740992m", "9007199254740992"),
+        # Out of range is 1, and no less a ratio.
+        ("2", "8Pi", "9007199254740992m", "9007199254740992"),
+        ("0.5", "4Pi", "4503599627370496m", "4503599627370496"),
+        ("0.1", "900719925474099", "900719925474099m", "900719925474099"),
+    ],
+)
+def test_amounts_beyond_the_whole_numbers_of_doubles(
+    ratio: str | None, memory: str, cpu: str, disk: str
+) -> None:
+    whole: dict[str, Any] = {
+        "memory": "9007199254740993",
+        "cpu": "9007199254740993m",
+        "disk": "9007199254740993",
+    }
+    there = [node("1", "a", cordoned=True, **whole)]
+    found = quotaroots.root(profile(ratio), there)
+    assert texts(found.total) == {"memory": memory, "cpu": cpu, "disk": disk}
+    assert texts(found.unschedulable) == texts(found.total)
+    assert texts(found.min) == {"memory": memory, "cpu": cpu}
+
+
+def test_without_a_ratio_amounts_are_kept_as_they_are_written() -> None:
+    there = [node("1", "a", cpu="1500m", memory="3Gi"), node("2", "a", cpu="500m", memory="1Gi")]
+    assert texts(quotaroots.root(profile(), there).total) == {"cpu": "2", "memory": "4Gi"}
 
 
 def test_labels_of_the_profile_give_way_to_those_of_the_tree() -> None:
@@ -77,7 +109,7 @@ def test_a_ratio_out_of_range_is_one(ratio: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "wanted"),
     [('["storage","gpu"]', {"storage": "2k", "gpu": "0"}),
-     ("no JSON", {"cpu": "20", "memory": "2000"}), ("[3]", {"cpu": "20", "memory": "2000"})],
+     ("no JSON", {"cpu": "20", "memory": "2k"}), ("[3]", {"cpu": "20", "memory": "2k"})],
 )  # fmt: skip
 def test_the_resources_that_count(keys: str, wanted: dict[str, str]) -> None:
     assert texts(quotaroots.root(profile(keys=keys), NODES).min) == wanted

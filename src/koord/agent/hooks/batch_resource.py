@@ -6,7 +6,7 @@ Rule: spec agent-runtime, section 7.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.target import QUOTA
@@ -113,14 +113,14 @@ class BatchResource(QuietHook):
         self._rule = Rule()
 
     def learn(self, snapshot: Snapshot) -> bool:
-        """From the NodeSLO and the Node; a malformed ratio leaves the rule as it is."""
-        node = snapshot.node.value
+        """From the NodeSLO and the Node; a malformed ratio leaves the last good one."""
+        before, node = self._rule, snapshot.node.value
+        # First: what the NodeSLO says holds whatever the Node says.
+        self._rule = replace(before, quota_off=quota_off(snapshot.slo.value))
         ratio = cpu_normalization_ratio(node) if node else NO_RATIO
-        if not ratio_moved(self._rule.ratio, ratio):
-            ratio = self._rule.ratio
-        rule = Rule(quota_off(snapshot.slo.value), ratio)
-        changed, self._rule = rule != self._rule, rule
-        return changed
+        if ratio_moved(before.ratio, ratio):
+            self._rule = replace(self._rule, ratio=ratio)
+        return self._rule != before
 
     def pod(self, context: PodContext) -> Answer | None:
         """Limits of the whole pod."""

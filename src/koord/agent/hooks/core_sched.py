@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.agent.executor.target import CORE_SCHED
+from koord.agent.executor.target import CORE_SCHED, FEATURES
 from koord.agent.hooks.context import pod_of
 from koord.agent.hooks.group_identity import CORE_SWITCH, IDENTITY_SWITCH
 from koord.agent.hooks.hook import Answer, ContainerContext, PodContext
 from koord.agent.hooks.quiet import QuietHook
+from koord.agent.host.core_sched import FEATURE
 from koord.agent.host.features import Feature
 from koord.agent.states.snapshot import Part, Snapshot
 from koord.api.protocol.agent import core_sched_group, core_sched_policy
@@ -108,6 +109,7 @@ class CoreSched(QuietHook):
     def __init__(self, options: HookOptions) -> None:
         self._options = options
         self._rule = Rule({}, {})
+        self._asked = False  # whether the sysctl was to be set the last time
 
     def learn(self, snapshot: Snapshot) -> bool:
         """From the NodeSLO."""
@@ -134,6 +136,22 @@ class CoreSched(QuietHook):
         if self._options.has(Feature.CPU_IDLE):
             values[IDLE] = int(rule.idle)
         if qos is KubeQos.GUARANTEED:
-            wanted = ((IDENTITY_SWITCH, 0), (CORE_SWITCH, 1))
-            values.update((n, v) for n, v in wanted if self._options.sysctl(n) is not None)
+            values.update(self._switches())
         return Answer(values, reason=f"core scheduling of {qos} pods")
+
+    def _switches(self) -> dict[str, str | int]:
+        """Identities off, then core scheduling on: by the sysctl, where there is none or it does
+        not stay on by the scheduler's feature. Kernels without either are always on.
+        """
+        switch = self._options.sysctl(CORE_SWITCH)
+        values: dict[str, str | int] = {}
+        if self._options.sysctl(IDENTITY_SWITCH) is not None:
+            values[IDENTITY_SWITCH] = 0
+        if switch is not None:
+            values[CORE_SWITCH] = 1
+        refused = self._asked and switch != "1"
+        self._asked = switch is not None
+        listed = self._options.scheduler_feature(FEATURE) is not None
+        if listed and (switch is None or refused):
+            values[FEATURES] = FEATURE
+        return values

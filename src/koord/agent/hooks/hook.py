@@ -125,7 +125,8 @@ class Hook(Protocol):
         """Makes the rule anew; whether it changed, so that everything is asked again.
 
         Raises:
-            KoordError: malformed; the last good rule stays.
+            KoordError: a part is malformed; of that the last good rule stays. Others may have
+                changed, and everything is asked again.
         """
         ...
 

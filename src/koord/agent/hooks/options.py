@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from koord.agent.host.core_sched import scheduler_feature
 from koord.agent.host.cpuinfo import read_cpu_info
 from koord.agent.host.features import Feature, Features
 from koord.base.errors import KoordError
@@ -20,6 +21,10 @@ HAMI_LIBRARY = "/usr/local/vgpu/libvgpu.so"
 
 
 def _nothing(name: str) -> str | None:
+    return None
+
+
+def _not_listed(name: str) -> bool | None:
     return None
 
 
@@ -43,6 +48,8 @@ class HookOptions:
         gate: whether a feature gate is on.
         has: whether the machine has a feature.
         sysctl: value of a file in ``/proc/sys/kernel`` by name; None where there is none.
+        scheduler_feature: whether a feature of the kernel's scheduler is on; None where the kernel
+            does not list it.
         pci_names: entries of a directory beneath ``/sys/bus/pci/devices``.
         resctrl_info: limits and vendor of the mounted resctrl tree; None without one.
         make_directory: makes a directory of the host anew, writable for all.
@@ -54,6 +61,7 @@ class HookOptions:
     gate: Callable[[str], bool]
     has: Callable[[Feature], bool]
     sysctl: Callable[[str], str | None] = _nothing
+    scheduler_feature: Callable[[str], bool | None] = _not_listed
     pci_names: Callable[[str], list[str]] = _no_names
     resctrl_info: Callable[[], tuple[resctrl.Info, resctrl.Vendor] | None] = _no_resctrl
     make_directory: Callable[[str], None] = _no_directory
@@ -82,6 +90,7 @@ def machine_options(
         gate=gate,
         has=features.has,
         sysctl=lambda name: _sysctl(roots, name),
+        scheduler_feature=lambda name: scheduler_feature(roots, name),
         pci_names=lambda path: _pci_names(roots, path),
         resctrl_info=lambda: _resctrl_info(roots),
         make_directory=_make_anew,

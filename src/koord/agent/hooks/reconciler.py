@@ -243,10 +243,11 @@ class Reconciler:
     # -- hooks ---------------------------------------------------------------------------------
 
     def _learn(self, hook: Hook) -> bool:
+        """Whether the hook is to be asked again."""
         with self._supervisor.round(_part(hook), _RULE):
             faults.point("hooks.learn")
             return hook.learn(self._snapshot)
-        return False
+        return True
 
     def _state(self, hook: Hook, scope: str, wanted: Callable[[], list[Claim]]) -> None:
         """What a hook cannot answer leaves what it claimed before."""

@@ -56,9 +56,7 @@ def _cold_pages(roots: Roots, hierarchy: Hierarchy) -> str:
 
 
 def _core_scheduling(roots: Roots, _: Hierarchy) -> str:
-    if files.exists(f"{roots.proc}/sys/kernel/sched_core"):
-        return ""
-    return core_sched.why_not()
+    return core_sched.missing(roots)
 
 
 def _perf(roots: Roots, hierarchy: Hierarchy) -> str:

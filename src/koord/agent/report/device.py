@@ -19,6 +19,7 @@ from koord.api.kinds.device import (
 )
 from koord.api.kinds.meta import Condition, ObjectMeta
 from koord.api.protocol import annotation, keys
+from koord.api.protocol.nodes import HONOR, PREFER
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, RDMA
 from koord.api.protocol.topology import GPUPartition
 from koord.base.errors import KoordError
@@ -173,7 +174,7 @@ def _describe_xpus(
     if first.topology is None or not first.topology.p2p_links:
         return
     honor = first.topology.must_honor_partition
-    labels[keys.GPU_PARTITION_POLICY] = "Honor" if honor else "Prefer"
+    labels[keys.GPU_PARTITION_POLICY] = HONOR if honor else PREFER
     partitions: dict[int, list[GPUPartition]] = {}
     for xpu in xpus:
         own = _number(xpu, "minor", xpu.minor)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from koord.agent.metrics.kinds import Kind
 from koord.agent.metrics.reader import Window
+from koord.agent.report.memory import memory_kinds
 from koord.agent.report.summary import add_summaries
 from koord.agent.report.usage import pairs, resources
 from koord.api.kinds.device import DeviceInfo
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from koord.api.kinds.nodemetric import NodeMetricSpec
     from koord.api.kinds.slo_strategies import HostApplication
 
-WITH_PAGE_CACHE, WITH_HOT_PAGES = "usageWithPageCache", "usageWithHotPageCache"
 _STATISTICS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _MILLI = 1000
 _PERCENT = 100
@@ -71,14 +71,15 @@ def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
     assert policy is not None
     window = Window(now_ms - (policy.aggregate_duration_seconds or 0) * _MILLI, now_ms)
     metrics = reported.metrics
-    memory_kind = _memory_kind(policy.node_memory_collect_policy, reported.cold_pages)
-    node = _single(metrics, Kind.NODE_CPU_USAGE, memory_kind, window)
+    memory = memory_kinds(policy.node_memory_collect_policy, reported.cold_pages)
+    node = _single(metrics, Kind.NODE_CPU_USAGE, memory.node, window)
     if node is None:
         return None
     durations = policy.node_aggregate_policy.durations if policy.node_aggregate_policy else []
     system = _single(metrics, Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE, window)
     node.devices = _devices(metrics, window)
-    whole = (Kind.NODE_CPU_USAGE, memory_kind)
+    whole = (Kind.NODE_CPU_USAGE, memory.node)
+    # Of what neither pods nor applications use there is one series, whatever the policy.
     rest = (Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE)
     found = NodeMetricStatus(
         update_time=datetime.fromtimestamp(now_ms // _MILLI, UTC),
@@ -89,21 +90,13 @@ def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
             aggregated_system_usages=[_aggregated(metrics, *rest, d, now_ms) for d in durations],
             numa_usages=_numa(metrics, window),
         ),
-        pods_metric=_pods(reported, window),
-        host_application_metric=_applications(reported, window),
+        pods_metric=_pods(reported, memory.pod, window),
+        host_application_metric=_applications(reported, memory.application, window),
     )
     _add_prediction(found, reported.predicted)
     if reported.summaries:
-        add_summaries(found, reported.pods, metrics, window)
+        add_summaries(found, reported.pods, metrics, memory, window)
     return found
-
-
-def _memory_kind(policy: str | None, cold_pages: bool) -> Kind:
-    if policy == WITH_PAGE_CACHE:
-        return Kind.NODE_MEMORY_USAGE_WITH_PAGE_CACHE
-    if policy == WITH_HOT_PAGES and cold_pages:
-        return Kind.NODE_MEMORY_WITH_HOT_PAGE_USAGE
-    return Kind.NODE_MEMORY_USAGE
 
 
 def _single(
@@ -147,9 +140,9 @@ def _numa(metrics: MetricReader, window: Window) -> list[NUMAUsage]:
     ]
 
 
-def _pods(reported: Reported, window: Window) -> list[PodMetricInfo]:
+def _pods(reported: Reported, memory_kind: Kind, window: Window) -> list[PodMetricInfo]:
     metrics = reported.metrics
-    used = pairs(metrics, Kind.POD_CPU_USAGE, Kind.POD_MEMORY_USAGE, window)
+    used = pairs(metrics, Kind.POD_CPU_USAGE, memory_kind, window)
     cards = _pod_devices(metrics, window)
     found = [
         PodMetricInfo(
@@ -167,13 +160,10 @@ def _pods(reported: Reported, window: Window) -> list[PodMetricInfo]:
     return sorted(found, key=lambda pod: (pod.namespace, pod.name))
 
 
-def _applications(reported: Reported, window: Window) -> list[HostApplicationMetricInfo]:
-    used = pairs(
-        reported.metrics,
-        Kind.HOST_APPLICATION_CPU_USAGE,
-        Kind.HOST_APPLICATION_MEMORY_USAGE,
-        window,
-    )
+def _applications(
+    reported: Reported, memory_kind: Kind, window: Window
+) -> list[HostApplicationMetricInfo]:
+    used = pairs(reported.metrics, Kind.HOST_APPLICATION_CPU_USAGE, memory_kind, window)
     return [
         HostApplicationMetricInfo(
             name=application.name,

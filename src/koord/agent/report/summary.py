@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from koord.agent.metrics.reader import MetricReader, Window
+    from koord.agent.report.memory import MemoryKinds
     from koord.agent.states.pods import PodState
     from koord.api.kinds.nodemetric import NodeMetricStatus
 
@@ -29,11 +30,15 @@ _NOTHING: Amounts = (0, 0)
 
 
 def add_summaries(
-    status: NodeMetricStatus, pods: Sequence[PodState], metrics: MetricReader, window: Window
+    status: NodeMetricStatus,
+    pods: Sequence[PodState],
+    metrics: MetricReader,
+    memory: MemoryKinds,
+    window: Window,
 ) -> None:
     """Fills the sums of a status: the node, BE and LS pods, every container."""
     running = [pod for pod in pods if pod.active]
-    used = _used(metrics, Kind.POD_CPU_USAGE, Kind.POD_MEMORY_USAGE, window)
+    used = _used(metrics, Kind.POD_CPU_USAGE, memory.pod, window)
     best_effort = [pod for pod in running if pod.qos_default is QoSClass.BE]
     others = [pod for pod in running if pod.qos_default is not QoSClass.BE]
     status.be_metric, status.ls_metric = _class(best_effort, used), _class(others, used)
@@ -41,7 +46,7 @@ def add_summaries(
         node, whole = status.node_metric, _class(running, used)
         node.usage = dict(node.node_usage.resources) if node.node_usage else {}
         node.request, node.limit = whole.request, whole.limit
-    by_container = _used(metrics, Kind.CONTAINER_CPU_USAGE, Kind.CONTAINER_MEMORY_USAGE, window)
+    by_container = _used(metrics, Kind.CONTAINER_CPU_USAGE, memory.container, window)
     status.pod_metrics = [_pod(pod, by_container) for pod in running]
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import field
 
@@ -12,6 +12,10 @@ from koord.api.kinds.device import DeviceInfo
 from koord.api.kinds.meta import Object, ResourceList
 from koord.api.schema import REQUIRED, FreeForm, Int32, Schema, Time
 from koord.api.wirestruct import WireStruct, emitted
+
+WITHOUT_PAGE_CACHE: Final = "usageWithoutPageCache"
+WITH_PAGE_CACHE: Final = "usageWithPageCache"
+WITH_HOT_PAGES: Final = "usageWithHotPageCache"
 
 
 class NodeAggregatePolicy(WireStruct):
@@ -34,7 +38,7 @@ class NodeMetricCollectPolicy(WireStruct):
     node_aggregate_policy: NodeAggregatePolicy | None = None
     node_memory_collect_policy: Annotated[
         str | None,
-        Schema(enum=("usageWithHotPageCache", "usageWithoutPageCache", "usageWithPageCache")),
+        Schema(enum=(WITH_HOT_PAGES, WITHOUT_PAGE_CACHE, WITH_PAGE_CACHE)),
     ] = None
 
 

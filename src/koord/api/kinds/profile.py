@@ -24,8 +24,8 @@ class ClusterColocationProfileSpec(WireStruct):
         koordinatorPriority: the sub-priority label.
         labels: labels to set.
         annotations: annotations to set.
-        labelKeysMapping: labels to set to the value of another label.
-        annotationKeysMapping: annotations to set to the value of another annotation.
+        labelKeysMapping: labels to copy, from the key named first to the one that it maps to.
+        annotationKeysMapping: annotations to copy, likewise.
         labelSuffixes: text to append to labels that exist.
         schedulerName: the scheduler.
         patch: a strategic merge patch of the pod, applied last.

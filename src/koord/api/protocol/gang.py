@@ -12,8 +12,6 @@ from koord.api.wirestruct import WireStruct
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
 
@@ -124,14 +122,14 @@ def network_topology_index(pod: Pod) -> int:
     return _integer(pod, keys.GANG_NETWORK_TOPOLOGY_INDEX)
 
 
-def in_topology_order(pods: Iterable[tuple[int, Pod]]) -> list[Pod]:
-    """Pods by index, those without one last, ties by name.
+def topology_order(index: int, name: str) -> tuple[bool, int, str]:
+    """What a gang's pods are sorted by: their index, those without one last, ties by name.
 
     Args:
-        pods: each with its :func:`network_topology_index`.
+        index: see :func:`network_topology_index`; none if negative.
+        name: with its namespace where a group of gangs has several.
     """
-    ordered = sorted(pods, key=lambda p: (p[0] < 0, max(p[0], 0), p[1].metadata.name))
-    return [pod for _, pod in ordered]
+    return (index < 0, max(index, 0), name)
 
 
 def _integer(pod: Object, key: str) -> int:

@@ -208,9 +208,14 @@ def numa_topology_policy(node: Node, reported: str) -> str:
     return node.metadata.labels.get(keys.NUMA_TOPOLOGY_POLICY) or reported
 
 
-def gpu_partition_policy(labels: Mapping[str, str]) -> str:
-    """``Honor`` if a node's or a Device's labels say so, else ``Prefer``."""
-    return HONOR if labels.get(keys.GPU_PARTITION_POLICY) == HONOR else PREFER
+def gpu_partition_policy(*labels: Mapping[str, str]) -> str:
+    """``Honor`` if the first labels that have a policy say so, else ``Prefer``.
+
+    Args:
+        labels: of the Device, then of the node.
+    """
+    said = (each.get(keys.GPU_PARTITION_POLICY) for each in labels)
+    return HONOR if next(filter(None, said), PREFER) == HONOR else PREFER
 
 
 def origin_allocatable(node: Node) -> OriginAllocatable | None:

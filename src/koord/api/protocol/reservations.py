@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from koord.api.kinds.constraints import NodeSelectorTerm, Toleration
 from koord.api.kinds.meta import Object, ObjectReference, ResourceList
@@ -15,8 +15,12 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import Reservation
+
+T = TypeVar("T")
 
 RUNNABLE, RESERVATION = "Runnable", "Reservation"
 
@@ -102,8 +106,15 @@ def exact_match(pod: Pod) -> ExactMatch | None:
     return annotation.read(pod, keys.EXACT_MATCH_RESERVATION, ExactMatch)
 
 
-def matches_exactly(spec: ExactMatch | None, pod: ResourceList, reserved: ResourceList) -> bool:
+def matches_exactly(
+    spec: ExactMatch | None, pod: Mapping[str, T], reserved: Mapping[str, T]
+) -> bool:
     """Whether a pod's requests are what a reservation holds, for the resources listed.
+
+    Args:
+        spec: the pod's annotation.
+        pod: what it asks for, by resource: quantities, or plain numbers of one unit a resource.
+        reserved: what the reservation holds, likewise.
 
     A resource that neither has ends the comparison with a match; later names are not looked at.
     Koordinator does so too, and both may schedule the same pods.

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from koord.api import selectors
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -29,11 +31,10 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp] | slice
 
-NAME_FIELD = "metadata.name"
+NAME_FIELD = selectors.NAME_FIELD
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _VALUE = re.compile(rf"({_PART})?")
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Condition(Protocol):
@@ -55,25 +56,13 @@ class LabelCondition:
         self.key = key
         self.operator = operator
         self.values = frozenset(values)
-        self._limit = int(next(iter(self.values))) if operator in ("Gt", "Lt") else 0
         # By number of a value in the table's column: whether it will do; the last is "absent".
         self._known: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._of: list[str] | None = None
 
     def holds(self, value: str | None) -> bool:
         """Whether a value, or the lack of one, will do."""
-        if value is None:
-            return self.operator in ("NotIn", "DoesNotExist")
-        if self.operator == "In":
-            return value in self.values
-        if self.operator == "NotIn":
-            return value not in self.values
-        if self.operator in ("Gt", "Lt"):
-            number = integer(value)
-            if number is None:
-                return False
-            return number > self._limit if self.operator == "Gt" else number < self._limit
-        return self.operator == "Exists"
+        return selectors.holds(self.operator, self.values, value)
 
     def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
         """By row of ``rows``."""
@@ -149,14 +138,6 @@ class Any:
         return any(condition.node(node) for condition in self.conditions)
 
 
-def integer(text: str) -> int | None:
-    """A decimal of 64 bits, None for any other text."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None
-
-
 def label_condition(requirement: NodeSelectorRequirement) -> Condition | str:
     """A requirement on a label, or what is wrong with it."""
     key, operator, values = requirement.key, requirement.operator, requirement.values
@@ -170,7 +151,7 @@ def label_condition(requirement: NodeSelectorRequirement) -> Condition | str:
         if values:
             return f"values: {operator} takes none"
     elif operator in ("Gt", "Lt"):
-        if len(values) != 1 or integer(values[0]) is None:
+        if len(values) != 1 or selectors.integer(values[0]) is None:
             return f"values: {operator} needs one integer"
     else:
         return f"operator: {operator!r} is not known"

@@ -6,11 +6,9 @@ Rule: manager spec, section 12. Manager and webhook share them.
 
 from __future__ import annotations
 
-from koord.base.gates import FeatureGates, Gate, Stage
+from koord.base.gates import FeatureGates, Gate, Stage, unused
 
-WEBHOOK = "accepted; there is no webhook yet"
-"""What is said of a gate of admission."""
-
+_NO_WEBHOOK = "there is no webhook yet"
 _ON = (
     "ElasticMutatingWebhook",
     "ElasticValidatingWebhook",
@@ -41,13 +39,15 @@ _ADMISSION = (
     "ValidatePodDeviceResource",
 )
 _OFF = {
-    **dict.fromkeys(_ADMISSION, WEBHOOK),
     "ColocationProfileController": "profiles change pods that wait, too",
     "EnableSyncGPUSharedResource": "nodes offer koordinator.sh/gpu.shared",
-    "PreemptionPolicyTransformer": "accepted; has no effect",
-    "PriorityTransformer": "accepted; has no effect",
-    "ReplaceResourcesTransformer": "accepted; has no effect",
 }
+_AS_THEY_ARE = "the manager reads pods as they are"
+_TRANSFORMERS = (
+    "PreemptionPolicyTransformer",
+    "PriorityTransformer",
+    "ReplaceResourcesTransformer",
+)
 
 
 def feature_gates(text: str = "") -> FeatureGates:
@@ -59,7 +59,10 @@ def feature_gates(text: str = "") -> FeatureGates:
     gates = FeatureGates(
         [
             *(Gate(name, False, Stage.ALPHA, doc) for name, doc in _OFF.items()),
-            *(Gate(name, True, Stage.BETA, WEBHOOK) for name in _ON),
+            *(unused(name, True, Stage.BETA, _NO_WEBHOOK) for name in _ON),
+            *(unused(name, False, Stage.ALPHA, _NO_WEBHOOK) for name in _ADMISSION),
+            *(unused(name, False, Stage.ALPHA, _AS_THEY_ARE) for name in _TRANSFORMERS),
+            unused("DisablePVCReservation", False, Stage.BETA, "it is the descheduler's"),
             Gate("SyncOldGPULabels", True, Stage.DEPRECATED, "kubernetes.io/gpu-model, gpu-driver"),
         ]
     )

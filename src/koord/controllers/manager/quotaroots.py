@@ -68,8 +68,9 @@ def root(profile: ElasticQuotaProfile, nodes: Iterable[Node]) -> Root:
             _add(total, node.status.allocatable)
             if not _takes_pods(node):
                 _add(unschedulable, node.status.allocatable)
-    ratio = _ratio(profile)
-    total, unschedulable = _scaled(total, ratio), _scaled(unschedulable, ratio)
+    if profile.spec.resource_ratio is not None:
+        ratio = _ratio(profile.spec.resource_ratio, profile.title)
+        total, unschedulable = _scaled(total, ratio), _scaled(unschedulable, ratio)
     names = _resource_keys(profile)
     return Root(
         {name: total.get(name, _ZERO) for name in names},
@@ -150,9 +151,9 @@ def _takes_pods(node: Node) -> bool:
     return ready and not node.spec.unschedulable
 
 
-def _ratio(profile: ElasticQuotaProfile) -> float:
+def _ratio(text: str, title: str) -> float:
     try:
-        ratio = parse_float(profile.spec.resource_ratio or "", profile.title, "spec.resourceRatio")
+        ratio = parse_float(text, title, "spec.resourceRatio")
     except KoordError:
         return 1.0
     return ratio if 0 < ratio <= 1 else 1.0
@@ -166,6 +167,7 @@ def _resource_keys(profile: ElasticQuotaProfile) -> list[str]:
 
 
 def _scaled(amounts: ResourceList, ratio: float) -> ResourceList:
+    """Products of doubles, cut to whole units; a ratio of 1 rounds amounts above 2**53 too."""
     return {name: _multiplied(name, amount, ratio) for name, amount in amounts.items()}
 
 

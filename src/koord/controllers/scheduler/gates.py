@@ -1,33 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's feature gates, with the names and defaults of Koordinator's."""
+"""The scheduler's feature gates, with the names and defaults of Koordinator's.
+
+Rule: manager spec, section 12. The gates of kube-scheduler itself are known too; see
+:mod:`koord.controllers.scheduler.config.stock_gates`.
+"""
 
 from __future__ import annotations
 
-from koord.base.gates import FeatureGates, Gate, Stage
+from koord.base.gates import FeatureGates, Gate, Stage, unused
+from koord.controllers.scheduler.config.stock_gates import stock_gates
 
 _OFF = {
     "CleanExpiredReservationAllocated": "deleting a reservation unmarks the pods that used it",
-    "CrossSchedulerNomination": "nominations of other schedulers' pods count",
     "DevicePluginAdaption": "write what vendors' device plugins expect",
     "DisableDefaultQuota": "pods without a quota are not charged to the default one",
-    "ElasticQuotaEnableUpdateResourceKey": "a quota's resource names may change",
     "ElasticQuotaGuaranteeUsage": "what a quota uses is guaranteed to it",
     "ElasticQuotaIgnorePodOverhead": "pod overhead is not charged",
     "ElasticQuotaIgnoreTerminatingPod": "pods past their grace period are not charged",
     "ElasticQuotaImmediateIgnoreTerminatingPod": "pods that are being deleted are not charged",
-    "EnableInlineBatchSchedule": "accepted; gangs are always planned whole",
-    "LazyReservationRestore": "accepted; reservations cost nothing where they do not match",
     "MultiQuotaTree": "several quota trees",
     "OmitNodeLabelsForReservation": "reservation affinity does not see node labels",
-    "ResizePod": "accepted; has no effect",
-    "SkipFilterWithNominatedPods": "do not filter again with nominated pods",
+    "ResizePod": "a Reservation of devices has as much as the cards it got",
     "SkipReservationFitsNode": "a single matched reservation is not checked against its node",
-    "SupportParentQuotaSubmitPod": "pods may use a parent quota",
-    "SyncBarrier": "accepted; has no effect",
 }
-_ON = {
-    "DynamicSchedulerCheck": "look once more before binding whether the pod is still ours",
-    "GangPendingPodsConditionPatch": "tell waiting members of a failed gang why",
+_UNUSED_OFF = {
+    "CompatibleCSIStorageCapacity": "storage.k8s.io/v1 is read",
+    "CompatiblePodDisruptionBudget": "policy/v1 is read",
+    "CrossSchedulerNomination": "nominations of other schedulers' pods never count",
+    "DisableCSIStorageCapacityInformer": "a kind that the API server lacks counts as empty",
+    "DisableDynamicResourceAllocationInformer": "koord reads no resource claims",
+    "DisablePodDisruptionBudgetInformer": "a kind that the API server lacks counts as empty",
+    "ElasticQuotaEnableUpdateResourceKey": "it is the webhook's",
+    "EnableInlineBatchSchedule": "gangs are always planned whole",
+    "LazyReservationRestore": "reservations cost nothing where they do not match",
+    "PreemptionPolicyTransformer": "the policy in a pod's spec counts",
+    "PriorityTransformer": "the priority in a pod's spec counts",
+    "ReplaceResourcesTransformer": "what a pod's spec asks for counts",
+    "SkipFilterWithNominatedPods": "nodes are filtered with and without nominated pods",
+    "SupportParentQuotaSubmitPod": "it is the webhook's",
+    "SyncBarrier": "there is no barrier pod",
+}
+_UNUSED_ON = {
+    ("CSIStorageCapacity", Stage.GA): "capacities always count",
+    ("DynamicSchedulerCheck", Stage.ALPHA): "the API server binds no pod that is being deleted",
+    ("EnableBatchScheduleNodeSnapshot", Stage.BETA): "no snapshots are made",
+    ("GenericEphemeralVolume", Stage.GA): "ephemeral volumes always count",
+    ("PodDisruptionBudget", Stage.GA): "budgets always count",
 }
 
 
@@ -37,12 +55,22 @@ def feature_gates(text: str = "") -> FeatureGates:
     Raises:
         KoordError: an unknown gate, or no such form.
     """
-    gates = FeatureGates(
-        [
-            *(Gate(name, False, Stage.ALPHA, doc) for name, doc in _OFF.items()),
-            *(Gate(name, True, Stage.BETA, doc) for name, doc in _ON.items()),
-        ]
-    )
+    gates = FeatureGates([*stock_gates(), *own_gates()])
     if text:
         gates.set_from(text)
     return gates
+
+
+def own_gates() -> list[Gate]:
+    """Those that kube-scheduler lacks."""
+    return [
+        *(Gate(name, False, Stage.ALPHA, doc) for name, doc in _OFF.items()),
+        Gate(
+            "GangPendingPodsConditionPatch",
+            True,
+            Stage.BETA,
+            "tell waiting members of a failed gang why",
+        ),
+        *(unused(name, False, Stage.ALPHA, why) for name, why in _UNUSED_OFF.items()),
+        *(unused(name, True, stage, why) for (name, stage), why in _UNUSED_ON.items()),
+    ]

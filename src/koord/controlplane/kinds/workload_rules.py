@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.api.selectors import holds
 from koord.controlplane.kinds import names
 from koord.controlplane.kinds.pod_rules import check_template
 from koord.controlplane.kinds.scheduling_rules import check_selector
@@ -73,13 +74,8 @@ def matches(selector: Document, labels: Mapping[str, str]) -> bool:
 
 
 def _holds(requirement: Document, labels: Mapping[str, str]) -> bool:
-    key, operator = requirement.get("key", ""), requirement.get("operator")
-    values = requirement.get("values") or ()
-    if operator == "In":
-        return key in labels and labels[key] in values
-    if operator == "NotIn":
-        return key not in labels or labels[key] not in values
-    return (key in labels) if operator == "Exists" else key not in labels
+    value = labels.get(requirement.get("key", ""))
+    return holds(requirement.get("operator", ""), requirement.get("values") or (), value)
 
 
 def check_int_or_percent(value: int | str | None, path: str, causes: Causes) -> None:

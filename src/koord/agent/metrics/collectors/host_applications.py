@@ -12,6 +12,7 @@ from koord.agent.metrics.kinds import Kind
 from koord.agent.metrics.rates import Rates
 from koord.agent.metrics.samples import Keys, Samples
 from koord.agent.states.snapshot import Aged
+from koord.api.kinds.nodemetric import WITH_PAGE_CACHE
 from koord.kernels.cgroup_path import HostPath, host_application_directory
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _NS = 1e-9
 _FILES = ["cpuacct.usage", "memory.stat", "memory.usage_in_bytes"]
-WITH_PAGE_CACHE = "usageWithPageCache"
 
 
 class HostApplicationsCollector(Collector):

@@ -52,7 +52,7 @@ def wish(
         if pod.priority_class not in classes:
             return {}
         name, asked = amounts.own_request(pod, native)
-        return {name: asked}
+        return {name: asked} if asked > 0 else {}
 
     chosen = victims.up_to_priority(pods, feature, priority, measured)
     # A pod that releases nothing of what is due would be evicted for nothing.

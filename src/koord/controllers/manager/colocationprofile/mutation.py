@@ -116,19 +116,29 @@ def annotations_after(spec: ClusterColocationProfileSpec, old: Mapping[str, str]
 
 
 def _mapped(mapping: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """New keys with the values of old ones, empty where those are missing.
+    """New keys with the values of old ones, empty where those are missing; old ones stay.
 
-    A key that is old to one and new to another mapping stands for what it is mapped from, so that
-    the order of mappings does not count.
+    A key that is new to one mapping and old to another stands for what it is mapped from, and of
+    several old keys for one new one the last by name counts: the order of mappings does not.
+
+    Args:
+        mapping: old key to new key.
+        values: of labels or annotations.
     """
-    return {new: values.get(_source(mapping, new), "") for new in mapping}
+    # A key mapped to itself stands for that only if nothing else is mapped to it.
+    ordered = sorted(mapping, key=lambda old: (old != mapping[old], old))
+    sources = {mapping[old]: old for old in ordered}
+    return {new: values.get(_source(sources, new), "") for new in sources}
 
 
-def _source(mapping: Mapping[str, str], key: str) -> str:
-    seen = set()
-    while key in mapping and key not in seen:
-        seen.add(key)
-        key = mapping[key]
+def _source(sources: Mapping[str, str], key: str) -> str:
+    """The key whose value ends up at one; of keys in a circle that is the first by name."""
+    path: dict[str, int] = {}
+    while key in sources:
+        if key in path:
+            return min(list(path)[path[key] :])
+        path[key] = len(path)
+        key = sources[key]
     return key
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from koord.api.protocol.gang import topology_order
 from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Member:
     @property
     def order(self) -> tuple[bool, int, str]:
         """Sorts members: by index, those without one last, then by name."""
-        return (self.index < 0, max(self.index, 0), self.key)
+        return topology_order(self.index, self.key)
 
 
 class Group:

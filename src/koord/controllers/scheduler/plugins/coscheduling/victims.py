@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.protocol import gang, keys
+from koord.api.protocol.priority import is_preemptible
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
 
@@ -31,7 +32,7 @@ class JobVictims(VictimPolicy):
         labels = victim.pod.metadata.labels
         return (
             victim.priority < pod.priority
-            and labels.get(keys.DISABLE_PREEMPTIBLE) != "true"
+            and is_preemptible(victim.pod)
             and labels.get(keys.QUOTA_PREEMPTIBLE) != "false"
             and victim.uid not in self._members
             and not stands_for_reservation(victim.pod)

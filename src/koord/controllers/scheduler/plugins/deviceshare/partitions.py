@@ -15,8 +15,6 @@ from koord.kernels.devices_assign import Partition, PartitionTable
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from koord.api.kinds.device import Device
 
 _LINKED_MODELS = frozenset(("H100", "H800", "H20"))
@@ -83,16 +81,3 @@ def _linked_by_halves() -> PartitionTable:
         for size in (1, 2, 4, 8)
         for start in range(0, _LINKED_GPUS, size)
     ])  # fmt: skip
-
-
-def honours(*labels: Mapping[str, str]) -> bool:
-    """Whether whole GPUs are given as partitions only; the first labels that say anything decide.
-
-    Args:
-        labels: of the Device, then of the node.
-    """
-    for each in labels:
-        policy = each.get(keys.GPU_PARTITION_POLICY)
-        if policy:
-            return policy == "Honor"
-    return False

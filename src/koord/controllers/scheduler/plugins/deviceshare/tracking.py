@@ -9,12 +9,13 @@ import numpy as np
 
 from koord.api.kinds.device import Device
 from koord.api.protocol import keys
+from koord.api.protocol.nodes import HONOR, gpu_partition_policy
 from koord.base import log
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.plugins.deviceshare.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.inventory import Inventory, read_device
 from koord.controllers.scheduler.plugins.deviceshare.names import DEVICES_EVENT, TYPES
-from koord.controllers.scheduler.plugins.deviceshare.partitions import honours, model_partitions
+from koord.controllers.scheduler.plugins.deviceshare.partitions import model_partitions
 from koord.controllers.scheduler.plugins.deviceshare.waking import change_of
 from koord.controllers.scheduler.queue.events import Action
 
@@ -169,7 +170,7 @@ class Tracker:
             partitions = inventory.partitions or model_partitions(vendor, model)
             at = self._table.nodes[row]
             labels = at.metadata.labels if at is not None else {}
-            honour = honours(inventory.labels, labels)
+            honour = gpu_partition_policy(inventory.labels, labels) == HONOR
             self.cache.set_inventory(row, inventory, partitions, honour=honour)
         self._columns(row, self.cache.nodes[row].inventory)
 

@@ -111,13 +111,7 @@ class Wish:
         return self._terms is None or terms.match(self._terms, labels, record.name)
 
     def _matches_exactly(self, record: Record, request: Mapping[str, int]) -> bool:
-        """As :func:`koord.api.protocol.reservations.matches_exactly`, over amounts."""
-        for name in self._exact.resource_names if self._exact else ():
-            if name not in request and name not in record.held:
-                return True
-            if request.get(name) != record.held.get(name):
-                return False
-        return True
+        return protocol.matches_exactly(self._exact, request, record.held)
 
 
 def described(taint: Taint) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.api.protocol import keys
+from koord.api.protocol.priority import is_preemptible
 from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
 from koord.controllers.scheduler.preemption.engine import Preemption
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
@@ -24,9 +24,7 @@ class Victims(VictimPolicy):
 
     def may_preempt(self, pod: PodInfo, victim: PodInfo) -> bool:
         """Whether one pod may make another go."""
-        if victim.shape.labels.get(keys.DISABLE_PREEMPTIBLE) == "true":
-            return False
-        return super().may_preempt(pod, victim)
+        return is_preemptible(victim.pod) and super().may_preempt(pod, victim)
 
 
 def engine(args: Any, handle: Handle) -> Preemption:
