@@ -23,7 +23,7 @@ class CPUManagerState(WireStruct):
     """
 
     policy_name: str = ""
-    default_cpu_set: str = ""
+    default_cpu_set: str = field(default="", name="defaultCpuSet")
     entries: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
