@@ -28,7 +28,7 @@ from koord.agent.strategies.cpuburst.actor import CPUBurst
 from koord.agent.strategies.cpusuppress.actor import CPUSuppress
 from koord.agent.strategies.memoryqos.actor import MemoryQoS
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Hands, Strategy
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.api.objects import decode_as
@@ -111,7 +111,11 @@ class Node:
         )  # fmt: skip
         gates = feature_gates(ON)
         options = StrategyOptions(gates=gates)
-        self.strategies = [CPUSuppress(options), CPUBurst(options), MemoryQoS(options)]
+        self.strategies: list[Strategy] = [
+            CPUSuppress(options),
+            CPUBurst(options),
+            MemoryQoS(options),
+        ]
         hooks = load(HookOptions(gate=gates.enabled, has=lambda feature: True), [])
         self.reconciler = Reconciler(hooks, self.executor, self.machine, lambda pod: "")
         self.hands = Hands(self.executor, FakeEvictor())

@@ -77,9 +77,13 @@ def memory_request_bytes(state: PodState) -> int:
 
 
 def memory_limit_bytes(state: PodState) -> int:
-    """The sum of memory limits; 0 where a container has none, which is no limit."""
-    name = memory_names(state)
-    limits = [amount(each.resources.limits, name) for each in running_together(state.pod)]
+    """Memory that a pod may use, 0 for no limit: the sum of the limits that its containers have.
+
+    A BE pod is limited only where each of its containers is.
+    """
+    if state.qos is not QoSClass.BE:
+        return requests.effective(state.pod, limits=True).get(MEMORY, 0)
+    limits = [amount(each.resources.limits, BATCH_MEMORY) for each in running_together(state.pod)]
     if any(not limit or limit <= 0 for limit in limits):
         return 0
     return sum(limit for limit in limits if limit)
