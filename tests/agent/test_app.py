@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from koord.agent.app import Agent, Surroundings
+from koord.agent.executor.claim import Claim
 from koord.agent.executor.target import Target
 from koord.agent.host.roots import IN_CONTAINER, Roots, default_roots
 from koord.agent.options import AgentOptions
@@ -261,6 +262,18 @@ def test_an_upgrade_leaves_files_to_the_next_agent(tmp_path: Path) -> None:
         assert scan.read_text().strip() == "0"
 
     on_stage(tmp_path, story, "ColdPageCollector=true")
+
+
+def test_the_agent_gives_back_what_the_kernel_starts_with(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        place = stage.tree.write("sys/fs/cgroup/memory/kubepods.slice/memory.min", "8192\n")
+        executor = stage.agent().executor
+        for claims in ([Claim("memory.min", "kubepods.slice", 4096, "r")], []):
+            executor.state("someone", "node", claims)
+            executor.settle()
+        assert place.read_text().strip() == "0"
+
+    on_stage(tmp_path, story)
 
 
 class Hanging:

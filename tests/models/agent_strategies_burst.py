@@ -27,11 +27,10 @@ def node_state(node: float | None, processors: int, pods: Sequence[Pod], thresho
     return "COOLING" if ratio >= share * 0.9 else "IDLE"
 
 
-def burst(limit_milli: int, percent: int, enabled: bool, quota: int | None = None) -> int:
+def burst(limit_milli: int, percent: int, enabled: bool) -> int:
     if not enabled or limit_milli <= 0:
         return 0
-    wanted = int((limit_milli / 1000) * (percent / 100) * 100_000)
-    return wanted if quota is None or quota <= 0 else min(wanted, quota)
+    return int((limit_milli / 1000) * (percent / 100) * 100_000)
 
 
 def operation(enabled: bool, permitted: bool, throttled: float | None, state: str) -> str:

@@ -43,12 +43,9 @@ def sums(groups: Sequence[int], values: Sequence[int | None], count: int) -> lis
 
 
 def page_cache(limit: int, size: int | None, percent: int | None) -> int | None:
-    if size is None and percent is None:
-        return None
     if size is not None:
         return max(0, min(size, limit) if limit > 0 else size)
-    assert percent is not None
-    return limit * percent // 100 if limit > 0 else 0
+    return None if percent is None or limit <= 0 else limit * percent // 100
 
 
 def min_free_kbytes(memory: int, factor: int | None) -> int | None:

@@ -22,6 +22,8 @@ class KernelFiles:
     Attributes:
         before_write: called before each write; may raise to refuse it or to end the process.
         writes: every write that was taken: resource, directory, text.
+        refused: every write that was not, the same way.
+        exceeds: whether a burst may be above its quota, as kernels of some vendors have it.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -29,6 +31,8 @@ class KernelFiles:
                        for resource, text in DEFAULTS.items()}  # fmt: skip
         self.before_write: Callable[[], None] = lambda: None
         self.writes: list[tuple[str, str, str]] = []
+        self.refused: list[tuple[str, str, str]] = []
+        self.exceeds = False
         self.version = Version.V1
 
     def make(self, directory: str) -> None:
@@ -69,12 +73,18 @@ class KernelFiles:
         """One write(2): OSError for what the kernel refuses."""
         self.before_write()
         self.text(resource, directory)
-        text = text.strip()
+        try:
+            self._put(resource, directory, text.strip())
+        except OSError:
+            self.refused.append((resource, directory, text.strip()))
+            raise
+
+    def _put(self, resource: str, directory: str, text: str) -> None:
         if resource == QUOTA:
             self._quota(directory, int(text))
         elif resource == BURST:
             quota = int(self.values[directory, QUOTA])
-            if 0 <= quota < int(text):
+            if 0 <= quota < int(text) and not self.exceeds:
                 raise OSError(errno.EINVAL, "burst above quota")
         elif resource == CPUS:
             self._cpus(directory, text)
@@ -85,7 +95,8 @@ class KernelFiles:
         self.writes.append((resource, directory, text))
 
     def _quota(self, directory: str, quota: int) -> None:
-        if quota >= 0 and (quota < 1000 or quota < int(self.values[directory, BURST])):
+        burst = 0 if self.exceeds else int(self.values[directory, BURST])
+        if quota >= 0 and (quota < 1000 or quota < burst):
             raise OSError(errno.EINVAL, "quota too small, or below the burst")
         before = self.values[directory, QUOTA]
         self.values[directory, QUOTA] = str(quota)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cgroup v1 tree of a kernel with group identity, watermarks and memory priorities (Anolis).
 
-Only what other kernels lack: a new directory has these files, with the kernel's ranges.
+Only what other kernels lack, or refuse: a new directory has these files, with the kernel's ranges.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from collections.abc import Callable
 from tests.standins.model import Directory, File, Fixed, Integer, Said, refuse
 
 # Rule: spec agent-runtime, section 2.
-_CPU: dict[str, tuple[int, int, int]] = {"cpu.bvt_warp_ns": (-1, 2, 0), "cpu.idle": (0, 1, 0)}
+_CPU: dict[str, tuple[int, int, int]] = {
+    "cpu.bvt_warp_ns": (-1, 2, 0),
+    "cpu.idle": (0, 1, 0),
+    "cpu.cfs_quota_us": (-1, 2**40, -1),
+    # Whatever the quota beside it.
+    "cpu.cfs_burst_us": (0, 100_000_000, 0),
+}
 _MEMORY: dict[str, tuple[int, int, int]] = {
     "memory.wmark_ratio": (0, 100, 0),
     "memory.wmark_scale_factor": (1, 1000, 50),

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koord.agent.baseline import Baseline
 from koord.agent.executor.audit import AuditLog, reporter
 from koord.agent.executor.opening import open_executor
 from koord.agent.hardware import read_hardware
@@ -271,6 +272,7 @@ class Agent:
             force_seconds=self.options.resource_force_update_seconds,
             dry_run=dry_run,
             reporter=tell,
+            baseline=Baseline(self.machine, lambda: self.store.snapshot().pods.value),
         )
 
     def _hooks(self) -> list[Hook]:

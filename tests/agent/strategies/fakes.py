@@ -90,6 +90,10 @@ class FakeExecutor:
         said = (self.files.get((resource, directory)) for directory in directories)
         return [None if text is None else int(text) for text in said]
 
+    def said(self, resource: str, directories: list[str]) -> list[str | int | None]:
+        claimed = {c.directory for c in self.all() if c.resource == resource}
+        return self.values(resource, [d if d in claimed else "" for d in directories])
+
     def settle(self) -> None:
         self.settled += 1
         claimed = {(c.resource, c.directory) for c in self.all()}

@@ -48,25 +48,22 @@ def test_node_state_is_the_model(nodes):
             st.integers(0, 64_000),
             st.integers(0, 10_000),
             st.booleans(),
-            st.integers(-1, 6_400_000),
         ),
         min_size=1,
         max_size=6,
     )
 )
-def test_bursts_are_the_model_and_within_the_quota(rows):
-    limit, percent, on, quota = (
-        kind(row[i] for row in rows) for i, kind in enumerate((ints, ints, bools, ints))
+def test_bursts_are_the_model(rows):
+    limit, percent, on = (
+        kind(row[i] for row in rows) for i, kind in enumerate((ints, ints, bools))
     )
     burst = decision.bursts(limit, percent, on)
-    assert burst.tolist() == [model.burst(*row[:3]) for row in rows]
-    assert decision.within_quota(burst, quota).tolist() == [model.burst(*row) for row in rows]
+    assert burst.tolist() == [model.burst(*row) for row in rows]
 
 
 def test_two_cores_at_a_thousand_percent():
     burst = decision.bursts(ints([2000]), ints([1000]), bools([True]))
     assert burst.tolist() == [2_000_000]
-    assert decision.within_quota(burst, ints([200_000])).tolist() == [200_000]
 
 
 @given(

@@ -140,6 +140,71 @@ def test_page_cache(tmp_path):
     assert {k.removeprefix(prefix): v for k, v in values.items()} == {"enable": 0, "size": 0}
 
 
+def _limited(memory, *others):
+    """A service of the limit, None for no limit; and containers with limits of their own."""
+    limits = [memory, *others]
+    return pod("web", qos="LS", containers=[
+        {"name": f"c{at}", "resources": resources(**({} if each is None else {"memory": each}))}
+        for at, each in enumerate(limits)
+    ])  # fmt: skip
+
+
+_NOTHING: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "files"),
+    [
+        # Not set: the file is left alone.
+        ({}, ["2Gi"], _NOTHING),
+        ({"page_cache_reclaim_sync": True}, ["2Gi"], _NOTHING),
+        ({"page_cache_enable": True}, ["2Gi"], {"enable": 1}),
+        ({"page_cache_enable": False}, ["2Gi"], {"enable": 0}),
+        # No limit: there is no share of it.
+        ({"page_cache_limit_percent": 50}, [None], _NOTHING),
+        ({"page_cache_limit_percent": 50}, ["0"], _NOTHING),
+        ({"page_cache_limit_percent": 50, "page_cache_enable": True}, [None], {"enable": 1}),
+        ({"page_cache_limit_size": 4 * _GIB}, [None], {"enable": 1, "size": 4 * _GIB, "sync": 0}),
+        # Zero: switched off.
+        ({"page_cache_limit_size": 0}, ["2Gi"], {"enable": 0, "size": 0}),
+        ({"page_cache_limit_size": -1}, ["2Gi"], {"enable": 0, "size": 0}),
+        ({"page_cache_limit_size": 0}, [None], {"enable": 0, "size": 0}),
+        ({"page_cache_limit_percent": 0}, ["2Gi"], {"enable": 0, "size": 0}),
+        ({"page_cache_limit_percent": 0}, [None], _NOTHING),
+        ({"page_cache_limit_size": 0, "page_cache_enable": True}, ["2Gi"],
+         {"enable": 1, "size": 0}),
+        # A size.
+        ({"page_cache_limit_percent": 50, "page_cache_reclaim_sync": True}, ["2Gi"],
+         {"enable": 1, "size": _GIB, "sync": 1}),
+        ({"page_cache_limit_percent": 50}, ["2Gi", None], {"enable": 1, "size": _GIB, "sync": 0}),
+        ({"page_cache_limit_size": 4 * _GIB}, ["2Gi"], {"enable": 1, "size": 2 * _GIB, "sync": 0}),
+        ({"page_cache_limit_size": _GIB, "page_cache_limit_percent": 0}, ["2Gi"],
+         {"enable": 1, "size": _GIB, "sync": 0}),
+        ({"page_cache_limit_size": _GIB, "page_cache_enable": False}, ["2Gi"],
+         {"enable": 0, "size": _GIB, "sync": 0}),
+    ],
+)  # fmt: skip
+def test_not_set_no_limit_and_zero_are_three_things(tmp_path, settings, limits, files):
+    web = _limited(*limits)
+    values = _memory(tmp_path, [web], ls_class=MemoryQOS(**settings)).values(web.directory)
+    assert {k.removeprefix("memory.pagecache_limit."): v for k, v in values.items()} == files
+
+
+def test_a_best_effort_pod_is_limited_where_each_container_is(tmp_path):
+    def job(*limits):
+        name = "kubernetes.io/batch-memory"
+        return pod("job", qos="BE", containers=[
+            {"name": f"c{at}", "resources": resources(**({name: each} if each else {}))}
+            for at, each in enumerate(limits)
+        ])  # fmt: skip
+
+    half = MemoryQOS(page_cache_limit_percent=50)
+    both, one = job(2 * _GIB, 2 * _GIB), job(2 * _GIB, 0)
+    of_both = _memory(tmp_path / "both", [both], be_class=half).values(both.directory)
+    assert of_both["memory.pagecache_limit.size"] == 2 * _GIB
+    assert _memory(tmp_path / "one", [one], be_class=half).values(one.directory) == {}
+
+
 def _resctrl(tmp_path, vendor="GenuineIntel", cbm="3ff", ids=(0, 1)):
     made = machine(tmp_path)
     step = "10" if vendor == "GenuineIntel" else "1"

@@ -18,12 +18,12 @@ _PERCENT = st.none() | st.integers(0, 100)
 _GIB = 2**30
 
 
-def _column(values):
-    return ints(decision.UNSET if value is None else value for value in values)
+def _column(values, unset=decision.UNSET):
+    return ints(unset if value is None else value for value in values)
 
 
-def _plain(column):
-    return [None if value == decision.UNSET else value for value in column.tolist()]
+def _plain(column, unset=decision.UNSET):
+    return [None if value == unset else value for value in column.tolist()]
 
 
 @given(
@@ -53,7 +53,7 @@ def test_protection_and_throttling_are_the_model(rows):
 
 def test_four_fifths_of_the_way_from_one_to_two_gibibytes():
     high = decision.throttles(
-        ints([_GIB]), ints([2 * _GIB]), ints([0]), ints([80]), ints([-1]), 4096
+        ints([_GIB]), ints([2 * _GIB]), ints([0]), ints([80]), ints([decision.UNSET]), 4096
     )
     assert high.tolist() == [1932734464]
 
@@ -73,8 +73,9 @@ def test_page_cache_is_the_model(rows):
 
 @given(st.lists(st.tuples(_BYTES, st.none() | st.integers(0, 10_000)), min_size=1, max_size=6))
 def test_min_free_kbytes_is_the_model(rows):
-    found = system.min_free_kbytes(*(_column(row[i] for row in rows) for i in range(2)))
-    assert _plain(found) == [model.min_free_kbytes(*row) for row in rows]
+    unset = system.UNSET
+    found = system.min_free_kbytes(*(_column((r[i] for r in rows), unset) for i in range(2)))
+    assert _plain(found, unset) == [model.min_free_kbytes(*row) for row in rows]
 
 
 def test_one_percent_of_half_a_tebibyte():

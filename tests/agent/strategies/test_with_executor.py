@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +82,31 @@ def test_what_an_earlier_agent_left_is_no_bound(tmp_path):
         scene.uses(2.2, ls=2.2).run()
     assert rig.says(_QUOTA, root) == "300000"
     assert _cpus(rig, scene.be_directories) == {"0-6"}
+
+
+@pytest.mark.parametrize(
+    ("exceeds", "bursts"),
+    [(False, ["250000", "200000", "50000"]), (True, ["2500000", "2000000", "500000"])],
+)
+def test_the_series_of_bursts_says_what_the_files_say(tmp_path, exceeds, bursts):
+    scene = test_cpuburst.Scene(tmp_path, Version.V1, policy="cpuBurstOnly")
+    pod = scene.pods[0]
+    directories = [pod.directory, *(each.directory for each in pod.containers)]
+    rig = Rig(
+        tmp_path / "state", ["kubepods.slice", pod.directory.rpartition("/")[0], *directories]
+    )
+    rig.kernel.exceeds = exceeds
+    for directory, quota in zip(directories, ("250000", "200000", "50000"), strict=True):
+        rig.kernel.put(_QUOTA, directory, quota)
+    scene.executor, scene.hands = rig.executor, Hands(rig.executor, FakeEvictor())
+    for _ in range(2):
+        scene.run()
+    assert [rig.says(_BURST, directory) for directory in directories] == bursts
+    text = scene.registry.expose().decode()
+    name = "koordlet_container_scaled_cfs_burst_us{"
+    told = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
+    assert [str(int(float(value))) for value in told] == bursts[1:]
+    assert scene.executor.failures() == []
 
 
 _ROUNDS = st.lists(

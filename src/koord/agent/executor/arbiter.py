@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the wishes of several owners become one value: layers, ranks, and what the kernel demands.
 
-Pure: files are seen through the two functions that a :class:`Resolver` gets. Rules: layers in
+Pure: files are seen through the functions that a :class:`Resolver` gets. Rules: layers in
 ``claim.py``; kernel/sched/core.c (a child's quota within its parent's on v1, a burst within its
-quota, quotas of at least 1 ms), Documentation/admin-guide/cgroup-v1/cpusets.rst.
+quota where the kernel wants that, quotas of at least 1 ms),
+Documentation/admin-guide/cgroup-v1/cpusets.rst.
 """
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor.claim import Claim, Layer
@@ -22,20 +24,31 @@ from koord.agent.executor.target import (
     parent_of,
     unlimited_first,
 )
+from koord.kernels.cgroup import Outcome
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-RANKS = {"cpusuppress": 5, "CPUNormalization": 10, "BatchResource": 20, "CPUSetAllocator": 30}
+    from koord.agent.executor.kind import Wish
+    from koord.kernels.cgroup import Written
+
+RANKS = {
+    "cpuburst": 5,
+    "cpusuppress": 5,
+    "CPUNormalization": 10,
+    "BatchResource": 20,
+    "CPUSetAllocator": 30,
+}
 """Of several SET claims on one file the highest rank wins; owners not named here have 50.
 
 Suppression sets what BE pods have while nobody suppresses them, which a hook knows better for the
-containers it gives CPUs to.
+containers it gives CPUs to; burst sets the limit of a container whose file says more.
 """
 
 _USUAL_RANK = 50
+_SAYS_SO = (Outcome.WRITTEN, Outcome.UNCHANGED)
 
 
 class Owned(NamedTuple):
@@ -127,6 +140,50 @@ def _mixed_cpus(claim: Claim, value: Value | None) -> Value | None:
     return str(mixed or wanted)
 
 
+class BurstLimit:
+    """Whether this kernel takes a burst above the quota beside it.
+
+    Mainline refuses that, on v1 and v2 alike (kernel/sched/core.c, tg_set_cfs_bandwidth), kernels
+    of some vendors take it. One burst asks for all: until the kernel has answered it the others
+    stay within their quotas, and then it is not asked again.
+
+    Args:
+        known: where no question is needed.
+
+    Attributes:
+        known: whether it takes that; None until it was asked.
+    """
+
+    def __init__(self, known: bool | None = None) -> None:
+        self.known = known
+        self._asked: Target | None = None
+
+    def exceeds(self, target: Target) -> bool:
+        """Whether a burst above its quota is to be written; the first of all asks."""
+        if self.known is None and self._asked is None:
+            self._asked = target
+        return self.known or (self.known is None and target == self._asked)
+
+    def learn(self, done: Iterable[tuple[Wish, Written]]) -> Target | None:
+        """Reads the answer off what was written; the target that asked, where it was answered."""
+        asked, self._asked = self._asked, None
+        if asked is None:
+            return None
+        beside = (asked, Target(QUOTA, asked.directory))
+        results = {wish.target: written for wish, written in done if wish.target in beside}
+        # A quota that is lowered below its burst is refused for the same reason.
+        if any(r.outcome is Outcome.FAILED and r.errno == errno.EINVAL for r in results.values()):
+            self.known = False
+        elif asked in results and all(r.outcome in _SAYS_SO for r in results.values()):
+            self.known = True
+        return None if self.known is None else asked
+
+
+def within(target: Target) -> bool:
+    """What a burst may be where no kernel is asked: never above its quota."""
+    return False
+
+
 class Resolver:
     """The values of a whole tree, each within what the kernel demands; remembers what it found.
 
@@ -135,6 +192,7 @@ class Resolver:
         claims: of a target; empty where nobody claims it.
         original: what a target said before koord came.
         held: what an unclaimed file says now; None where it cannot be read.
+        exceeds: whether a burst may be above its quota, see :class:`BurstLimit`.
     """
 
     def __init__(
@@ -143,8 +201,9 @@ class Resolver:
         claims: Callable[[Target], Sequence[Owned]],
         original: Callable[[Target], Value | None],
         held: Callable[[Target], Value | None],
+        exceeds: Callable[[Target], bool] = within,
     ) -> None:
-        self._version = version
+        self._version, self._exceeds = version, exceeds
         self._claims, self._original, self._held = claims, original, held
         self._finals: dict[Target, Composed | None] = {}
         self._seen: dict[Target, Value | None] = {}
@@ -164,7 +223,7 @@ class Resolver:
             return self._quota_within(target, made)
         if target.resource == BURST:
             quota = int(self._value(Target(QUOTA, target.directory), -1))
-            if 0 <= quota < int(made.value):
+            if 0 <= quota < int(made.value) and not self._exceeds(target):
                 return made._replace(value=quota, reason=f"{made.reason}; no more than the quota")
         return made
 

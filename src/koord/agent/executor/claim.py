@@ -74,6 +74,10 @@ class Executor(Protocol):
         """The same of many directories, read in one go; numbers as such."""
         ...
 
+    def said(self, resource: str, directories: list[str]) -> list[str | int | None]:
+        """What files said when they were last compared or written; None where they never were."""
+        ...
+
     def settle(self) -> None:
         """Composes, orders and writes what changed; failures are kept and tried again."""
         ...

@@ -7,17 +7,21 @@ import errno
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor import report
-from koord.agent.executor.arbiter import Composed, Owned, Resolver
+from koord.agent.executor.arbiter import BurstLimit, Composed, Owned, Resolver, within
 from koord.agent.executor.board import Board
 from koord.agent.executor.comparing import unlike
-from koord.agent.executor.failing import Failure, Failures
+from koord.agent.executor.failing import Failure, Failures, Refusals, from_error
 from koord.agent.executor.inquiries import Inquiries
-from koord.agent.executor.kind import GONE, Lacking, Leaving, Wish
+from koord.agent.executor.kind import Lacking, Leaving, Wish
 from koord.agent.executor.target import (
+    BURST,
     INHERITED,
     LIVING,
+    QUOTA,
+    Baseline,
     Target,
     Value,
+    as_found,
     normalised,
     parent_of,
     target_of,
@@ -28,7 +32,7 @@ from koord.kernels.cgroup import Outcome, Written
 from koord.kernels.cgroup_parse import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.agent.executor.claim import Claim, Layer
     from koord.agent.executor.journal import Journal
@@ -72,6 +76,7 @@ class HostExecutor:
         clock: for waits; wall time is not looked at.
         settings: how it works.
         reporter: told of every write and failure.
+        baseline: what files say while no agent writes them; by default what they said at first.
     """
 
     def __init__(
@@ -81,14 +86,16 @@ class HostExecutor:
         clock: Clock,
         settings: Settings,
         reporter: report.Reporter | None = None,
+        baseline: Baseline = as_found,
     ) -> None:
         self._kinds, self._journal, self._clock = list(kinds), journal, clock
         self._kind_of: dict[str, Kind] = {}
-        self._settings = settings
+        self._settings, self._baseline = settings, baseline
         self._reporter = reporter or report.ignore
-        self._board, self._failures = Board(), Failures()
+        self._board, self._failures, self._refusals = Board(), Failures(), Refusals()
+        # A dry run asks nothing.
+        self._burst = BurstLimit(known=False if settings.dry_run else None)
         self._orphans = set(journal.targets())
-        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         self._said: dict[Target, Value] = {}
         self._started_seconds = self._forced_seconds = clock.monotonic_seconds()
         self._lived_seconds = self._started_seconds
@@ -124,7 +131,7 @@ class HostExecutor:
             except KoordError as error:
                 refused.append(str(error))
         self._board.state(owner, scope, taken, claims)
-        self._refuse(owner, scope, tuple(refused))
+        self._refusals.note(owner, scope, tuple(refused))
 
     def withdraw(self, owner: str, scope: str | None = None) -> None:
         """Takes claims back: those of a scope, or all of an owner's."""
@@ -142,6 +149,10 @@ class HostExecutor:
     def values(self, resource: str, directories: list[str]) -> list[Value | None]:
         """The same of many directories; numbers as such."""
         return self._inquiries.values(resource, directories)
+
+    def said(self, resource: str, directories: list[str]) -> list[Value | None]:
+        """What files of many directories said when they were last compared or written; no look."""
+        return [self._said.get(Target(resource, directory)) for directory in directories]
 
     def recheck(self, *owners: str) -> None:
         """Compares the files that some owners claim at the next :meth:`settle`; none is any."""
@@ -182,11 +193,11 @@ class HostExecutor:
 
     def refused(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Claims that can never be written, by owner and scope, one line each."""
-        return dict(self._refused)
+        return self._refusals.all()
 
     def explain(self) -> list[report.Line]:
         """Every target with its value, and the claims that made it."""
-        resolver = self._resolver()
+        resolver = self._resolver(self._burst.exceeds if self._burst.known else within)
         lines = []
         for target in self._board.targets():
             claims = tuple(report.said(owned) for owned in self._board.of(target))
@@ -221,24 +232,37 @@ class HostExecutor:
         return due & (known | changed)
 
     def _settle(self, due: list[Target], now: float) -> None:
-        ready = self._journalled(due, now)
-        resolver = self._resolver()
-        wishes: list[Wish] = []
-        made: dict[Target, Composed] = {}
-        for target in ready:
-            final = resolver.final(target)
-            if final is None:
-                continue
-            made[target] = final
-            wishes.append(Wish(target, final.value, not self._board.of(target)))
+        made = self._made(self._journalled(due, now))
         if self._settings.dry_run:
-            self._plan(wishes, made)
+            self._plan(self._wishes(made), made)
             return
-        for wish, result in self._written(wishes, now):
+        done = self._written(self._wishes(made), now)
+        asked = self._burst.learn(done)
+        if asked is not None and not self._burst.known:
+            # Quotas fail for the sake of a burst beside them, and for that of a child's quota.
+            failed = {w.target for w, r in done if r.outcome is Outcome.FAILED} | {asked}
+            again = self._made([t for t in made if t in failed and t.resource in (QUOTA, BURST)])
+            made |= again
+            done = [each for each in done if each[0].target not in again]
+            done += self._written(self._wishes(again), now)
+        for wish, result in done:
             self._note(wish, made[wish.target], result, now)
+        if asked is not None and self._burst.known:
+            cut = {target for target in self._board.targets() if target.resource == BURST}
+            self._settle(sorted(cut - {asked}), now)
 
-    def _resolver(self) -> Resolver:
-        return Resolver(self._settings.version, self._board.of, self._original, self._held)
+    def _made(self, targets: list[Target]) -> dict[Target, Composed]:
+        """What each is to say; those that nobody gives a value are left out."""
+        resolver = self._resolver(self._burst.exceeds)
+        finals = ((target, resolver.final(target)) for target in targets)
+        return {target: final for target, final in finals if final is not None}
+
+    def _wishes(self, made: dict[Target, Composed]) -> list[Wish]:
+        return [Wish(each, m.value, not self._board.of(each)) for each, m in made.items()]
+
+    def _resolver(self, exceeds: Callable[[Target], bool]) -> Resolver:
+        board, version = self._board, self._settings.version
+        return Resolver(version, board.of, self._original, self._held, exceeds)
 
     def _original(self, target: Target) -> Value | None:
         # What waits for its owner to come back still says what that owner wanted.
@@ -258,6 +282,7 @@ class HostExecutor:
         ready, new = [], []
         for target in due:
             if target in self._journal:
+                self._derive(target)
                 ready.append(target)
             elif self._board.of(target):
                 new.append(target)
@@ -272,9 +297,16 @@ class HostExecutor:
         except OSError as error:
             self._journal.drop(taken)
             for target in taken:
-                self._fail(target, _from_error(error, "journal: "), now)
+                self._fail(target, from_error(error, "journal: "), now)
             return ready
         return sorted(ready + taken)
+
+    def _derive(self, target: Target) -> None:
+        """Brings an original up to date: a pod may have got another limit since it was taken up."""
+        claimed = bool(self._board.of(target))
+        before = self._journal.original(target)
+        if before is not None and (not claimed or target.resource == QUOTA):
+            self._journal.replace(target, self._baseline(target, before))
 
     def _first_look(self, target: Target, now: float) -> Value | None:
         try:
@@ -284,9 +316,9 @@ class HostExecutor:
             if self._lacks(target):
                 self._skip(target, now)
             else:
-                self._fail(target, _from_error(error), now)
+                self._fail(target, from_error(error), now)
             return None
-        return self._uninherited(target, held)
+        return self._baseline(target, self._uninherited(target, held))
 
     def _uninherited(self, target: Target, held: Value) -> Value:
         """What a new cgroup would say, had its parent not been written when it was made."""
@@ -319,7 +351,7 @@ class HostExecutor:
                 faults.point("executor.write")
                 done += zip(own, kind.write(own, now), strict=True)
             except OSError as error:
-                done += [(wish, _from_error(error)) for wish in own]
+                done += [(wish, from_error(error)) for wish in own]
         return done
 
     def _note(self, wish: Wish, made: Composed, result: Written, now: float) -> None:
@@ -416,23 +448,3 @@ class HostExecutor:
             return
         if why := kind.refusal(target, value):
             raise KoordError(f"claim {target}", "", claim.value, why)
-
-    def _refuse(self, owner: str, scope: str, refused: tuple[str, ...]) -> None:
-        if refused and refused != self._refused.get((owner, scope)):
-            for why in refused:
-                fields = log.fields(owner=owner, scope=scope, why=why)
-                _LOG.warning("claim refused", extra=fields)
-        if refused:
-            self._refused[owner, scope] = refused
-        else:
-            self._refused.pop((owner, scope), None)
-
-
-def _from_error(error: Exception, prefix: str = "") -> Written:
-    number = getattr(error, "errno", None) or 0
-    outcome = Outcome.FAILED
-    if number in GONE and not prefix:
-        outcome = Outcome.MISSING
-    elif number == errno.EOPNOTSUPP:
-        outcome = Outcome.UNSUPPORTED
-    return Written(outcome, number, one_line(f"{prefix}{error}"))

@@ -3,14 +3,52 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.agent.executor.kind import GONE
+from koord.base import log
+from koord.base.errors import one_line
 from koord.kernels.cgroup import Outcome, Written
 
 if TYPE_CHECKING:
     from koord.agent.executor.target import Target
 
+_LOG = log.get("agent.executor")
 FIRST_SECONDS, MOST_SECONDS = 1.0, 60.0
+
+
+def from_error(error: Exception, prefix: str = "") -> Written:
+    """What an error of reading, or of one whole write, means for a target."""
+    number = getattr(error, "errno", None) or 0
+    outcome = Outcome.FAILED
+    if number in GONE and not prefix:
+        outcome = Outcome.MISSING
+    elif number == errno.EOPNOTSUPP:
+        outcome = Outcome.UNSUPPORTED
+    return Written(outcome, number, one_line(f"{prefix}{error}"))
+
+
+class Refusals:
+    """Claims that can never be written, by owner and scope, one line each; told of once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def note(self, owner: str, scope: str, lines: tuple[str, ...]) -> None:
+        """Replaces those of a scope."""
+        if lines and lines != self._lines.get((owner, scope)):
+            for why in lines:
+                fields = log.fields(owner=owner, scope=scope, why=why)
+                _LOG.warning("claim refused", extra=fields)
+        if lines:
+            self._lines[owner, scope] = lines
+        else:
+            self._lines.pop((owner, scope), None)
+
+    def all(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Those that stand."""
+        return dict(self._lines)
 
 
 class Failure(NamedTuple):

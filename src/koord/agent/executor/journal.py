@@ -70,6 +70,13 @@ class Journal:
                 self._changed = True
                 self.changes += 1
 
+    def replace(self, target: Target, value: Value) -> None:
+        """Another original for a target that has one. On disk after :meth:`commit`."""
+        if self._originals.get(target, value) != value:
+            self._originals[target] = value
+            self._changed = True
+            self.changes += 1
+
     def drop(self, targets: Iterable[Target]) -> None:
         """Forgets what was given back or is gone. On disk after :meth:`commit`."""
         for target in targets:

@@ -15,12 +15,14 @@ from koord.agent.executor.file_kind import TERWAY_ROOT, TerwayKind
 from koord.agent.executor.journal import Journal
 from koord.agent.executor.process_kind import OomScoreKind, processes
 from koord.agent.executor.resctrl_kind import ResctrlKind
+from koord.agent.executor.target import as_found
 from koord.kernels.cgroup import Base, Hierarchy
 
 if TYPE_CHECKING:
     from koord.agent.executor.failing import Failure
     from koord.agent.executor.kind import Kind
     from koord.agent.executor.report import Reporter
+    from koord.agent.executor.target import Baseline
     from koord.agent.host.machine import Machine
     from koord.agent.host.roots import Roots
     from koord.base.clock import Clock
@@ -35,6 +37,7 @@ def open_executor(
     reporter: Reporter | None = None,
     terway: str = TERWAY_ROOT,
     cookies: Cookies | None = None,
+    baseline: Baseline = as_found,
 ) -> HostExecutor:
     """The executor of this machine; what an earlier agent wrote waits for its owners.
 
@@ -56,7 +59,7 @@ def open_executor(
     ]
     kinds: list[Kind] = [_files(roots, cgroups), resctrl, *others]
     journal = Journal(roots.state, boot_id(roots))
-    executor = HostExecutor(kinds, journal, clock, settings, reporter)
+    executor = HostExecutor(kinds, journal, clock, settings, reporter, baseline)
     executor.adopt((group, 0) for group in resctrl.groups())
     return executor
 

@@ -15,6 +15,7 @@ Beside the files of ``koord.kernels.cgroup.CATALOGUE`` there are a few targets o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from koord.agent.executor.claim import Claim, Layer
@@ -23,6 +24,9 @@ from koord.kernels.cgroup import CATALOGUE
 from koord.kernels.cpuset import CPUSet
 
 Value = str | int
+
+Baseline = Callable[["Target", Value], Value]
+"""What a target says while no agent writes it, given what it was found to say."""
 
 QUOTA, PERIOD, BURST = "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us"
 CPUS, EFFECTIVE_CPUS, SHARES = "cpuset.cpus", "cpuset.cpus.effective", "cpu.shares"
@@ -72,6 +76,11 @@ class Target(NamedTuple):
     def __str__(self) -> str:
         where = "/".join(part for part in (self.directory, self.resource) if part)
         return f"{where}[{self.field}]" if self.field else where
+
+
+def as_found(target: Target, found: Value) -> Value:
+    """The baseline of who knows nothing else of a target."""
+    return found
 
 
 def target_of(claim: Claim) -> Target:

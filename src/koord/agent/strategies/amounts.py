@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.agent.executor.target import QUOTA_LEAST_US
 from koord.api import requests
 from koord.api.protocol.priority import PriorityClass
 from koord.api.protocol.qos import QoSClass
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from koord.agent.states.pods import PodState
     from koord.api.kinds.meta import ResourceList
     from koord.api.kinds.pod import Container, Pod
+
+_MILLI = 1000
 
 
 def amount(resources: ResourceList, name: str) -> int | None:
@@ -74,12 +77,21 @@ def memory_request_bytes(state: PodState) -> int:
 
 
 def memory_limit_bytes(state: PodState) -> int:
-    """The sum of memory limits; 0 where a container has none, which is no limit."""
-    name = memory_names(state)
-    limits = [amount(each.resources.limits, name) for each in running_together(state.pod)]
+    """Memory that a pod may use, 0 for no limit: the sum of the limits that its containers have.
+
+    A BE pod is limited only where each of its containers is.
+    """
+    if state.qos is not QoSClass.BE:
+        return requests.effective(state.pod, limits=True).get(MEMORY, 0)
+    limits = [amount(each.resources.limits, BATCH_MEMORY) for each in running_together(state.pod)]
     if any(not limit or limit <= 0 for limit in limits):
         return 0
     return sum(limit for limit in limits if limit)
+
+
+def quota_us(limit_milli: int, period_us: int) -> int:
+    """The quota that the kubelet makes of a CPU limit; -1 without one."""
+    return max(limit_milli * period_us // _MILLI, QUOTA_LEAST_US) if limit_milli > 0 else -1
 
 
 def kubelet_quota_milli(pod: Pod) -> int | None:

@@ -62,12 +62,15 @@ class Instruments:
         self._be_used.labels(self._node).set(be_cores)
 
     def forget_bursts(self) -> None:
-        """Drops all containers, at the start of a round."""
+        """Drops the bursts of all containers."""
         self._burst.clear()
+
+    def forget_quotas(self) -> None:
+        """Drops the raised quotas of all containers."""
         self._quota.clear()
 
     def burst(self, pod: PodState, container: ContainerState, burst_us: int) -> None:
-        """The burst of a container."""
+        """The burst that a container's file says."""
         self._burst.labels(*self._labels(pod, container)).set(burst_us)
 
     def quota(self, pod: PodState, container: ContainerState, quota_us: int) -> None:

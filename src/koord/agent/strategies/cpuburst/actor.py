@@ -3,7 +3,11 @@
 
 Rule: spec agent-qos, section 12. Claims of a pod are one scope, its UID. A raised quota lies in the
 layer above what limit and normalization make of the file, so neither is ever overwritten; a pod's
-quota is raised by what its containers' are, from its own base.
+quota is raised by what its containers' are, from its own base. A quota above what it should be that
+nobody claims was left by another agent: the limit is claimed until the file says it again.
+
+Bursts are claimed as they are wanted. What the kernel takes of them is the executor's to find out,
+and the series says what the files said when they were last written or compared.
 """
 
 from __future__ import annotations
@@ -15,24 +19,25 @@ import numpy as np
 
 from koord.agent.executor.claim import Claim, Layer
 from koord.agent.metrics.kinds import Kind
-from koord.agent.strategies import readings
+from koord.agent.strategies import amounts, readings
 from koord.agent.strategies.cpuburst import decision, inputs
 from koord.agent.strategies.cpuburst.limiter import Limiter, Use
 from koord.base.errors import Code, KoordError
-from koord.kernels.cgroup_parse import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from koord.agent.executor.target import Value
     from koord.agent.strategies.cpuburst.inputs import Member, Roster
     from koord.agent.strategies.options import StrategyOptions
     from koord.agent.strategies.strategy import Hands, Tick
+    from koord.api.kinds.slo_strategies import CPUBurstStrategy
 
     Ints = NDArray[np.int64]
 
-_QUOTA, _BURST = "cpu.cfs_quota_us", "cpu.cfs_burst_us"
+_QUOTA, _BURST, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpu.cfs_period_us"
 
 
 class _Figures(NamedTuple):
@@ -42,12 +47,14 @@ class _Figures(NamedTuple):
         bases, quotas: a container each: its quota without any raising, and with it.
         bursts: a container each.
         pod_bases: a pod that has such containers each.
+        left: directories whose quota another agent left above what it should be.
     """
 
     bases: list[int]
     quotas: list[int]
     bursts: list[int]
     pod_bases: list[int]
+    left: frozenset[str]
 
 
 class CPUBurst:
@@ -66,9 +73,12 @@ class CPUBurst:
         self._options = options
         self._limiter = Limiter()
         self._roster: Roster | None = None
-        self._figures = _Figures([], [], [], [])
+        self._limits_us: list[int] = []
+        self._figures = _Figures([], [], [], [], frozenset())
         self._claims: dict[str, list[Claim]] = {}
         self._raised: dict[str, int] = {}
+        self._state = decision.NodeState.UNKNOWN
+        self._shown: list[Value | None] = []
 
     def run(self, tick: Tick, hands: Hands) -> Mapping[str, object]:
         """One round; see the protocol."""
@@ -77,26 +87,22 @@ class CPUBurst:
             raise KoordError("NodeSLO", "cpuBurstStrategy", None, "a strategy", Code.NOT_FOUND)
         before = self._roster
         self._roster = who = inputs.roster(tick, config, before)
-        state = inputs.node_state(tick, config, who, self.interval_seconds)
-        all_bases = _bases(hands, who)
-        bases = _column(all_bases[: len(who.members)])
-        quotas = self._quotas(tick, hands, who, bases, state)
-        clamp = tick.machine.hierarchy.version is Version.V2
-        # Cgroup v2 refuses a burst above the quota that it goes with.
-        bursts = decision.within_quota(who.bursts, quotas) if clamp else who.bursts
-        pod_bases = all_bases[len(who.members) :]
-        figures = _Figures(bases.tolist(), quotas.tolist(), bursts.tolist(), pod_bases)
+        if who is not before:
+            self._limits_us = _limits_us(hands, who)
+        figures = self._figured(tick, hands, who, config, changed=who is not before)
         gone: Iterable[str] = ()
         if who is not before or figures != self._figures:
             self._figures = figures
             gone = self._claims.keys() - who.rows.keys()
-            self._claim(who, figures, clamp)
+            self._claim(who, figures)
+        self._show_bursts(hands, who, anew=who is not before)
         for uid, claims in self._claims.items():
             hands.executor.state(self.name, uid, claims)
         for uid in gone:
             hands.executor.withdraw(self.name, uid)
         containers = len(who.members)
-        return {"node": state.name.lower(), "containers": containers, "raised_us": self._raised}
+        return {"node": self._state.name.lower(), "containers": containers,
+                "raised_us": self._raised}  # fmt: skip
 
     def stop(self, hands: Hands) -> None:
         """Takes all claims back."""
@@ -104,10 +110,35 @@ class CPUBurst:
         self._claims = {}
         hands.executor.withdraw(self.name)
 
+    def _figured(
+        self, tick: Tick, hands: Hands, who: Roster, config: CPUBurstStrategy, *, changed: bool
+    ) -> _Figures:
+        """The figures of this round; files of pods are looked at while one may be left too high."""
+        self._state = inputs.node_state(tick, config, who, self.interval_seconds)
+        count = len(who.members)
+        # What is claimed, or else what the kubelet gives.
+        claimed = hands.executor.bases(_QUOTA, who.directories, Layer.RAISE)
+        alone = [base is None for base in claimed]
+        pairs = zip(claimed, self._limits_us, strict=True)
+        bases = [limit_us if base is None else base for base, limit_us in pairs]
+        quotas, found = self._quotas(tick, hands, who, _column(bases[:count]))
+        wanted = quotas.tolist()
+        if changed or self._figures.left:
+            extra = [sum(wanted[at] - bases[at] for at in places) for places in who.rows.values()]
+            said = hands.executor.values(_QUOTA, who.directories[count:])
+            found |= {count + at: each for at, each in enumerate(said) if isinstance(each, int)}
+            wanted += [base + more for base, more in zip(bases[count:], extra, strict=True)]
+        left = frozenset(
+            who.directories[at]
+            for at, quota in found.items()
+            if alone[at] and quota > wanted[at] == bases[at] > 0
+        )
+        return _Figures(bases[:count], quotas.tolist(), who.bursts.tolist(), bases[count:], left)
+
     def _quotas(
-        self, tick: Tick, hands: Hands, who: Roster, bases: Ints, state: decision.NodeState
-    ) -> Ints:
-        """Target of each container in microseconds; -1 where there is no limit."""
+        self, tick: Tick, hands: Hands, who: Roster, bases: Ints
+    ) -> tuple[Ints, dict[int, int]]:
+        """Targets in microseconds, -1 where there is no limit, and what files say, by container."""
         targets = bases.copy()
         chosen = np.flatnonzero(who.limited & (bases > 0)).tolist()
         said = hands.executor.values(_QUOTA, [who.directories[at] for at in chosen])
@@ -116,12 +147,12 @@ class CPUBurst:
         }
         rows = _column(list(found))
         if found:
-            operation = self._operations(tick, who, rows, state)
+            operation = self._operations(tick, who, rows, self._state)
             current = _column(list(found.values()))
             targets[rows] = decision.quota_targets(
                 operation, bases[rows], current, who.percent[rows]
             )
-        return targets
+        return targets, found
 
     def _operations(self, tick: Tick, who: Roster, rows: Ints, state: decision.NodeState) -> Ints:
         usage = readings.last_by_label(tick, Kind.CONTAINER_CPU_USAGE)
@@ -148,49 +179,63 @@ class CPUBurst:
             np.full(len(chosen), int(state), np.int64),
         )
 
-    def _claim(self, who: Roster, figures: _Figures, clamp: bool) -> None:
+    def _claim(self, who: Roster, figures: _Figures) -> None:
         """Makes the claims, and tells of them."""
-        bases, quotas, bursts, pod_bases = figures
-        self._options.instruments.forget_bursts()
+        bases, quotas, bursts, pod_bases, left = figures
+        self._options.instruments.forget_quotas()
         self._claims, self._raised = {}, {}
         for (uid, places), base in zip(who.rows.items(), pod_bases, strict=True):
             extra = sum(quotas[at] - bases[at] for at in places)
             total = sum(bursts[at] for at in places)
             directory = who.members[places[0]].pod.directory
-            claims = _pod_claims(directory, base, extra, total, clamp)
+            claims = _pod_claims(directory, base, extra, total)
             for at in places:
                 claims += self._container_claims(who.members[at], bases[at], quotas[at], bursts[at])
+            places_us = {who.members[at].container.directory: bases[at] for at in places}
+            places_us[directory] = base
+            claims += [
+                Claim(_QUOTA, place, us, "the limit, which the file exceeds")
+                for place, us in places_us.items()
+                if place in left
+            ]
             self._claims[uid] = claims
 
     def _container_claims(self, member: Member, base: int, target: int, burst: int) -> list[Claim]:
         directory = member.container.directory
         reason = f"burst policy {member.config.policy or 'none'}"
         claims = [Claim(_BURST, directory, burst, reason)]
-        self._options.instruments.burst(member.pod, member.container, burst)
         if target > base > 0:
             claims.append(Claim(_QUOTA, directory, target, "throttled", Layer.RAISE))
             self._options.instruments.quota(member.pod, member.container, target)
             self._raised[f"{member.pod.key}/{member.container.name}"] = target
         return claims
 
+    def _show_bursts(self, hands: Hands, who: Roster, *, anew: bool) -> None:
+        """Tells of the bursts that files say, where one is another than it was."""
+        shown = hands.executor.said(_BURST, who.directories[: len(who.members)])
+        if not anew and shown == self._shown:
+            return
+        self._shown = shown
+        self._options.instruments.forget_bursts()
+        for member, burst in zip(who.members, shown, strict=True):
+            if isinstance(burst, int):
+                self._options.instruments.burst(member.pod, member.container, burst)
 
-def _pod_claims(
-    directory: str, base: int, extra_us: int, burst_us: int, clamp: bool
-) -> list[Claim]:
-    quota = base + extra_us if base > 0 else base
-    # The sum of bursts that are within their quotas may still exceed what the pod has.
-    burst = min(burst_us, quota) if clamp and quota > 0 else burst_us
-    claims = [Claim(_BURST, directory, burst, "sum of its containers")]
+
+def _pod_claims(directory: str, base: int, extra_us: int, burst_us: int) -> list[Claim]:
+    claims = [Claim(_BURST, directory, burst_us, "sum of its containers")]
     if base > 0 and extra_us > 0:
-        claims.append(Claim(_QUOTA, directory, quota, "containers raised", Layer.RAISE))
+        claims.append(Claim(_QUOTA, directory, base + extra_us, "containers raised", Layer.RAISE))
     return claims
 
 
-def _bases(hands: Hands, who: Roster) -> list[int]:
-    """Quotas without any raising: what is claimed, or else what the kubelet gives."""
-    composed = hands.executor.bases(_QUOTA, who.directories, Layer.RAISE)
-    pairs = zip(composed, who.limit_us, strict=True)
-    return [limit_us if base is None else base for base, limit_us in pairs]
+def _limits_us(hands: Hands, who: Roster) -> list[int]:
+    """The quotas that the kubelet gives, in its own period."""
+    periods = hands.executor.values(_PERIOD, who.directories)
+    return [
+        amounts.quota_us(milli, period if isinstance(period, int) else decision.PERIOD_US)
+        for milli, period in zip(who.quota_milli, periods, strict=True)
+    ]
 
 
 def _column(values: Sequence[int]) -> Ints:

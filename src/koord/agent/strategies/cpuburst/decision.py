@@ -89,11 +89,6 @@ def bursts(limit_milli: Ints, percent: Ints, enabled: Bools) -> Ints:
     return np.where(enabled & (limit_milli > 0), np.trunc(cores * PERIOD_US), 0).astype(np.int64)
 
 
-def within_quota(burst_us: Ints, quota_us: Ints) -> Ints:
-    """A burst that cgroup v2 takes: at most the quota, where there is one."""
-    return np.where(quota_us > 0, np.minimum(burst_us, quota_us), burst_us)
-
-
 def operations(enabled: Bools, permitted: Bools, throttled: Floats, state: Ints) -> Ints:
     """An :class:`Operation` a container.
 

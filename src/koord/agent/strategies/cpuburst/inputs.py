@@ -19,7 +19,6 @@ from koord.api import requests
 from koord.api.protocol.agent import cpu_burst
 from koord.api.protocol.qos import QoSClass
 from koord.base.errors import KoordError
-from koord.kernels.cgroup_parse import milli_cpu_to_quota_us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +73,10 @@ class Roster:
         directories: of the members; then of the pods in ``rows``, in their order.
         limited: running, with a CPU limit; the others' quotas are left alone.
         limit_milli, percent: CPU limit, and how far it may be exceeded.
-        limit_us: a row of ``directories`` each: the quota that the kubelet gives, -1 for none.
+        quota_milli: a row of ``directories`` each: the CPU limit that the kubelet makes a quota
+            of, 0 for none.
         raises: whether the quota may be raised.
-        bursts: the kernel's burst allowance in microseconds, before any clamping.
+        bursts: the kernel's burst allowance in microseconds, as it is wanted.
         pod_uids: of all pods.
         pod_request_milli, pod_pinned, pod_be: what the shared CPUs are worked out from.
     """
@@ -89,7 +89,7 @@ class Roster:
     limited: Bools
     limit_milli: Ints
     percent: Ints
-    limit_us: list[int]
+    quota_milli: list[int]
     raises: Bools
     bursts: Ints
     pod_uids: list[str]
@@ -120,9 +120,9 @@ def roster(tick: Tick, config: CPUBurstStrategy, before: Roster | None = None) -
         limited=np.array([m.container.running and m.limit_milli > 0 for m in found], np.bool_),
         limit_milli=limit_milli,
         percent=np.array([m.config.cfs_quota_burst_percent or 0 for m in found], np.int64),
-        limit_us=[
-            *(milli_cpu_to_quota_us(member.limit_milli) for member in found),
-            *(_kubelet_quota_us(found[places[0]].pod) for places in rows.values()),
+        quota_milli=[
+            *(member.limit_milli for member in found),
+            *(amounts.kubelet_quota_milli(found[p[0]].pod.pod) or 0 for p in rows.values()),
         ],
         raises=np.array([member.raises for member in found], np.bool_),
         bursts=decision.bursts(
@@ -137,11 +137,6 @@ def roster(tick: Tick, config: CPUBurstStrategy, before: Roster | None = None) -
         pod_pinned=np.array([pod.qos in PINNED for pod in pods], np.bool_),
         pod_be=np.array([pod.qos is QoSClass.BE for pod in pods], np.bool_),
     )
-
-
-def _kubelet_quota_us(pod: PodState) -> int:
-    milli = amounts.kubelet_quota_milli(pod.pod)
-    return -1 if milli is None else milli_cpu_to_quota_us(milli)
 
 
 def members(pods: Sequence[PodState], config: CPUBurstStrategy) -> list[Member]:

@@ -187,13 +187,14 @@ def _copied(directory: str, own: MemoryQOS, files: Mapping[str, str]) -> list[Cl
 
 
 def _page_cache(directory: str, own: MemoryQOS, size: int) -> list[Claim]:
-    if size == decision.UNSET and own.page_cache_enable is None:
-        return []
-    bytes_ = max(size, 0)
-    enable = own.page_cache_enable if own.page_cache_enable is not None else bytes_ > 0
-    values = {"enable": int(enable), "size": bytes_}
-    if bytes_ > 0:
+    """What says nothing of a size leaves the size that is there."""
+    values: dict[str, int] = {}
+    if size != decision.UNSET:
+        values = {"enable": int(size > 0), "size": size}
+    if size > 0:
         values["sync"] = int(bool(own.page_cache_reclaim_sync))
+    if own.page_cache_enable is not None:
+        values["enable"] = int(own.page_cache_enable)
     prefix = "memory.pagecache_limit"
     return [
         Claim(f"{prefix}.{key}", directory, value, "page cache") for key, value in values.items()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protection, throttling and page cache of cgroups: columns in, columns out, bytes.
 
-A row is a pod or a container. :data:`UNSET` is "not configured" in percentages and "not to be
-written" in results. Rule: spec agent-qos, section 13.
+A row is a pod or a container. :data:`UNSET` is "not configured" in settings and "not to be written"
+in results; no number that somebody may configure is meant by it. Rule: spec agent-qos, section 13.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-UNSET = -1
+UNSET = int(np.iinfo(np.int64).min)
 NO_LIMIT = np.iinfo(np.int64).max
 """memory.high of a group that is never throttled; the kernel takes it for ``max``."""
 
@@ -46,6 +46,7 @@ def throttles(
         min_bytes: its memory.min, or :data:`UNSET`.
         page_bytes: size of a page.
     """
+    configured, percent = percent != UNSET, np.where(percent == UNSET, 0, percent)
     end = np.where(limit_bytes > 0, limit_bytes, node_bytes)
     # Truncated towards zero also where a request is above the node's memory.
     span = (end - request_bytes) * percent
@@ -53,7 +54,7 @@ def throttles(
     high = (request_bytes + part) // page_bytes * page_bytes
     high = np.where((high > 0) & (high < min_bytes), min_bytes, high)
     high = np.where(percent == 0, NO_LIMIT, high)
-    return np.where(percent == UNSET, UNSET, high)
+    return np.where(configured, high, UNSET)
 
 
 def class_sums(group: Ints, values: Ints, groups: int) -> Ints:
@@ -72,19 +73,21 @@ def class_sums(group: Ints, values: Ints, groups: int) -> Ints:
 
 
 def page_caches(limit_bytes: Ints, size_bytes: Ints, percent: Ints) -> Ints:
-    """Limit of a pod's page cache; 0 is none, :data:`UNSET` where nothing is configured.
+    """Limit of a pod's page cache; 0 switches it off, :data:`UNSET` leaves its files alone.
 
     Args:
         limit_bytes: memory limit of the pod, 0 or less for none.
         size_bytes: configured size, which goes before the percentage.
-        percent: configured share of the limit.
+        percent: configured share of the limit; of no limit there is none.
     """
     limited = limit_bytes > 0
     by_size = np.where(limited, np.minimum(size_bytes, limit_bytes), size_bytes)
-    by_percent = np.where(limited, limit_bytes * percent // 100, 0)
+    by_percent = np.where(limited, _share(limit_bytes, percent), UNSET)
     size = np.where(size_bytes != UNSET, by_size, by_percent)
-    return np.where((size_bytes == UNSET) & (percent == UNSET), UNSET, np.maximum(size, 0))
+    nothing = (size_bytes == UNSET) & (by_percent == UNSET)
+    return np.where(nothing, UNSET, np.maximum(size, 0))
 
 
-def _share(request_bytes: Ints, percent: Ints) -> Ints:
-    return np.where(percent == UNSET, UNSET, request_bytes * percent // 100)
+def _share(of_bytes: Ints, percent: Ints) -> Ints:
+    configured = percent != UNSET
+    return np.where(configured, of_bytes * np.where(configured, percent, 0) // 100, UNSET)
