@@ -26,16 +26,20 @@ VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 class Difference:
     """A difference from the original that is known.
 
+    Give ``adjusted`` where a case may differ for several reasons, else ``covers``. Both get a case's
+    input, the original's answer (after earlier adjustments) and koord's.
+
     Attributes:
         reason: why koord's answer is another.
-        covers: whether a case (its input, the original's answer, koord's) differs for that reason
-            and for no other.
+        covers: whether a case differs for that reason and for no other.
+        adjusted: the original's answer as it were without this difference.
         documented: words that stand in docs/differences.md, where the reason is told in full.
         pending: what has to be done before the difference goes away; only while it is not meant.
     """
 
     reason: str
-    covers: Callable[[Json, Json, Json], bool]
+    covers: Callable[[Json, Json, Json], bool] = lambda case, theirs, ours: False
+    adjusted: Callable[[Json, Json, Json], Json] = lambda case, theirs, ours: theirs
     documented: str = ""
     pending: str = ""
 

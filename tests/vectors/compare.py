@@ -36,10 +36,25 @@ def compared(cases: list[dict[str, Json]], area: Area) -> Compared:
         ours = json.loads(json.dumps(area.answer(json.loads(json.dumps(case)))))
         if ours == theirs:
             continue
-        for name, difference in area.DIFFERENCES.items():
-            if difference.covers(case, theirs, ours):
-                named[name] += 1
-                break
-        else:
+        why = _reasons(case, theirs, ours, area)
+        for name in why:
+            named[name] += 1
+        if not why:
             unnamed.append(Differing(number, case, theirs, ours))
     return Compared(unnamed, named)
+
+
+def _reasons(case: Json, theirs: Json, ours: Json, area: Area) -> list[str]:
+    """The named differences that explain a case, none if something of it is left."""
+    applied = []
+    for name, difference in area.DIFFERENCES.items():
+        adjusted = difference.adjusted(case, theirs, ours)
+        if adjusted != theirs:
+            applied.append(name)
+            theirs = adjusted
+        if theirs == ours:
+            return applied
+    for name, difference in area.DIFFERENCES.items():
+        if difference.covers(case, theirs, ours):
+            return [*applied, name]
+    return []

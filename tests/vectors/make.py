@@ -27,7 +27,7 @@ def made(name: str, driver: str) -> dict[str, Any]:
     area = load(name)
     cases = area.inputs(random.Random(area.SEED))
     ran = subprocess.run(
-        [driver, "--coverage", name], input=json.dumps(cases).encode(), capture_output=True,
+        [driver, "--coverage", name], input=json.dumps(cases, sort_keys=True).encode(), capture_output=True,
         check=False,
     )  # fmt: skip
     sys.stderr.write(ran.stderr.decode())

@@ -146,19 +146,6 @@ def _has_old_names(case: Json, theirs: Json, ours: Json) -> bool:
     return case["kind"] != "ElasticQuota" and any(f'"{name}"' in text for name in _OLD)
 
 
-def _quota_has_old_device_names(case: Json, theirs: Json, ours: Json) -> bool:
-    if case["kind"] != "ElasticQuota":
-        return False
-    for field in ("max", "min"):
-        mapped = dict(theirs[field])
-        for old, new in DEPRECATED_NAMES.items():
-            if old in mapped and new not in case["object"]["spec"][field]:
-                mapped[new] = mapped.pop(old)
-        if mapped != ours[field]:
-            return False
-    return True
-
-
 def _is_named_then_trimmed(case: Json, theirs: Json, ours: Json) -> bool:
     if not _has_reservation(case, theirs, ours) or theirs["capacity"] != ours["capacity"]:
         return False
@@ -167,10 +154,25 @@ def _is_named_then_trimmed(case: Json, theirs: Json, ours: Json) -> bool:
     return any(f'"{name}"' in text for name in _OLD for text in where)
 
 
+def _one_table(case: Json, theirs: Json, ours: Json) -> Json:
+    if case["kind"] == "ElasticQuota":
+        return {field: _mapped(theirs[field]) for field in theirs}
+    # A Device of batch resources means nothing; both leave it so.
+    return [_mapped(each) for each in theirs] if case["kind"] == "Device" else theirs
+
+
+def _mapped(theirs: dict[str, str]) -> dict[str, str]:
+    found = dict(theirs)
+    for old, new in DEPRECATED_NAMES.items():
+        if old in found and new not in found:
+            found[new] = found.pop(old)
+    return found
+
+
 DIFFERENCES = {
-    "quota-device-names": Difference(
-        "quotas take old names of devices as well as those of batch resources",
-        _quota_has_old_device_names, documented="Quotas may name devices by their old names",
+    "one-table": Difference(
+        "quotas take old names of devices as well, Devices those of batch resources",
+        adjusted=_one_table, documented="**One table of old names serves all kinds.**",
     ),
     "named-then-trimmed": Difference(
         "names are made present ones before the reservation is taken off", _is_named_then_trimmed,
