@@ -26,7 +26,7 @@ VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 class Difference:
     """A difference from the original that is known.
 
-    Give ``adjusted`` where a case may differ for several reasons, else ``covers``. Both get a case's
+    Give ``adjusted`` where a case may differ for several reasons, else ``covers``. Both get the
     input, the original's answer (after earlier adjustments) and koord's.
 
     Attributes:

@@ -26,10 +26,10 @@ def made(name: str, driver: str) -> dict[str, Any]:
     """
     area = load(name)
     cases = area.inputs(random.Random(area.SEED))
+    given = json.dumps(cases, sort_keys=True).encode()
     ran = subprocess.run(
-        [driver, "--coverage", name], input=json.dumps(cases, sort_keys=True).encode(), capture_output=True,
-        check=False,
-    )  # fmt: skip
+        [driver, "--coverage", name], input=given, capture_output=True, check=False
+    )
     sys.stderr.write(ran.stderr.decode())
     ran.check_returncode()
     told = json.loads(ran.stdout)

@@ -19,6 +19,7 @@ from tests.vectors.area import Difference, Json
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from koord.api.kinds.meta import ObjectMeta
 
@@ -109,7 +110,7 @@ def _patch(draw: random.Random) -> Json:
 
 def _case(draw: random.Random) -> Json:
     spec: dict[str, Any] = {}
-    makers = {
+    makers: dict[str, Callable[[], Any]] = {
         "labels": lambda: _texts(draw, 2),
         "annotations": lambda: _texts(draw, 2),
         "labelKeysMapping": lambda: _mapping(draw),
@@ -160,9 +161,8 @@ def _suffix_once(case: Json, theirs: Json, ours: Json) -> Json:
     suffixes = case["profile"]["spec"].get("labelSuffixes", {})
     if not any(text and labels.get(key, "").endswith(text) for key, text in suffixes.items()):
         return theirs
-    for _, annotations in theirs["outcomes"]:
-        if annotations == ours["outcomes"][0][1]:
-            return {**theirs, "outcomes": ours["outcomes"]}
+    if ours["outcomes"][0][1] in [outcome[1] for outcome in theirs["outcomes"]]:
+        return {**theirs, "outcomes": ours["outcomes"]}
     return theirs
 
 
