@@ -141,7 +141,8 @@ def test_selectors_of_pods_and_namespaces() -> None:
         ({"selector": {"matchLabels": {"app": "x"}}}, space, False),
         ({"selector": web, "namespaceSelector": team}, space, True),
         ({"selector": web, "namespaceSelector": {}}, space, True),
-        ({"selector": web, "namespaceSelector": {}}, None, False),
+        ({"selector": web, "namespaceSelector": {}}, None, True),
+        ({"selector": web, "namespaceSelector": team}, None, False),
         ({"selector": web, "namespaceSelector": {"matchLabels": {"team": "b"}}}, space, False),
     ):
         assert mutation.is_selected(profile(spec), pod, namespace) is holds

@@ -37,7 +37,7 @@ def is_selected(
     spec = profile.spec
     if not selectors.matches(spec.selector, pod.labels):
         return False
-    if spec.namespace_selector is None:
+    if spec.namespace_selector is None or selectors.is_empty(spec.namespace_selector):
         return True
     return namespace is not None and selectors.matches(
         spec.namespace_selector, namespace.metadata.labels
