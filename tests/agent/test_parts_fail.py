@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,8 +137,11 @@ def watched(
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    rules = {f"supervised.{never}": Rule(1.0, UnforeseenError("never"))} if never else {}
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner, inject(Plan(1, rules)):
+    plan = Plan(1, {f"supervised.{never}": Rule(1.0, UnforeseenError("never"))})
+    with (
+        asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner,
+        inject(plan) if never else nullcontext(),
+    ):
         runner.run(whole())
 
 
