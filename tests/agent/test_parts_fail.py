@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.objects import decode_as
 from koord.base.clock import VirtualClock, VirtualLoop
+from koord.base.faults import Plan, Rule, inject
 from koord.base.metrics import registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
@@ -27,7 +29,7 @@ from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.events import EventRecorder
 from tests.agent.machine_tree import MachineTree
-from tests.striking import Striking, loops_in_turn, rounds_in_turn, unsupervised
+from tests.striking import Striking, UnforeseenError, loops_in_turn, rounds_in_turn, unsupervised
 
 NODE = "n1"
 GATES = (
@@ -87,8 +89,8 @@ class Watched:
 
 
 def lacks(failed: str, other: str) -> bool:
-    """Strategies give a round up while what they look at is not measured."""
-    measures = failed == "metrics" or failed.startswith("collector ")
+    """Strategies give a round up while what they look at is not measured, or not computed."""
+    measures = failed in ("metrics", "topology") or failed.startswith("collector ")
     return measures and other.startswith("strategy ")
 
 
@@ -97,10 +99,16 @@ def _seconds(name: str) -> float:
     return 65 if name == "checkpoints" else 2 * STEP + 1
 
 
+# Without its pods, and what the cluster wants of it, an agent is of no use.
+VITAL = {"cluster states", "informer of Node", "informer of NodeMetric", "informer of NodeSLO",
+         "informer of Pod"}  # fmt: skip
+
+
 def watched(
     folder: Path,
     version: Version,
     story: Callable[[Watched, set[asyncio.Task[None]]], Awaitable[None]],
+    never: str = "",
 ) -> None:
     clock = VirtualClock(_START)
 
@@ -118,17 +126,22 @@ def watched(
             ]
             before = asyncio.all_tasks()
             tasks.append(made.supervisor.start("events", made.events.run))
-            await made.agent.ready()
-            await asyncio.sleep(70)
-            assert [part for part in made.supervisor.parts.values() if part.error] == []
             try:
+                await made.agent.ready()
+                await asyncio.sleep(70)
+                ill = {part.name for part in made.supervisor.parts.values() if part.error}
+                assert {name for name in ill if not lacks(never, name)} == ({never} - {""})
                 await story(made, before)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+    plan = Plan(1, {f"supervised.{never}": Rule(1.0, UnforeseenError("never"))})
+    with (
+        asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner,
+        inject(plan) if never else nullcontext(),
+    ):
         runner.run(whole())
 
 
@@ -148,6 +161,26 @@ def test_each_loop_fails_alone(tmp_path: Path, version: Version) -> None:
         assert all(shown[name]["failures"] >= 1 for name in names)
 
     watched(tmp_path, version, story)
+
+
+@pytest.mark.parametrize("version", Version, ids=["v1", "v2"])
+def test_a_loop_that_never_begins_keeps_no_other_from_it(tmp_path: Path, version: Version) -> None:
+    running: dict[str, int] = {}
+
+    async def healthy(made: Watched, before: set[asyncio.Task[None]]) -> None:
+        running.update((name, len(p.tasks)) for name, p in made.supervisor.parts.items() if p.tasks)
+
+    watched(tmp_path / "healthy", version, healthy)
+    for number, name in enumerate(sorted(running.keys() - VITAL)):
+
+        async def story(made: Watched, before: set[asyncio.Task[None]], name: str = name) -> None:
+            parts = made.supervisor.parts
+            assert {each: len(p.tasks) for each, p in parts.items() if p.tasks} == running
+            assert parts[name].failures >= 6
+            if name not in ("metrics", "strategies"):
+                await made.works()
+
+        watched(tmp_path / str(number), version, story, name)
 
 
 @pytest.mark.parametrize("version", Version, ids=["v1", "v2"])

@@ -56,6 +56,10 @@ STATUS: dict[str, Any] = {
                   "attempts": 3, "error": "[Errno 16] busy"}],
     "unsupported": ["memory.min"],
     "hookProblems": [{"hook": "Resctrl", "scope": "node", "error": "no room"}],
+    "parts": [{"name": "topology", "running": 1, "failures": 7, "error": "TypeError: odd",
+               "lastFailureSeconds": 2.0},
+              {"name": "hooks", "running": 1, "failures": 1, "error": "",
+               "lastFailureSeconds": 99.0}],
     "writes": [{"at_seconds": "2026-01-01T00:00:00Z", "what": "planned", "subject": "d/busy",
                 "resource": "cpu.idle", "directory": "b",
                 "value": "1", "why": "GroupIdentity: class"}],
@@ -131,6 +135,7 @@ def test_the_page_has_everything_that_is_told(capsys: pytest.CaptureFixture[str]
         "? NUMA nodes", "50 %  8.00 of 16.0 cores", "2.00 of 4.0 cores", "the flags lack cat_l3",
         "slo", "not seen", "the driver went away", "allowed_milli 4000, why (margin 0.35)",
         "no NodeSLO", "cpusuppress (quota): CAP 400000: room", "[Errno 16] busy", "no room",
+        "topology (failed 7 times)", "TypeError: odd",
         "GroupIdentity: class", "memory.min", "d/busy main  cpu.cfs_quota_us",
     ):  # fmt: skip
         assert told in text, told

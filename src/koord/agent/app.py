@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     Run = Callable[[], Awaitable[object]]
 
 _CHECKPOINT_STEP_SECONDS = 60.0
+_FIRST_ROUNDS_SECONDS = 60.0
 _MILLI = 1000
 _FOLLOWED = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
 _SCANNER, _NODE_SCOPE = "cold-pages", "node"
@@ -230,7 +232,10 @@ class Agent:
             loop("Device", self._report_devices)
         if self.options.acts:
             loop("metrics", self.advisor.run)
-            await self.advisor.wait_ready()
+            # Whoever measures for the first time may hang, or fail again and again.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_ROUNDS_SECONDS):
+                    await self.advisor.wait_ready()
         loop("prediction", self._predict)
         if self.options.enable_node_metric_report:
             loop("NodeMetric", self.metric.run)

@@ -169,8 +169,8 @@ def _troubles(status: Document) -> Table | None:
     if lacking:
         table.add_row(Text("wanted, not in this kernel", style="yellow"), ", ".join(lacking))
     for each in status.get("parts", []):
-        # Those of hooks come with their scopes.
-        if each["error"] and not each["name"].startswith("hook "):
+        # What the others fail of stands in tables of their own, or comes with a scope.
+        if each["error"] and not each["name"].startswith(("collector ", "hook ", "strategy ")):
             name = f"{each['name']} (failed {each['failures']} times)"
             table.add_row(Text(name, style="red"), each["error"])
     for each in status["hookProblems"]:

@@ -265,6 +265,44 @@ def test_one_hooks_failure_stays_its_own(tmp_path: Path) -> None:
     assert node.cpu(states[1].directory)[0] == "77"
 
 
+class Mistaken(QuietHook):
+    """Has a mistake of its program, until that is mended."""
+
+    name, follows = "mistaken", Part.SLO
+
+    def __init__(self) -> None:
+        self.mistakes = {"rule", "u1"}
+
+    def learn(self, snapshot: Any) -> bool:
+        if "rule" in self.mistakes:
+            raise AttributeError("no such thing")
+        return True
+
+    def pod(self, context: PodContext) -> Answer | None:
+        if context.uid in self.mistakes:
+            raise AttributeError("no such thing")
+        return Answer({"cpu.shares": 77}, reason="r")
+
+
+def test_a_mistake_in_a_hook_ends_no_other_and_is_asked_again(tmp_path: Path) -> None:
+    hook = Mistaken()
+    # The first of all: whatever comes after it is asked all the same.
+    node = Node(tmp_path)
+    node.reconciler = Reconciler([hook, GroupIdentity(options())], node.executor, node.machine)
+    states = [node.start(pod("LS", uid=uid)) for uid in ("u1", "u2")]
+    node.reconciler.changed(snapshot(*states, slo=SLO))
+    assert node.reconciler.problems() == {
+        ("mistaken", "rule"): "AttributeError: no such thing",
+        ("mistaken", "u1"): "AttributeError: no such thing",
+    }
+    assert [node.says(each.directory, "cpu.bvt_warp_ns") for each in states] == ["2", "2"]
+    assert [node.cpu(each.directory)[0] for each in states] == ["1024", "77"]
+    hook.mistakes.clear()
+    node.reconciler.tick()
+    assert node.reconciler.problems() == {}
+    assert [node.cpu(each.directory)[0] for each in states] == ["77", "77"]
+
+
 def test_a_malformed_annotation_keeps_what_was_claimed(node: Node) -> None:
     state = node.start(pod("LSR", "Guaranteed", None, {STATUS: {"cpuset": "2-3"}}))
     node.reconciler.changed(snapshot(state, slo=SLO, nrt=POOLS))
