@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from koord.agent.executor.cgroup_kind import NativeFiles
 from koord.agent.states.pods import PodState
+from koord.api.protocol.qos import QoSClass
 from koord.kernels.cgroup import CATALOGUE, Write, Written
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import KubeQos
@@ -26,6 +28,13 @@ KNOBS = {
     "memory.high": {Version.V1: _NO_LIMIT, Version.V2: "max"},
     "cpuset.cpus": {Version.V1: CPUS, Version.V2: CPUS},
     "cpu.cfs_quota_us": {Version.V1: "-1", Version.V2: "max 100000"},
+}
+# Shares, quota and bytes that the kubelet gives a container of each sort in population.py.
+_GIVEN = {
+    QoSClass.BE: (2, -1, -1),
+    QoSClass.LS: (512, 50_000, GIB),
+    QoSClass.LSR: (2048, 200_000, 2 * GIB),
+    QoSClass.NONE: (256, 25_000, -1),
 }
 _COUNTERS = ("cpuacct.usage", "memory.stat", "memory.usage_in_bytes", "cpu.stat", "memory.current")
 
@@ -66,13 +75,18 @@ class Plant:
             self.originals[place] = text.strip()
         self.pressed = False
 
-    def make(self, directory: str) -> None:
-        """A new cgroup, whose CPUs are its parent's, as the container runtime makes it."""
+    def make(self, directory: str, given: Mapping[str, str] = MappingProxyType({})) -> None:
+        """A new cgroup, whose CPUs are its parent's, as the container runtime makes it.
+
+        Args:
+            directory: relative.
+            given: texts of files that the kubelet sets.
+        """
         self._groups[directory] = Group()
         self.tree.group(directory, Group())
         for resource, values in KNOBS.items():
             place = self.file(resource, directory)
-            text = values[self.tree.version]
+            text = given.get(resource, values[self.tree.version])
             self.originals[place] = text
             above = self.file(resource, directory.rpartition("/")[0])
             if resource == "cpuset.cpus" and "/" in directory:
@@ -82,8 +96,21 @@ class Plant:
 
     def start(self, pod: PodState) -> None:
         """Cgroups of a pod and its containers."""
-        for directory in (pod.directory, *(each.directory for each in pod.containers)):
-            self.make(directory)
+        self.make(pod.directory, self._given(pod, len(pod.containers)))
+        for each in pod.containers:
+            self.make(each.directory, self._given(pod, 1))
+
+    def _given(self, pod: PodState, containers: int) -> dict[str, str]:
+        """What the kubelet sets for some containers of a pod together."""
+        shares, quota, memory = _GIVEN[pod.qos]
+        found = {} if quota < 0 else {"cpu.cfs_quota_us": str(containers * quota)}
+        if memory > 0:
+            found["memory.limit_in_bytes"] = str(containers * memory)
+        if self.tree.version is Version.V2:
+            found = {name: f"{text} 100000" if name.startswith("cpu") else text
+                     for name, text in found.items()}  # fmt: skip
+            return found | ({"cpu.shares": "1"} if pod.qos is QoSClass.BE else {})
+        return found | {"cpu.shares": str(2 if shares == 2 else containers * shares)}
 
     def end(self, pod: PodState) -> None:
         """They go, those beneath first."""
@@ -136,8 +163,8 @@ class Plant:
             quota, burst = _limit(said["cpu.cfs_quota_us"]), int(said["cpu.cfs_burst_us"])
             if quota != -1 and quota < 1000:
                 yield f"{directory} quota {quota}"
-            if burst < 0 or (self.tree.version is Version.V2 and -1 < quota < burst):
-                yield f"{directory} burst {burst} with quota {quota}"
+            if burst < 0:
+                yield f"{directory} burst {burst}"
             if not set(_cpus(said["cpuset.cpus"])) or not _cpus(said["cpuset.cpus"]) <= {
                 0,
                 1,
@@ -166,7 +193,10 @@ class Plant:
 def _shown(place: Path) -> str:
     """As the kernel would show it: without a limit, memory says the largest number of pages."""
     text = place.read_text().strip()
-    return _NO_LIMIT if place.name == "memory.limit_in_bytes" and text == "-1" else text
+    if place.name == "cpuset.cpus" and not text:
+        return CPUS  # v2: those of the parent
+    unlimited = text in ("-1", "9223372036854775807") and place.name.startswith("memory.")
+    return _NO_LIMIT if unlimited else text
 
 
 def _limit(text: str) -> int:
@@ -176,7 +206,7 @@ def _limit(text: str) -> int:
 
 def _cpus(text: str) -> set[int]:
     found: set[int] = set()
-    for part in text.split(",") if text else ():
+    for part in (text or CPUS).split(","):
         first, _, last = part.partition("-")
         found |= set(range(int(first), int(last or first) + 1))
     return found
