@@ -81,9 +81,9 @@ _STOCK = {
 }
 # Where a component's own gates are asked for.
 _SOURCES = {
-    "scheduler": "controllers/scheduler",
-    "manager": "controllers/manager",
-    "koordlet": "agent",
+    "scheduler": ("controllers/scheduler", "api/transforms.py"),
+    "manager": ("controllers/manager",),
+    "koordlet": ("agent",),
 }
 _TABLES = ("gates.py", "stock_gates.py", "unused_flags.py")
 
@@ -111,8 +111,7 @@ def test_gates_of_kube_scheduler_start_the_scheduler() -> None:
     gates.set_from("SchedulerQueueingHints=true,AllAlpha=true,DynamicResourceAllocation=false")
     assert wrong(gates, _STOCK) == {}
     assert gates.without_effect() == [
-        "DynamicResourceAllocation", "EnableBatchScheduleNodeSnapshot", "PriorityTransformer",
-        "SchedulerQueueingHints",
+        "DynamicResourceAllocation", "EnableBatchScheduleNodeSnapshot", "SchedulerQueueingHints",
     ]  # fmt: skip
     assert len(gates.known()) == 216 + len(own_gates())
     with pytest.raises(KoordError, match="such as SchedulerQueueingHints"):
@@ -121,10 +120,9 @@ def test_gates_of_kube_scheduler_start_the_scheduler() -> None:
 
 @pytest.mark.parametrize("program", _PROGRAMS)
 def test_what_has_an_effect_is_asked_for_and_nothing_else_is(program: str) -> None:
-    folder = Path(koord.__file__).parent / _SOURCES[program]
-    text = "\n".join(
-        path.read_text("utf-8") for path in folder.rglob("*.py") if path.name not in _TABLES
-    )
+    places = [Path(koord.__file__).parent / place for place in _SOURCES[program]]
+    files = [path for place in places for path in (place, *place.rglob("*.py")) if path.is_file()]
+    text = "\n".join(path.read_text("utf-8") for path in files if path.name not in _TABLES)
     asked = set(re.findall(r'"([A-Z]\w+)"', text))
     for gate in _PROGRAMS[program]().known():
         assert (gate.name in asked) is gate.effect, gate

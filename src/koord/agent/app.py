@@ -153,8 +153,13 @@ class Agent:
         self.loop = self._strategy_loop()
         self.models = Models(options.prediction())
         self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath)
-        publisher = Publisher(around.client, self.store, around.recorder)
-        self._publisher = publisher
+        self._publisher = Publisher(around.client, self.store, around.recorder)
+        self._make_reports()
+        self._ready = asyncio.Event()
+        self._acting = self._restored = False
+
+    def _make_reports(self) -> None:
+        options, machine, around = self.options, self.machine, self._around
         by_name = f"metadata.name={options.node_name}"
         self._topologies = Informer(
             around.client, NodeResourceTopology, field_selector=by_name,
@@ -170,18 +175,16 @@ class Agent:
             None if options.disable_query_kubelet_config else around.kubelet,
             machine.roots.kubelet,
             self._topologies if reports_topology else None,
-            publisher,
+            self._publisher,
             options.node_topology_sync_interval,
             self.supervisor,
         )
         self.metric = MetricReporter(
-            self.cluster, self.store, self.cache, self.models, publisher, clock,
+            self.cluster, self.store, self.cache, self.models, self._publisher, around.clock,
             summaries=options.report_class_summary,
             cold_pages=_SCANNER in self.advisor.standings,
             supervisor=self.supervisor,
         )  # fmt: skip
-        self._ready = asyncio.Event()
-        self._acting = self._restored = False
 
     @property
     def is_ready(self) -> bool:

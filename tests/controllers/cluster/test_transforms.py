@@ -14,6 +14,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster import transforms
+from koord.controllers.scheduler.gates import feature_gates
 from tests.kube.harness import logged
 
 OLD_NAMES = {
@@ -134,3 +135,24 @@ def test_a_reservation_that_cannot_be_read_is_told_of_once() -> None:
         "Node cpus: annotations[node.koordinator.sh/reservation].reservedCPUs: cpu list: got"
         " 'a-b', expected ids and ranges such as 0-3,8",
     ]
+
+
+def test_gates_add_to_what_pods_pass_through() -> None:
+    annotation = "pod.koordinator.sh/replace-resources"
+    document = {
+        "metadata": {"name": "p", "annotations": {annotation: "cpu:kubernetes.io/batch-cpu"}},
+        "spec": {
+            "priority": 0,
+            "containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "2", "kubernetes.io/gpu": "50"}}}
+            ],
+        },
+    }
+    text = "ReplaceResourcesTransformer=true,PriorityTransformer=true"
+    change = transforms.transforms(feature_gates(text))[Pod]
+    spec = change(convert(document, Pod, "Pod p")).spec
+    requests = {name: str(each) for name, each in spec.containers[0].resources.requests.items()}
+    assert requests == {"kubernetes.io/batch-cpu": "2k", "koordinator.sh/gpu": "50"}
+    # Without native requests it is BestEffort by now, so its class is batch.
+    assert spec.priority == 5500
+    assert transforms.transforms(feature_gates()) is transforms.TRANSFORMS

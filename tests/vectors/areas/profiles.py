@@ -176,13 +176,6 @@ def _evaluated(case: Json, theirs: Json, ours: Json) -> Json:
     return {**theirs, "selected": ours["selected"]} if "-x" in values else theirs
 
 
-def _mapping_backwards(case: Json, theirs: Json, ours: Json) -> Json:
-    spec = case["profile"]["spec"]
-    if "labelKeysMapping" in spec or "annotationKeysMapping" in spec:
-        return {**theirs, "outcomes": ours["outcomes"]}
-    return theirs
-
-
 DIFFERENCES = {
     "probability": Difference(
         "a share of n percent takes n of a hundred draws, not n + 1", adjusted=_exact_share,
@@ -199,9 +192,5 @@ DIFFERENCES = {
     "impossible-values": Difference(
         "a selector with a value that no label can have is evaluated", adjusted=_evaluated,
         documented="**Selectors of profiles with values that no label can have are evaluated**",
-    ),
-    "mapping-backwards": Difference(
-        "mappings are read from the new key to the old one", adjusted=_mapping_backwards,
-        pending="mappings copy from the key to the key that it names",
     ),
 }  # fmt: skip

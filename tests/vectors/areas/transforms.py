@@ -8,7 +8,6 @@ Amounts of zero are left out of answers: they offer and ask for nothing.
 from __future__ import annotations
 
 import json
-from importlib import import_module, util
 from typing import TYPE_CHECKING, Any
 
 from koord.api import codec
@@ -18,6 +17,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import ElasticQuota
 from koord.api.protocol import keys
 from koord.api.protocol.resources import DEPRECATED_NAMES, with_current_names
+from koord.controllers.cluster.transforms import TRANSFORMS
 from koord.kernels.quantity import Quantity
 from tests.vectors.area import Difference, Json
 
@@ -63,9 +63,7 @@ def answer(case: Json) -> Json:
 
 
 def _entered(value: Any) -> Any:
-    if util.find_spec("koord.controllers.cluster.transforms") is None:
-        return value
-    return import_module("koord.controllers.cluster.transforms").TRANSFORMS[type(value)](value)
+    return TRANSFORMS[type(value)](value)
 
 
 def _pod_answer(pod: Pod) -> Json:
@@ -141,11 +139,6 @@ def _has_reservation(case: Json, theirs: Json, ours: Json) -> bool:
     return case["kind"] == "Node" and keys.NODE_RESERVATION in annotations
 
 
-def _has_old_names(case: Json, theirs: Json, ours: Json) -> bool:
-    text = json.dumps(case["object"])
-    return case["kind"] != "ElasticQuota" and any(f'"{name}"' in text for name in _OLD)
-
-
 def _is_named_then_trimmed(case: Json, theirs: Json, ours: Json) -> bool:
     if not _has_reservation(case, theirs, ours) or theirs["capacity"] != ours["capacity"]:
         return False
@@ -177,14 +170,6 @@ DIFFERENCES = {
     "named-then-trimmed": Difference(
         "names are made present ones before the reservation is taken off", _is_named_then_trimmed,
         documented="Old names become present ones before a node is trimmed",
-    ),
-    "trimming": Difference(
-        "the reservation is not taken off what a node offers", _has_reservation,
-        pending="nodes are trimmed as they are decoded",
-    ),
-    "old-names": Difference(
-        "old names are mapped for quotas only", _has_old_names,
-        pending="old names are mapped as objects are decoded",
     ),
 }  # fmt: skip
 

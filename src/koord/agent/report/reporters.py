@@ -18,6 +18,7 @@ from koord.agent.report.topology import (
     kubelet_allocations,
     topology_object,
 )
+from koord.agent.states import cpu_manager
 from koord.agent.states.nodeslo import effective_metric_spec
 from koord.agent.states.snapshot import Part
 from koord.api.kinds.nodemetric import NodeMetricSpec
@@ -205,7 +206,7 @@ class TopologyReporter:
         self._store = store
         self._hardware = hardware
         self._kubelet = kubelet
-        self._state_file = Path(kubelet_root) / "cpu_manager_state"
+        self._state_file = Path(kubelet_root) / cpu_manager.NAME
         self._existing = existing
         self._publisher = publisher
         self._interval_seconds = interval_seconds

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from koord.agent.report.pools import Bound, kept_cpus, packed_cpus, readable_cpus, shared_pools
+from koord.agent.states.cpu_manager import NAME, CPUManagerState
 from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta, OwnerReference
 from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
@@ -25,7 +24,6 @@ from koord.api.protocol.topology import (
     PodCPUAlloc,
     pod_cpu_allocs_text,
 )
-from koord.api.wirestruct import WireStruct
 from koord.base.errors import KoordError
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.quantity import Format, Quantity, Rounding
@@ -91,11 +89,6 @@ def ignore(line: str) -> None:
     del line
 
 
-class _ManagerState(WireStruct):
-    # Left out by the kubelet while nobody holds CPUs of its own.
-    entries: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
-
-
 def kubelet_allocations(text: bytes) -> dict[str, CPUSet]:
     """CPUs by pod UID from the kubelet's ``cpu_manager_state``; empty text has none.
 
@@ -107,7 +100,7 @@ def kubelet_allocations(text: bytes) -> dict[str, CPUSet]:
     if not text.strip():
         return {}
     found: dict[str, CPUSet] = {}
-    state = codec.decode_json(text, _ManagerState, "cpu_manager_state")
+    state = codec.decode_json(text, CPUManagerState, NAME)
     for uid, containers in sorted(state.entries.items()):
         union = CPUSet()
         for cpus in containers.values():

@@ -36,6 +36,7 @@ from koord.api.protocol.node_reservation import (
 )
 from koord.api.protocol.resources import DEPRECATED_NAMES, with_current_names
 from koord.api.protocol.scheduling import scheduler_name
+from koord.api.transforms import BY_GATE
 from koord.base import log
 from koord.base.errors import KoordError
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koord.api.kinds.meta import ResourceList
+    from koord.base.gates import FeatureGates
 
 _LOG = log.get("cluster")
 _OLD = frozenset(DEPRECATED_NAMES)
@@ -116,6 +118,21 @@ def device(device: Device) -> Device:
     if all(_OLD.isdisjoint(card.resources) for card in cards):
         return device
     return replace(device, spec=replace(device.spec, devices=[_card(card) for card in cards]))
+
+
+def transforms(gates: FeatureGates) -> dict[type, Callable[[Any], Any]]:
+    """By kind, what objects pass through; pods through what feature gates add, too."""
+    added = [change for gate, change in BY_GATE.items() if gates.enabled(gate)]
+    if not added:
+        return TRANSFORMS
+
+    def changed(value: Pod) -> Pod:
+        value = pod(value)
+        for change in added:
+            value = change(value)
+        return value
+
+    return {**TRANSFORMS, Pod: changed}
 
 
 TRANSFORMS: Final[dict[type, Callable[[Any], Any]]] = {

@@ -10,7 +10,7 @@ from koord.base.metrics import registry
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.nodes import NodeTable
 from koord.controllers.cluster.pods import Shapes
-from koord.controllers.cluster.transforms import TRANSFORMS
+from koord.controllers.cluster.transforms import transforms
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.gates import feature_gates
 from koord.controllers.scheduler.orphans import Orphans
@@ -80,10 +80,10 @@ class World:
         self.registry = registry()
         self.orphans = Orphans()
         self._views = views
-        for kind, by in TRANSFORMS.items():
-            views.transform(kind, by)
         self._tell = tell
         self._gates = gates or feature_gates()
+        for kind, by in transforms(self._gates).items():
+            views.transform(kind, by)
         # Set when the scheduler is put together; plugins ask for them later than that.
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None

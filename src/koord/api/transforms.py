@@ -67,7 +67,7 @@ def with_preemption_policy(pod: Pod) -> Pod:
     return _with(pod, spec=_with(pod.spec, preemption_policy=wanted))
 
 
-TRANSFORMERS: dict[str, Callable[[Pod], Pod]] = {
+BY_GATE: dict[str, Callable[[Pod], Pod]] = {
     "ReplaceResourcesTransformer": with_replaced_resources,
     "PriorityTransformer": with_default_priority,
     "PreemptionPolicyTransformer": with_preemption_policy,

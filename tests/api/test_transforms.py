@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from koord.api import Pod, decode_as, transformers
+from koord.api import Pod, decode_as, transforms
 
 _POD = """
 apiVersion: v1
@@ -85,7 +85,7 @@ def amounts(found: Pod) -> list[dict[str, str]]:
 def test_resources_are_erased_first_and_then_moved(rules: str, right: Any) -> None:
     before = pod(_POD.replace("RULES", rules))
     kept = amounts(before)
-    found = transformers.with_replaced_resources(before)
+    found = transforms.with_replaced_resources(before)
     assert amounts(found) == right
     assert amounts(before) == kept
     assert found.spec.resources is before.spec.resources
@@ -94,7 +94,7 @@ def test_resources_are_erased_first_and_then_moved(rules: str, right: Any) -> No
 @pytest.mark.parametrize("rules", ["", "nonsense", "a:b:c"])
 def test_a_pod_without_rules_is_the_same_object(rules: str) -> None:
     before = pod(_POD.replace("RULES", rules))
-    assert transformers.with_replaced_resources(before) is before
+    assert transforms.with_replaced_resources(before) is before
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_pod_without_a_priority_gets_that_of_its_class(
     labels: str, priority: str, right: int
 ) -> None:
     before = pod(f"{{kind: Pod, metadata: {{labels: {labels}}}, spec: {{priority: {priority}}}}}")
-    assert transformers.with_default_priority(before).spec.priority == right
+    assert transforms.with_default_priority(before).spec.priority == right
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_the_label_decides_about_preemption(
         "metadata": {"labels": {key: label} if label else {}},
         "spec": {"preemptionPolicy": said} if said else {},
     }
-    assert transformers.with_preemption_policy(decode_as(document, Pod)).spec.preemption_policy == (
+    assert transforms.with_preemption_policy(decode_as(document, Pod)).spec.preemption_policy == (
         right
     )
 
 
 def test_a_pod_that_is_as_it_should_be_is_the_same_object() -> None:
     fine = pod("{kind: Pod, spec: {priority: 9500, preemptionPolicy: Never}}")
-    for transform in transformers.TRANSFORMERS.values():
+    for transform in transforms.BY_GATE.values():
         assert transform(fine) is fine
