@@ -156,17 +156,18 @@ class Plant:
         return {
             str(place.relative_to(self.tree.root)): (place.read_text().strip(), before)
             for place, before in self.originals.items()
-            if _shown(place) != before
+            if _shown(place.name, place.read_text().strip()) != _shown(place.name, before)
         }
 
     def _said(self, resource: str, directory: str) -> str:
         return self.file(resource, directory).read_text().strip()
 
 
-def _shown(place: Path) -> str:
-    """As the kernel would show it: without a limit, memory says the largest number of pages."""
-    text = place.read_text().strip()
-    return _NO_LIMIT if place.name == "memory.limit_in_bytes" and text == "-1" else text
+def _shown(name: str, text: str) -> str:
+    """One word for what the kernel takes for no limit of memory: as many bytes as it has pages."""
+    if name not in ("memory.limit_in_bytes", "memory.high"):
+        return text
+    return "max" if text in ("-1", "max") or int(text) >= int(_NO_LIMIT) else text
 
 
 def _limit(text: str) -> int:
