@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,13 +44,20 @@ def turn(subject: Subject, seconds: float) -> Turn:
         if outcome.error is None:
             break
         failures += 1
-        said = one_line(f"{type(outcome.error).__name__}: {outcome.error}")[:300]
+        said = told(outcome.error)
         print(f"FAILED {subject.name}: {said}", flush=True)
         if outcome.history is not None:
             case = {"subject": subject.name, "said": said, "history": outcome.history}
             kept.append(cases.keep(case))
     taken = time.monotonic() - began
     return Turn(f"{subject.name:<64} {count:>9} {taken:>8.0f} {failures:>8}", failures, kept)
+
+
+def told(error: Exception) -> str:
+    """A failure in one line: what it says, and where it comes from."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}: {last.line}"
+    return one_line(f"{type(error).__name__}: {error} ({where})")[:300]
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.control import current_build_context
+from hypothesis.reporting import with_reporter
 
 Over = Callable[[], bool]
 # So many at a time, since hypothesis remembers all that one run has tried.
@@ -71,7 +72,9 @@ def explore(make: Callable[[Counter], Callable[[], None]], over: Over) -> Outcom
     counter = Counter(over)
     while not over():
         try:
-            make(counter)()
+            # What it has to say of an end it says as notes on the error, too.
+            with with_reporter(lambda _: None):
+                make(counter)()
         except TimeOverError:
             break
         except Exception as error:

@@ -183,20 +183,20 @@ class Plant:
         return {
             str(place.relative_to(self.tree.root)): (place.read_text().strip(), before)
             for place, before in self.originals.items()
-            if _shown(place) != before
+            if _shown(place.name, place.read_text().strip()) != _shown(place.name, before)
         }
 
     def _said(self, resource: str, directory: str) -> str:
         return self.file(resource, directory).read_text().strip()
 
 
-def _shown(place: Path) -> str:
-    """As the kernel would show it: without a limit, memory says the largest number of pages."""
-    text = place.read_text().strip()
-    if place.name == "cpuset.cpus" and not text:
-        return CPUS  # v2: those of the parent
-    unlimited = text in ("-1", "9223372036854775807") and place.name.startswith("memory.")
-    return _NO_LIMIT if unlimited else text
+def _shown(name: str, text: str) -> str:
+    """As the kernel would show it: one word for no limit of memory; v2: CPUs of the parent."""
+    if name == "cpuset.cpus":
+        return text or CPUS
+    if name not in ("memory.limit_in_bytes", "memory.high"):
+        return text
+    return "max" if text in ("-1", "max") or int(text) >= int(_NO_LIMIT) else text
 
 
 def _limit(text: str) -> int:
