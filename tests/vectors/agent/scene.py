@@ -13,8 +13,9 @@ from koord.agent.metrics.kinds import Kind
 from koord.agent.states.pods import PodState, pod_state
 from koord.agent.strategies.strategy import Tick
 from koord.api.kinds.node import Node
-from koord.api.kinds.nodeslo import NodeSLO
+from koord.api.kinds.nodeslo import NodeSLO, NodeSLOSpec
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.objects import decode_as
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver
@@ -52,12 +53,7 @@ class Scene:
         )
         self.machine = machine(root, version=self.version, topology=topology)
         self.pods = [state(each) for each in case["pods"]]
-        self.node = decode_as(case["node"], Node) if case.get("node") else None
-        document = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO",
-                    "metadata": {"name": "node-0"}, "spec": case.get("slo") or {}}  # fmt: skip
-        self.slo = decode_as(document, NodeSLO).spec
-        annotations = case.get("topology")
-        self.topology = None if annotations is None else reported(**annotations)
+        self.node, self.slo, self.topology = node_of(case), slo_of(case), reported_of(case)
 
     def tick(self, samples: list[dict[str, Any]], passed_seconds: float = 0.0) -> Tick:
         """A round after some time, with what was measured then."""
@@ -97,3 +93,20 @@ def state(document: dict[str, Any]) -> PodState:
 def cpu_set(text: str) -> set[int]:
     """CPUs of a list, as the wire has it."""
     return set(CPUSet.parse_wire(text))
+
+
+def node_of(case: dict[str, Any]) -> Node | None:
+    """The Node of a case."""
+    return decode_as(case["node"], Node) if case.get("node") else None
+
+
+def slo_of(case: dict[str, Any]) -> NodeSLOSpec:
+    """Its NodeSLO."""
+    meta = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO"}
+    return decode_as({**meta, "metadata": {"name": "node-0"}, "spec": case["slo"]}, NodeSLO).spec
+
+
+def reported_of(case: dict[str, Any]) -> NodeResourceTopology | None:
+    """Its NodeResourceTopology."""
+    annotations = case.get("topology")
+    return None if annotations is None else reported(**annotations)
