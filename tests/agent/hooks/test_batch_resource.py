@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from koord.agent.executor.scaling import scaled_quota_us
 from koord.agent.hooks.batch_resource import BatchResource, Rule, pod_values
+from koord.agent.hooks.context import container_context
 from koord.agent.hooks.cpu_normalization import CPUNormalization
 from koord.agent.hooks.hook import Answer, ExtendedResources
 from koord.base.errors import KoordError
@@ -86,11 +87,23 @@ def test_the_annotation_stands_in_for_the_spec() -> None:
     state = pod("BE", "BestEffort", annotations={EXTENDED: told})
     assert numbers(hook().pod(context(state))) == [2, 100000, -1]
     empty = pod("BE", "BestEffort", annotations={EXTENDED: {}})
-    assert numbers(hook().pod(context(empty))) == [2, -1, 0]
+    assert hook().pod(context(empty)) is None
     assert hook().container(inner(empty)) is None
     bad = pod("BE", "BestEffort", annotations={EXTENDED: "{"})
     with pytest.raises(KoordError):
         hook().pod(context(bad))
+
+
+def test_containers_without_batch_resources_are_left_alone() -> None:
+    batch = {BATCH_CPU: "500", BATCH_MEMORY: "1Gi"}
+    proxy = container("proxy", {"cpu": "100m"}, {"cpu": "200m", "memory": "64Mi"})
+    state = pod("BE", "Burstable", [container("main", batch, batch), proxy])
+    # The pod has what its one container with batch resources has.
+    assert numbers(hook().pod(context(state))) == [512, 50000, GI]
+    found = context(state)
+    main, beside = (container_context(found, each) for each in state.containers)
+    assert numbers(hook().container(main)) == [512, 50000, GI]
+    assert hook().container(beside) is None
 
 
 def test_suppression_by_quota_takes_the_quota_off() -> None:

@@ -261,6 +261,18 @@ def test_resctrl_on_amd_and_what_the_hardware_does_not_take(tmp_path):
     assert any(note.startswith("BE:") for note in told["notes"])
 
 
+def test_a_range_that_is_none_keeps_no_other_class_from_its_ways(tmp_path):
+    scene = _resctrl(tmp_path)
+    scene.slo.resource_qos_strategy.ls_class.resctrl_qos = _cat(50, 50, 90)
+    told = scene.run()
+    assert told["groups"] == {
+        "LSR": ["L3:0=3ff;1=3ff;", "MB:0=100;1=100;"],
+        "LS": ["MB:0=90;1=90;"],
+        "BE": ["L3:0=7;1=7;", "MB:0=40;1=40;"],
+    }
+    assert told["notes"] == ["LS: cache range 50 to 50 is none"]
+
+
 def test_members_of_resctrl_groups(tmp_path):
     scene = _resctrl(tmp_path)
     scene.pods = [

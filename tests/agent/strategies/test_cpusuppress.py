@@ -181,13 +181,31 @@ def test_left_to_the_manager_of_be_cpus(tmp_path):
     assert scene.executor.value(_CPUS, container) is None
 
 
-def test_usage_outside_known_pods_counts_as_service_or_system(tmp_path):
+def test_usage_outside_known_pods_is_the_systems(tmp_path):
     scene = _held(Scene(tmp_path), "0-7")
+    scene.node = node({"cpu": "8"}, reservation='{"resources":{"cpu":"2"}}')
     told = scene.uses(4.0, ls=1.0, unknown=1.0, be=1.0).run()
-    assert told["service_cores"] == 2.0
+    assert told["service_cores"] == 1.0
     assert told["be_cores"] == 1.0
-    assert told["system_milli"] == 1000
-    assert told["measured_milli"] == 5200 - 2000 - 1000
+    # A pod that has just gone is within what is held back for the system.
+    assert told["system_milli"] == 2000
+    assert told["measured_milli"] == 2200
+
+
+def test_quotas_need_no_reported_topology(tmp_path):
+    scene = Scene(tmp_path)
+    scene.topology = None
+    scene.config.cpu_suppress_policy = "cfsQuota"
+    scene.executor.files[_QUOTA, _ROOT] = "-1"
+    assert scene.uses(2.2, ls=2.2).run()["quota_us"] == 300_000
+    scene.config.cpu_suppress_policy = "cpuset"
+    with pytest.raises(KoordError, match="NodeResourceTopology"):
+        scene.run()
+    assert scene.executor.value(_QUOTA, _ROOT) == -1
+    scene.config.enable = False
+    assert scene.run() == {"state": "disabled", "cpus": "unknown"}
+    assert scene.executor.value(_QUOTA, _ROOT) == -1
+    assert (_CPUS, _ROOT) not in scene.executor.of("cpusuppress")
 
 
 def test_host_applications_count_unless_they_are_best_effort(tmp_path):

@@ -104,13 +104,14 @@ def extended_of(pod: Pod) -> Mapping[str, ExtendedResources] | None:
         KoordError: the annotation is malformed.
     """
     beside = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
-    found = {c.name: _extended(c) for c in (*pod.spec.containers, *beside)}
-    if any(row.requests or row.limits for row in found.values()):
+    rows = {c.name: _extended(c) for c in (*pod.spec.containers, *beside)}
+    # What asks for no such resources keeps what the runtime gave it.
+    found = {name: row for name, row in rows.items() if row.requests or row.limits}
+    if found:
         return found
     told = agent.extended_resource_spec(pod).containers
-    if not told and "node.koordinator.sh/extended-resource-spec" not in pod.metadata.annotations:
-        return None
-    return {name: ExtendedResources(row.requests, row.limits) for name, row in told.items()}
+    spec = {name: ExtendedResources(row.requests, row.limits) for name, row in told.items()}
+    return spec or None
 
 
 def _extended(container: Container) -> ExtendedResources:

@@ -173,10 +173,10 @@ class CPUSetAllocator(QuietHook):
         Raises:
             KoordError: another class.
         """
+        if self._rule is None:
+            return None
         if parse_qos(application.qos) is not QoSClass.LS:
             where = f"host application {application.name}"
             raise KoordError(where, "qos", application.qos, "LS, the class that shares CPUs")
-        if self._rule is None:
-            return None
         shared = ",".join(cpus for _, cpus in self._rule.shared if cpus)
         return Answer({CPUS: shared}, reason="shared CPUs")

@@ -31,7 +31,7 @@ TO_EVICT = Ages(pods=30.0, node=600.0)
 """Three polls of the kubelet; a node's capacity and allocatable change seldom, and its watch may be
 quiet for minutes."""
 TO_SUPPRESS = Ages(pods=600.0, node=float("inf"))
-"""Usage of pods that are not in the list counts as services' or the system's, so that an old list
+"""Usage of pods that are not in the list counts as the system's, so that an old list
 leaves best-effort pods less, never services; and services need protection most while the API server
 or the kubelet is away."""
 

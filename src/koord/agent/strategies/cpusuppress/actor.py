@@ -71,7 +71,8 @@ class CPUSuppress:
         self._options = options
         self._before_milli = decision.UNKNOWN
         self._of: tuple[object, object] = (None, None)
-        self._machine = MachineCPUs(0, (), (), CPUSet())
+        self._machine: MachineCPUs | None = None
+        self._listed: frozenset[str] = frozenset()
         self._best_effort: frozenset[str] = frozenset()
         self._picked: tuple[MachineCPUs, int, int, CPUSet] | None = None
         self._wanted: _Wanted | None = None
@@ -103,7 +104,8 @@ class CPUSuppress:
     def _allowed(
         self, tick: Tick, config: ResourceThresholdStrategy
     ) -> tuple[int, dict[str, object]]:
-        found = decision.allowed(inputs.usage(tick, self._best_effort), inputs.bounds(tick, config))
+        use = inputs.usage(tick, self._listed, self._best_effort)
+        found = decision.allowed(use, inputs.bounds(tick, config))
         now, before = int(found.milli[0]), self._before_milli
         milli = int(decision.smoothed(_one(now), _one(before))[0])
         self._before_milli = now
@@ -118,7 +120,7 @@ class CPUSuppress:
         }
 
     def _by_quota(
-        self, tick: Tick, hands: Hands, machine: MachineCPUs, milli: int
+        self, tick: Tick, hands: Hands, machine: MachineCPUs | None, milli: int
     ) -> dict[str, object]:
         root = tick.machine.layout.best_effort
         current = _number(hands.executor.current(_QUOTA_FILE, root))
@@ -134,10 +136,12 @@ class CPUSuppress:
         return {"quota_us": quota}
 
     def _by_cpus(
-        self, tick: Tick, hands: Hands, machine: MachineCPUs, milli: int
+        self, tick: Tick, hands: Hands, machine: MachineCPUs | None, milli: int
     ) -> dict[str, object]:
         root = tick.machine.layout.best_effort
         hands.executor.state(self.name, "quota", [_unlimited(root)])
+        if machine is None:
+            raise KoordError("NodeResourceTopology", "", None, "this node's", Code.NOT_FOUND)
         old = _cpus(hands.executor.current(_CPUS_FILE, root), machine)
         lsr, shared = decision.cpu_counts(
             _one(milli),
@@ -155,13 +159,14 @@ class CPUSuppress:
         self._options.instruments.suppressed(CPUSET, float(len(target)))
         return {"cpus": str(target)}
 
-    def _machine_cpus(self, tick: Tick) -> MachineCPUs:
+    def _machine_cpus(self, tick: Tick) -> MachineCPUs | None:
+        """None while nobody reported the node's topology, without which only quotas are set."""
         reported, pods = tick.snapshot.topology.value, tick.snapshot.pods.value
-        if reported is None:
-            raise KoordError("NodeResourceTopology", "", None, "this node's", Code.NOT_FOUND)
         if self._of[0] is not pods or self._of[1] is not reported:
             self._of = (pods, reported)
-            self._machine = classified(tick.machine.topology, reported, pods)
+            topology = tick.machine.topology
+            self._machine = None if reported is None else classified(topology, reported, pods)
+            self._listed = frozenset(pod.uid for pod in pods)
             self._best_effort = inputs.best_effort_uids(pods)
         return self._machine
 
@@ -173,19 +178,25 @@ class CPUSuppress:
         return self._picked[3]
 
     def _recover(
-        self, tick: Tick, hands: Hands, machine: MachineCPUs, why: str, *, managed: bool = False
+        self,
+        tick: Tick,
+        hands: Hands,
+        machine: MachineCPUs | None,
+        why: str,
+        *,
+        managed: bool = False,
     ) -> dict[str, object]:
         self._before_milli = decision.UNKNOWN
         unlimited = _unlimited(tick.machine.layout.best_effort)
         hands.executor.state(self.name, "quota", [unlimited])
         self._give_back(tick, hands, machine, managed=managed)
-        return {"state": why, "cpus": str(machine.best_effort)}
+        return {"state": why, "cpus": str(machine.best_effort) if machine else "unknown"}
 
     def _give_back(
-        self, tick: Tick, hands: Hands, machine: MachineCPUs, *, managed: bool = False
+        self, tick: Tick, hands: Hands, machine: MachineCPUs | None, *, managed: bool = False
     ) -> None:
         """States the unsuppressed CPUs."""
-        if machine.best_effort:
+        if machine is not None and machine.best_effort:
             self._state_cpus(tick, hands, _Wanted(machine, managed=managed))
 
     def _state_cpus(self, tick: Tick, hands: Hands, wanted: _Wanted) -> None:

@@ -25,18 +25,20 @@ if TYPE_CHECKING:
     from koord.api.kinds.slo_strategies import HostApplication, ResourceThresholdStrategy
 
 
-def usage(tick: Tick, best_effort: frozenset[str]) -> decision.Usage:
+def usage(tick: Tick, listed: frozenset[str], best_effort: frozenset[str]) -> decision.Usage:
     """CPU in use on this node.
 
     Args:
         tick: of this round.
+        listed: UIDs of its pods; what others use is part of the node's usage and no pod's.
         best_effort: what :func:`best_effort_uids` makes of its pods.
 
     Raises:
         KoordError: the node's own usage was not measured lately.
     """
     node = readings.node_last(tick, Kind.NODE_CPU_USAGE)
-    pods = readings.last_by_label(tick, Kind.POD_CPU_USAGE)
+    measured = readings.last_by_label(tick, Kind.POD_CPU_USAGE)
+    pods = {uid: cores for uid, cores in measured.items() if uid in listed}
     hosts = readings.last_by_label(tick, Kind.HOST_APPLICATION_CPU_USAGE)
     applications = [
         each for each in readings.slo_spec(tick).host_applications if each.name in hosts
@@ -87,7 +89,7 @@ def reserved_milli(node: Node) -> int:
 
 
 def best_effort_uids(pods: Iterable[PodState]) -> frozenset[str]:
-    """Those that do not count as services; usage of pods that are not known counts as one's."""
+    """Those that do not count as services."""
     return frozenset(pod.uid for pod in pods if is_best_effort(pod))
 
 

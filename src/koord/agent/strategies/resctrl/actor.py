@@ -67,6 +67,12 @@ class Resctrl:
             hands.executor.withdraw(self.name, uid)
         self._scopes = set(members)
         notes = [f"{group.name}: {note}" for group in groups for note in group.notes]
+        notes += [
+            f"{name}: cache range {own.cat_range_start_percent} to {own.cat_range_end_percent}"
+            " is none"
+            for name, own in config.items()
+            if own is not None and not _is_range(own)
+        ]
         lines = {group.name: [line.strip() for line in group.lines] for group in groups}
         return {"groups": lines, "pods": len(members), **({"notes": notes} if notes else {})}
 
@@ -100,7 +106,15 @@ def _policy(name: str, own: ResctrlQOS | None, facts: Facts) -> ClassPolicy:
     if own is None:
         return ClassPolicy(name)
     mba = own.mba_percent if facts.info.has_bandwidth else None
+    if not _is_range(own):
+        # One class's mistake is not the others'.
+        return ClassPolicy(name, mba_percent=mba)
     return ClassPolicy(name, own.cat_range_start_percent, own.cat_range_end_percent, mba)
+
+
+def _is_range(own: ResctrlQOS) -> bool:
+    start, end = own.cat_range_start_percent, own.cat_range_end_percent
+    return start is None or end is None or 0 <= start < end <= 100
 
 
 def _group_claims(groups: list[GroupPlan]) -> list[Claim]:
