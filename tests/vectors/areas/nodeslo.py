@@ -41,8 +41,8 @@ _STRATEGIES = {
     sections.BURST: CPUBurstStrategy,
     sections.SYSTEM: SystemStrategy,
 }
-_LABELS = [{}, {"pool": "a"}, {"pool": "b"}, {"pool": "a", "zone": "x"}]
-_SELECTORS = [
+_LABELS: list[dict[str, str]] = [{}, {"pool": "a"}, {"pool": "b"}, {"pool": "a", "zone": "x"}]
+_SELECTORS: list[Json] = [
     {}, {"matchLabels": {"pool": "a"}}, {"matchLabels": {"pool": "b"}}, None,
     {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
     {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["a"]}]},
