@@ -99,7 +99,7 @@ def _value(draw: random.Random, kind: type, name: str, hint: Any) -> Json:
 
 def _struct(draw: random.Random, kind: type[Any], share: float) -> Json:
     hints = get_type_hints(kind)
-    found = {}
+    found: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         name = field.encode_name
         if draw.random() >= share or name in ("totalNetworkBandwidth", "schedFeatures"):
