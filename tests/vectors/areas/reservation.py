@@ -292,7 +292,8 @@ def _is_full(case: Json, theirs: Json, ours: Json) -> bool:
 def _lacks_what_is_not_asked(case: Json, theirs: Json, ours: Json) -> bool:
     asked = case["pod"]["spec"]["containers"][0]["resources"]["requests"]
     texts = {f"Insufficient {name} by node" for name in _NAMES if name not in asked}
-    return bool(texts & {text for each in theirs["fits"].values() for text in each})
+    told = [theirs["filter"], *theirs["fits"].values()]
+    return bool(texts & {text for each in told for text in each})
 
 
 def _nominates_what_does_not_fit(case: Json, theirs: Json, ours: Json) -> bool:

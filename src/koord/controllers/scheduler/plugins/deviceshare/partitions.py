@@ -85,14 +85,10 @@ def _linked_by_halves() -> PartitionTable:
     ])  # fmt: skip
 
 
-def honours(*labels: Mapping[str, str]) -> bool:
-    """Whether whole GPUs are given as partitions only; the first labels that say anything decide.
+def honours(labels: Mapping[str, str]) -> bool:
+    """Whether whole GPUs are given as partitions only.
 
     Args:
-        labels: of the Device, then of the node.
+        labels: of whoever the partitions come from: the Device, or the node for those of its model.
     """
-    for each in labels:
-        policy = each.get(keys.GPU_PARTITION_POLICY)
-        if policy:
-            return policy == "Honor"
-    return False
+    return labels.get(keys.GPU_PARTITION_POLICY) == "Honor"
