@@ -208,14 +208,13 @@ def numa_topology_policy(node: Node, reported: str) -> str:
     return node.metadata.labels.get(keys.NUMA_TOPOLOGY_POLICY) or reported
 
 
-def gpu_partition_policy(*labels: Mapping[str, str]) -> str:
-    """``Honor`` if the first labels that have a policy say so, else ``Prefer``.
+def gpu_partition_policy(labels: Mapping[str, str]) -> str:
+    """``Honor`` if whole GPUs are given as partitions only, else ``Prefer``.
 
     Args:
-        labels: of the Device, then of the node.
+        labels: of whoever the partitions come from: the Device, or the node for those of its model.
     """
-    said = (each.get(keys.GPU_PARTITION_POLICY) for each in labels)
-    return HONOR if next(filter(None, said), PREFER) == HONOR else PREFER
+    return HONOR if labels.get(keys.GPU_PARTITION_POLICY) == HONOR else PREFER
 
 
 def origin_allocatable(node: Node) -> OriginAllocatable | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from koord.api.kinds.cluster import ConfigMap
 from koord.api.kinds.device import Device
 from koord.api.kinds.meta import ObjectMeta
+from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.deviceshare.settings import ScoringType, Settings
 from tests.controllers.scheduler.plugins.deviceshare.clusters import (
     Cluster,
@@ -283,6 +285,42 @@ def test_templates_of_shared_resources() -> None:
     assert cluster.table.name(info.row) == "n"
     written = json.loads(cluster.written(info).annotations[ALLOCATED] or "")
     assert written["gpu"][0]["extension"] == {"gpuSharedResourceTemplate": "vir10"}
+
+
+def test_secondary_devices_that_are_left_for_reserve_do_not_count_in_scores() -> None:
+    """One of two GPUs is 50 percent of their memory by ratio, none of it by bytes; no RDMA."""
+    planned = {"node.koordinator.sh/secondary-device-well-planned": "true"}
+    cluster = Cluster(Settings(scoring=ScoringType.MOST_ALLOCATED))
+    cluster.add("planned", *gpus(2), nic(0), device_labels=planned)
+    cluster.add("other", *gpus(2), nic(0))
+    joint = {JOINT: '{"deviceTypes":["gpu","rdma"]}'}
+    cycle = Cycle(cluster.pod(gpu=100, rdma=100, annotations=joint), cluster.table)
+    assert cluster.plugin.pre_filter(cycle) is None
+    assert cluster.plugin.score(cycle, np.array([0, 1])).tolist() == [25, 125]
+
+
+POLICY = {"node.koordinator.sh/gpu-partition-policy": "Honor"}
+TABLE = {"scheduling.koordinator.sh/gpu-partitions": '{"2":[{"minors":[2,3]}]}'}
+NO_TABLE = NONE + "node(s) missing GPU Partition Table."
+
+
+@pytest.mark.parametrize(
+    ("device_says", "node_says", "table", "gets"),
+    [
+        (POLICY, {}, {}, "gpu:0"),
+        ({}, POLICY, {}, NO_TABLE),
+        (POLICY, {}, TABLE, NONE + "node(s) Unsupported number of GPU requests."),
+        ({}, POLICY, TABLE, "gpu:0"),
+    ],
+)
+def test_the_policy_is_that_of_whoever_tells_the_partitions(
+    device_says: dict[str, str], node_says: dict[str, str], table: dict[str, str], gets: str
+) -> None:
+    cluster = Cluster()
+    cluster.add(
+        "n", *gpus(4), labels=node_says, device_labels=device_says, device_annotations=table
+    )
+    assert cluster.place(cluster.pod(**whole(1))) == gets
 
 
 def test_secondary_devices_are_left_for_reserve_where_they_are_well_planned() -> None:

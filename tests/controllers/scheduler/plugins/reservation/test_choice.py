@@ -40,6 +40,19 @@ def test_score_is_most_allocated() -> None:
     assert bench.place(asks("2", "4Gi")) == ("n", "full")
 
 
+def test_score_counts_places_of_pods() -> None:
+    """Cores are full, memory is half full, none of the places counts: 150 / 3."""
+    bench = Bench(node("n", cpu="32", memory="64Gi"))
+    status = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "4"}}
+    bench.put(held("R", "n", "2", "8Gi", status=status))
+    request = {"cpu": 2000, "memory": 4 * 2**30}
+    record = bench.book.get("r-R")
+    assert record is not None
+    assert fit.score(record, request) == 50
+    columns = bench.book.ledger.columns
+    assert columns.scores(columns.slots([record]), request).tolist() == [50]
+
+
 def test_the_lowest_order_wins_on_a_node_and_among_nodes() -> None:
     bench = Bench(node("a"), node("b"), node("c"))
     bench.put(

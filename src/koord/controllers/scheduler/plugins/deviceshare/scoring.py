@@ -69,7 +69,10 @@ class NodeScorer:
         total = np.zeros(len(rows), np.int64)
         for kind in question.ask.requests:
             demand = question.ask.demand(kind)
-            total += score_rows(self._cache.tables[kind], rows, demand, self.by_type[kind])
+            scores = score_rows(self._cache.tables[kind], rows, demand, self.by_type[kind])
+            if question.ask.secondary(kind):
+                scores[self._tracker.well_planned[rows]] = 0  # they are left for Reserve
+            total += scores
         return total
 
     def _of_row(self, question: Question, row: int) -> int:

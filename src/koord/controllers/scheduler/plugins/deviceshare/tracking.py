@@ -167,10 +167,12 @@ class Tracker:
             node = self.cache.nodes[row]
             node.inventory = inventory
             vendor, model = self.vendor_and_model(row)
-            partitions = inventory.partitions or model_partitions(vendor, model)
-            at = self._table.nodes[row]
-            labels = at.metadata.labels if at is not None else {}
-            honour = gpu_partition_policy(inventory.labels, labels) == HONOR
+            partitions, labels = inventory.partitions, inventory.labels
+            if partitions is None:
+                at = self._table.nodes[row]
+                partitions = model_partitions(vendor, model)
+                labels = at.metadata.labels if at is not None else {}
+            honour = gpu_partition_policy(labels) == HONOR
             self.cache.set_inventory(row, inventory, partitions, honour=honour)
         self._columns(row, self.cache.nodes[row].inventory)
 

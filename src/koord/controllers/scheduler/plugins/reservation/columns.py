@@ -149,6 +149,7 @@ class Columns:
         for name, index in at.items():
             self._held[index, slot], self._used[index, slot] = record.held[name], record.used[name]
             self._remaining[index, slot] = remaining[name]
+        self._held[PODS, slot] = record.seats or 0  # scores count it
         self._remaining[PODS, slot] = record.is_free
         for name, limit in limits.items():
             self._limit[self._table.resource(name), slot] = limit

@@ -134,7 +134,10 @@ def shares_resources(record: Record, request: Mapping[str, int]) -> bool:
 
 
 def score(record: Record, request: Mapping[str, int]) -> int:
-    """0..100: how full the reservation would be with the pod (MostAllocated, spec section 3.7)."""
+    """0..100: how full the reservation would be with the pod (MostAllocated, spec section 3.7).
+
+    Places of pods are held like any resource, of which no pod asks for any.
+    """
     if not record.held:
         return 0
     total = 0
@@ -142,4 +145,4 @@ def score(record: Record, request: Mapping[str, int]) -> int:
         wanted = request.get(name, 0) + record.used[name]
         if wanted <= capacity:
             total += 100 * wanted // capacity
-    return total // len(record.held)
+    return total // (len(record.held) + bool(record.seats))
