@@ -143,14 +143,20 @@ COVERAGE = {
 
 
 class _End:
-    """What is there after a history."""
+    """What is there after a history, and whether a quota went, moved or changed its kind in it."""
 
     def __init__(self, case: Json) -> None:
         self.quotas: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
+        self.is_rearranged = False
         nodes: dict[str, Json] = {}
         tables = {"quota": self.quotas, "pod": self.pods, "node": nodes}
         for step in case["steps"]:
+            if step["do"] == "quota":
+                meta = step["object"]["metadata"]
+                before = self.quotas.get(meta["name"], step["object"])["metadata"]
+                self.is_rearranged |= before["labels"] != meta["labels"]
+            self.is_rearranged |= step["do"] == "dropQuota"
             if step["do"] in tables:
                 tables[step["do"]][step["object"]["metadata"]["name"]] = step["object"]
             elif step["do"].startswith("drop"):
@@ -192,7 +198,8 @@ def _why(case: Json, end: _End, quota: str, figure: str, resource: str) -> str:
         return "gone-resource"
     if case["reset"]:
         return ""
-    if case["guarantee"] and figure in ("allocated", "guaranteed", "runtime"):
+    kept = case["guarantee"] and figure in ("allocated", "guaranteed", "runtime")
+    if kept and end.is_rearranged:
         return "kept-guarantee"
     if figure == "runtime" and end.owns_without_lending(resource):
         return "late-minimum"
