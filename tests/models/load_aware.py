@@ -102,7 +102,7 @@ class Model:
         """Section 4.3: what all pods use, by the usage or by an aggregate."""
         metric = node.metric
         assert metric is not None
-        usage = metric.node
+        usage: Amounts | None = metric.node or {}
         if aggregate is not None:
             usage = self.aggregate_of(metric, aggregate)
         if usage is None:
@@ -119,7 +119,7 @@ class Model:
         there = {d: usage for (s, d), usage in metric.aggregates.items() if s == statistic}
         if duration:
             return there.get(duration)
-        return there[max(there)] if there else metric.node
+        return there[max(there)] if there else metric.node or {}
 
     def existing_prod(self, node: Node, name: str) -> int:
         metric = node.metric

@@ -126,6 +126,16 @@ def test_pods_of_daemon_sets_pass() -> None:
     daemon = pod("p", owners=[{**owner, "controller": True}])
     assert load.ask(daemon)[0] == {"a": None}
     assert load.ask(pod("q"))[0] == {"a": CPU_EXCEEDS}
+    assert load.ask(pod("r", owners=[owner]))[0] == {"a": None}, "any owner, manager or not"
+
+
+def test_a_usage_without_resources_is_one_of_nothing() -> None:
+    load = Load(resourceWeights={"cpu": 1})
+    usage = {"default/measured": (amounts(3000, 0), "koord-prod")}
+    load.put(node("a", cpu="10"), metric("a", START, node={}, pods=usage))
+    scheduled = {"conditions": [condition("PodScheduled", START - 400)]}
+    load.assign(pod("measured", cpu="4", status=scheduled), "a")
+    assert load.ask(pod("p"))[1] == {"a": 97}, "0 are in use, and 250m of 10 are on their way"
 
 
 def test_assigned_pods_count_until_they_are_measured() -> None:

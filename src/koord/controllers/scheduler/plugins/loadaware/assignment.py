@@ -81,8 +81,7 @@ class Assigner:
         if own:
             return self._ask(shape)
         # Then containers, class and kind of owner say it all.
-        kind = shape.owner.kind if shape.owner is not None else ""
-        key = self, class_with_default(shape.pod), kind
+        key = self, class_with_default(shape.pod), _is_daemon(shape.pod)
         known: Ask | None = shape.asked.memo.get(key)
         if known is None:
             known = shape.asked.memo[key] = self._ask(shape)
@@ -93,7 +92,7 @@ class Assigner:
         if self._args.allow_customize_estimation:
             factors = factors | load_scaling_factors(pod)
         prod = class_with_default(pod) is PriorityClass.PROD
-        daemon = shape.owner is not None and shape.owner.kind == "DaemonSet"
+        daemon = _is_daemon(pod)
         expected = estimate(pod, factors, shape.asked)
         workload = workload_of(shape) if self.learned is not None else None
         known = self.known(workload)
@@ -136,6 +135,11 @@ class Assigner:
         if self._args.allow_customize_estimation:
             own = load_estimated_seconds(pod, key)
         return own if own >= 0 else default or 0
+
+
+def _is_daemon(pod: Pod) -> bool:
+    """Whether a DaemonSet is among the owners, the one that manages the pod or another."""
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
 
 
 def _deadline(pod: Pod, ask: Ask, since: float) -> float | None:

@@ -76,8 +76,8 @@ class Measured(NamedTuple):
         updated: wall seconds, None for never.
         interval: seconds between two reports.
         reported: whether there is anything of the node itself.
-        node: its usage; None if that is not reported.
-        system: what no pod uses; None if that is not reported.
+        node: its usage; None if nothing is reported of the node.
+        system: what no pod uses; None in the same case.
         aggregates: usage by statistic and nanoseconds, 0 for the longest.
         pods: usage by ``namespace/name``.
         prod: pods that are reported as Prod.
@@ -160,8 +160,9 @@ def measure(metric: NodeMetric, names: Sequence[str]) -> Measured:
     )
 
 
-def _usage(usage: ResourceMap | None, names: Sequence[str]) -> Amounts | None:
-    return read(names, usage.resources) if usage is not None and usage.resources else None
+def _usage(usage: ResourceMap | None, names: Sequence[str]) -> Amounts:
+    """A usage that names no resource is one of 0."""
+    return read(names, usage.resources if usage is not None else {})
 
 
 def _aggregates(info: NodeMetricInfo, names: Sequence[str]) -> dict[AggregateKey, Amounts]:
