@@ -60,6 +60,9 @@ def test_all_that_can_be_said() -> None:
     [
         ({"total-number": "many"}, "total", 3),
         ({"total-number": "1"}, "total", 3),
+        ({"total-number": "2147483647"}, "total", 2147483647),
+        ({"total-number": "2147483648"}, "total", 3),
+        ({"network-topology-spec": ""}, "topology", None),
         ({"mode": "strict"}, "mode", "Strict"),
         ({"match-policy": "whatever"}, "policy", "once-satisfied"),
         ({"waiting-time": "soon"}, "wait_seconds", 600.0),
@@ -79,9 +82,10 @@ def test_what_cannot_be_read_counts_as_not_said(
 @pytest.mark.parametrize(
     ("least", "line"),
     [
-        ("two", "got 'two', expected an integer of 64 bits"),
-        ("", "got '', expected an integer of 64 bits"),
-        (None, "got '', expected an integer of 64 bits"),
+        ("two", "got 'two', expected an integer of 32 bits"),
+        ("", "got '', expected an integer of 32 bits"),
+        (None, "got '', expected an integer of 32 bits"),
+        ("2147483648", "got '2147483648', expected an integer of 32 bits"),
         ("-1", "got -1, expected an integer of at least 0"),
     ],
 )
