@@ -124,4 +124,3 @@ func listed(names sets.Set[string]) []string {
 	sort.Strings(found)
 	return found
 }
-

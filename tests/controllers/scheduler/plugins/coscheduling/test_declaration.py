@@ -113,6 +113,15 @@ def test_the_old_labels_still_work() -> None:
     assert decl.by_pod_group(both)
 
 
+def test_a_bad_minimum_of_an_old_label_is_told_of_the_label() -> None:
+    with pytest.raises(KoordError) as error:
+        read(pod("p", labels={OLD_NAME: "g", OLD_LEAST: "-1"}))
+    assert str(error.value) == (
+        "Pod default/p: labels[pod-group.scheduling.sigs.k8s.io/min-available]: "
+        "got -1, expected an integer of at least 0"
+    )
+
+
 def test_a_pod_group_says_it_in_its_spec() -> None:
     found = decl.of_pod_group(
         pod_group(least=3, scheduleTimeoutSeconds=20, notes={"mode": "NonStrict"}),
