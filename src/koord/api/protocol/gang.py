@@ -50,7 +50,7 @@ def min_available(pod: Pod) -> int:
     """How many pods the gang needs; an old label counts before the annotation.
 
     Raises:
-        KoordError: absent, or no integer.
+        KoordError: absent, or no integer of 32 bits.
     """
     label = pod.metadata.labels.get(keys.POD_GROUP_MIN_AVAILABLE_OLD)
     if label:
@@ -103,12 +103,13 @@ def groups(gang: Object) -> list[str]:
 
 
 def network_topology_spec(gang: Object) -> NetworkTopologySpec | None:
-    """How close the gang wants to be; None without the annotation.
+    """How close the gang wants to be; None without the annotation, or if it is empty.
 
     Raises:
         KoordError: malformed.
     """
-    return annotation.read(gang, keys.GANG_NETWORK_TOPOLOGY_SPEC, NetworkTopologySpec)
+    key = keys.GANG_NETWORK_TOPOLOGY_SPEC
+    return annotation.read(gang, key, NetworkTopologySpec, empty_is_absent=True)
 
 
 def network_topology_index(pod: Pod) -> int:
@@ -119,7 +120,7 @@ def network_topology_index(pod: Pod) -> int:
     """
     if keys.GANG_NETWORK_TOPOLOGY_INDEX not in pod.metadata.annotations:
         return NO_INDEX
-    return _integer(pod, keys.GANG_NETWORK_TOPOLOGY_INDEX)
+    return _integer(pod, keys.GANG_NETWORK_TOPOLOGY_INDEX, bits=64)
 
 
 def topology_order(index: int, name: str) -> tuple[bool, int, str]:
@@ -132,6 +133,6 @@ def topology_order(index: int, name: str) -> tuple[bool, int, str]:
     return (index < 0, max(index, 0), name)
 
 
-def _integer(pod: Object, key: str) -> int:
+def _integer(pod: Object, key: str, bits: int = 32) -> int:
     text = pod.metadata.annotations.get(key, "")
-    return parse_int(text, pod.title, annotation.field_of(key))
+    return parse_int(text, pod.title, annotation.field_of(key), bits=bits)

@@ -60,6 +60,9 @@ def test_all_that_can_be_said() -> None:
     [
         ({"total-number": "many"}, "total", 3),
         ({"total-number": "1"}, "total", 3),
+        ({"total-number": "2147483647"}, "total", 2147483647),
+        ({"total-number": "2147483648"}, "total", 3),
+        ({"network-topology-spec": ""}, "topology", None),
         ({"mode": "strict"}, "mode", "Strict"),
         ({"match-policy": "whatever"}, "policy", "once-satisfied"),
         ({"waiting-time": "soon"}, "wait_seconds", 600.0),
@@ -79,9 +82,10 @@ def test_what_cannot_be_read_counts_as_not_said(
 @pytest.mark.parametrize(
     ("least", "line"),
     [
-        ("two", "got 'two', expected an integer of 64 bits"),
-        ("", "got '', expected an integer of 64 bits"),
-        (None, "got '', expected an integer of 64 bits"),
+        ("two", "got 'two', expected an integer of 32 bits"),
+        ("", "got '', expected an integer of 32 bits"),
+        (None, "got '', expected an integer of 32 bits"),
+        ("2147483648", "got '2147483648', expected an integer of 32 bits"),
         ("-1", "got -1, expected an integer of at least 0"),
     ],
 )
@@ -107,6 +111,15 @@ def test_the_old_labels_still_work() -> None:
     both = member("p", least=2, labels={keys.POD_GROUP: "h", OLD_NAME: "i"})
     assert decl.gang_id(both) == "default/h"
     assert decl.by_pod_group(both)
+
+
+def test_a_bad_minimum_of_an_old_label_is_told_of_the_label() -> None:
+    with pytest.raises(KoordError) as error:
+        read(pod("p", labels={OLD_NAME: "g", OLD_LEAST: "-1"}))
+    assert str(error.value) == (
+        "Pod default/p: labels[pod-group.scheduling.sigs.k8s.io/min-available]: "
+        "got -1, expected an integer of at least 0"
+    )
 
 
 def test_a_pod_group_says_it_in_its_spec() -> None:

@@ -85,7 +85,9 @@ def of_pod(pod: Pod, gang: str, defaults: Defaults) -> Declaration:
     """
     minimum = protocol.min_available(pod)
     if minimum < 0:
-        field = f"annotations[{keys.GANG_MIN_AVAILABLE}]"
+        old = pod.metadata.labels.get(keys.POD_GROUP_MIN_AVAILABLE_OLD)
+        says = f"labels[{keys.POD_GROUP_MIN_AVAILABLE_OLD}]"
+        field = says if old else f"annotations[{keys.GANG_MIN_AVAILABLE}]"
         raise KoordError(pod.title, field, minimum, "an integer of at least 0")
     wait = protocol.waiting_time(pod).seconds
     return _declaration(pod, gang, minimum, wait, defaults, from_pod_group=False)
