@@ -60,6 +60,7 @@ SLO: dict[str, Any] = {
 }  # fmt: skip
 
 
+_LIMITS = ("memory.high", "memory.max", "memory.limit_in_bytes")
 _NO_LIMIT = {"-1": "9223372036854771712", "9223372036854775807": "max"}
 
 
@@ -72,6 +73,8 @@ class KernelFiles(V2Files):
         """See `NativeFiles`."""
         answers = super().write_leveled(levels, now_seconds)
         for place in Path(self._hierarchy.path).rglob("memory.*"):
+            if place.name not in _LIMITS:
+                continue
             text = place.read_text().strip()
             if text in _NO_LIMIT:
                 place.write_text(f"{_NO_LIMIT[text]}\n")
@@ -127,7 +130,8 @@ class Node:
             seconds = self.clock.monotonic_seconds()
             at = NOW_MS + int(1000 * seconds)
             self.reader.add(Kind.NODE_CPU_USAGE, at, 1.0)
-            self.reader.add(Kind.CONTAINER_CPU_THROTTLED, at, self.throttled, "containerd://w1")
+            for name in [each.id for pod in self.pods for each in pod.containers if each.id]:
+                self.reader.add(Kind.CONTAINER_CPU_THROTTLED, at, self.throttled, name)
             view = tick(
                 self.machine, self.reader, pods=self.pods,
                 of=node({"cpu": "8", "memory": "16Gi"}),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from koord.agent.executor.claim import Layer
 from tests.agent.takeover import NODES, Node
 
 POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podweb.slice"
@@ -46,6 +47,17 @@ def test_a_raised_quota_goes_on_where_it_was_and_ends_at_the_limit(found: Node) 
     found.slo["cpuBurstStrategy"]["policy"] = "none"
     found.rounds(2)
     assert _quotas(found) == ["200000", "200000"]
+
+
+def test_a_quota_that_was_let_go_stays_at_the_limit(found: Node) -> None:
+    """koord claims the limit, lets it go once the file says it, and what is given back says it."""
+    said = []
+    for _ in range(5):
+        found.rounds(1)
+        said.append(_quotas(found))
+    assert said == [["200000", "200000"]] * 5
+    assert found.executor.current("cpu.cfs_quota_us", CONTAINER) == "200000"
+    assert found.executor.bases("cpu.cfs_quota_us", [CONTAINER, POD], Layer.RAISE) == [None, None]
 
 
 def test_what_the_other_agent_left_on_a_pod_alone_goes_too(found: Node) -> None:

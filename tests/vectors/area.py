@@ -45,7 +45,11 @@ class Difference:
 
 
 class Area(Protocol):
-    """A module of :mod:`tests.vectors.areas`."""
+    """A module of :mod:`tests.vectors.areas`.
+
+    One on which koord goes on from the original's answer has ``pair(case, theirs)`` besides: the
+    case that ``answer`` gets, and the answer that is right.
+    """
 
     SEED: int
     DIFFERENCES: Mapping[str, Difference]

@@ -27,11 +27,12 @@ class Compared(NamedTuple):
 
 
 def compared(cases: list[dict[str, Json]], area: Area) -> Compared:
-    """Runs koord on an area's cases."""
+    """Runs koord on an area's cases, as its ``pair`` has them if it has one."""
     unnamed = []
     named = dict.fromkeys(area.DIFFERENCES, 0)
+    pair = getattr(area, "pair", _as_they_are)
     for number, each in enumerate(cases):
-        case, theirs = each["in"], each["out"]
+        case, theirs = pair(each["in"], each["out"])
         # As JSON has it: tuples are lists, keys are texts. The input is koord's own copy.
         ours = json.loads(json.dumps(area.answer(json.loads(json.dumps(case)))))
         if ours == theirs:
@@ -42,6 +43,10 @@ def compared(cases: list[dict[str, Json]], area: Area) -> Compared:
         if not why:
             unnamed.append(Differing(number, case, theirs, ours))
     return Compared(unnamed, named)
+
+
+def _as_they_are(case: Json, theirs: Json) -> tuple[Json, Json]:
+    return case, theirs
 
 
 def _reasons(case: Json, theirs: Json, ours: Json, area: Area) -> list[str]:

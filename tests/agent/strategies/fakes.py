@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from koord.agent.executor.claim import Claim, Layer
+from koord.agent.executor.target import Target
 from koord.agent.host.features import Features
 from koord.agent.host.layout import Layout
 from koord.agent.host.machine import Machine
@@ -64,9 +65,15 @@ class FakeReader:
 
 
 class FakeExecutor:
-    """Claims and files in memory; layers composed as ``Layer`` says."""
+    """Claims and files in memory; layers composed as ``Layer`` says.
 
-    def __init__(self) -> None:
+    Args:
+        baseline: what a file says once nobody claims it, from its target and what it said at first;
+            by default what it said at first.
+    """
+
+    def __init__(self, baseline: Callable[[Target, str], str] = lambda _, found: found) -> None:
+        self.baseline = baseline
         self.claims: dict[tuple[str, str], list[Claim]] = {}
         self.files: dict[tuple[str, str], str] = {}
         self.originals: dict[tuple[str, str], str] = {}
@@ -98,7 +105,7 @@ class FakeExecutor:
         self.settled += 1
         claimed = {(c.resource, c.directory) for c in self.all()}
         for key in self.originals.keys() - claimed:
-            self.files[key] = self.originals.pop(key)
+            self.files[key] = self.baseline(Target(*key), self.originals.pop(key))
         for key in claimed:
             if key in self.files:
                 self.originals.setdefault(key, self.files[key])

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from koord.agent.baseline import Baseline
+from koord.agent.executor.target import QUOTA, Target
 from koord.agent.host.layout import Layout
 from koord.agent.metrics.kinds import Kind
 from koord.agent.states.pods import PodState, pod_state
@@ -42,7 +44,7 @@ class Scene:
 
     def __init__(self, case: dict[str, Any], root: Path) -> None:
         self.case = case
-        self.executor = FakeExecutor()
+        self.executor = FakeExecutor(self._given_back)
         self.version = Version.V2 if case["version"] == 2 else Version.V1
         for path, text in case["files"].items():
             self.executor.files[self._target(path)] = text
@@ -54,7 +56,7 @@ class Scene:
             columns[0], core=columns[1], socket=columns[2], node=columns[3]
         )
         self.machine = machine(root, version=self.version, topology=topology)
-        self.pods = [state(each) for each in case["pods"]]
+        self.pods = tuple(state(each) for each in case["pods"])
         self.node, self.slo, self.topology = node_of(case), slo_of(case), reported_of(case)
 
     def tick(self, samples: list[dict[str, Any]], passed_seconds: float = 0.0) -> Tick:
@@ -74,6 +76,11 @@ class Scene:
         targets = {path: self._target(path) for path in self.case["files"]}
         said = self.executor.files
         return {path: _plain(at[0], said[at]) for path, at in targets.items()}
+
+    def _given_back(self, target: Target, found: str) -> str:
+        """As the agent's own executor has it."""
+        value = int(found) if target.resource == QUOTA else found
+        return str(Baseline(self.machine, lambda: self.pods)(target, value))
 
     def _target(self, path: str) -> tuple[str, str]:
         """Resource and directory of a file, whose path begins with a subsystem on cgroup v1."""
