@@ -315,3 +315,8 @@ def test_machines_together_cost_far_less_than_one_by_one() -> None:
 
     together, one = cpu_seconds(Site(places)), cpu_seconds(Site(places[:1]))
     assert together < one * count / 5
+
+
+def test_a_priority_of_0_orders_best_effort_pods_as_it_is() -> None:
+    figures = member(pod_of("zero", "be", 1000, GI, 0.5, below=5500)).figures
+    assert (figures.priority, figures.own_priority) == (5500, 0)

@@ -42,6 +42,7 @@ class Scene:
         self.config = ResourceThresholdStrategy(enable=True, **config)
         self.pods = []
         self.allocatable = {"cpu": "100", "memory": "100Gi"}
+        self.capacity = {"cpu": "100", "memory": "100Gi"}
         self.now = 0
 
     def tier(self, usage, request, limit, seconds=1):
@@ -57,7 +58,7 @@ class Scene:
             None,  # type: ignore[arg-type]
             self.reader,
             pods=self.pods,
-            of=node({"cpu": "100", "memory": "100Gi"}, self.allocatable),
+            of=node(self.capacity, self.allocatable),
             slo=NodeSLOSpec(resource_used_threshold_with_be=self.config),
             now_seconds=NOW_SECONDS + self.now,
         )
@@ -106,6 +107,20 @@ def test_a_lower_priority_goes_before_a_larger_share():
     scene.cpu(busy=10.0)
     scene.run()
     assert scene.evictor.evicted == ["low"]
+
+
+def test_a_priority_of_0_is_the_lowest_and_no_default():
+    scene = _satisfaction().tier(19_000, 80_000, 20_000)
+    scene.pods = [_batch("busy", 40_000), _batch("zero", 40_000, priority=0)]
+    scene.cpu(busy=10.0)
+    scene.run()
+    assert scene.evictor.evicted == ["zero"]
+    scene = Scene(MemoryEvict, "BEMemoryEvict", memory_evict_threshold_percent=70)
+    scene.reader.add(Kind.NODE_MEMORY_USAGE, NOW_MS, 71.0 * _GIB)
+    scene.pods = [_batch("large"), _batch("zero", priority=0)]
+    scene.memory(large=9, zero=4)
+    scene.run()
+    assert scene.evictor.evicted == ["zero"]
 
 
 def test_satisfaction_by_what_is_allocatable():
@@ -236,6 +251,18 @@ def test_requests_above_allocatable_cpu():
     told = scene.run()
     assert told["release"] == {"CPUAllocatableEvict": {"kubernetes.io/batch-cpu": 5000}}
     assert scene.evictor.evicted == ["b"]
+
+
+@pytest.mark.parametrize("capacity", [{"memory": "100Gi"}, {"cpu": "0", "memory": "100Gi"}])
+def test_a_node_without_capacity_evicts_nobody(capacity):
+    scene = _requests(CPUEvict, "CPUAllocatableEvict", "cpu")
+    scene.capacity = capacity
+    scene.allocatable["kubernetes.io/batch-cpu"] = "10000"
+    scene.pods = [_batch("a", 20_000, labels=_YES)]
+    scene.cpu(a=1.0)
+    with pytest.raises(KoordError, match=r"status.capacity.cpu"):
+        scene.run()
+    assert scene.evictor.evicted == []
 
 
 def test_nothing_allocatable_releases_all():

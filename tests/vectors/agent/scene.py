@@ -29,6 +29,7 @@ from tests.agent.strategies.nodes import NOW_MS, NOW_SECONDS, reported, tick
 KINDS = {
     "node_cpu": Kind.NODE_CPU_USAGE,
     "node_memory": Kind.NODE_MEMORY_USAGE,
+    "be_cpu": Kind.NODE_BE,
     "pod_cpu": Kind.POD_CPU_USAGE,
     "pod_memory": Kind.POD_MEMORY_USAGE,
     "container_cpu": Kind.CONTAINER_CPU_USAGE,
@@ -65,6 +66,8 @@ class Scene:
         reader = FakeReader()
         for each in samples:
             labels = [each["label"]] if each["label"] else []
+            if each["kind"] == "be_cpu":
+                labels = ["cpu", *labels]
             reader.add(KINDS[each["kind"]], at - each["age_ms"], each["value"], *labels)
         return tick(
             self.machine, reader, pods=self.pods, of=self.node, slo=self.slo,

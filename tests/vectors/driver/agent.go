@@ -83,6 +83,7 @@ func (s *states) GetNodeTopo() *topov1alpha1.NodeResourceTopology {
 var kinds = map[string]metriccache.MetricResource{
 	"node_cpu":            metriccache.NodeCPUUsageMetric,
 	"node_memory":         metriccache.NodeMemoryUsageMetric,
+	"be_cpu":              metriccache.NodeBEMetric,
 	"pod_cpu":             metriccache.PodCPUUsageMetric,
 	"pod_memory":          metriccache.PodMemUsageMetric,
 	"container_cpu":       metriccache.ContainerCPUUsageMetric,
@@ -99,6 +100,8 @@ func properties(of sample) map[metriccache.MetricProperty]string {
 		return metriccache.MetricPropertiesFunc.Container(of.Label)
 	case "host":
 		return metriccache.MetricPropertiesFunc.HostApplication(of.Label)
+	case "be":
+		return metriccache.MetricPropertiesFunc.NodeBE(string(metriccache.BEResourceCPU), of.Label)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ class CPUEvict:
         self._collect_seconds = options.collect_interval_seconds
         wishes = {_BE: self._unsatisfied, _REQUESTS: self._promised, _USAGE: self._busy}
         cool = options.cpu_evict_cool_seconds
-        self._engine = Engine(self.name, cool, wishes, options, cool_at_start=True)
+        self._engine = Engine(self.name, CPU, cool, wishes, options, cool_at_start=True)
 
     def run(self, tick: Tick, hands: Hands) -> Mapping[str, object]:
         """One round; see the protocol."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.agent.strategies import readings
+from koord.agent.strategies import amounts, readings
 from koord.agent.strategies.eviction.tasks import Outcome, Task, Victim, execute, merged
 from koord.base import log
 from koord.base.errors import KoordError
@@ -50,6 +50,7 @@ class Engine:
 
     Args:
         name: of the strategy.
+        native: cpu or memory; nobody is evicted from a node without capacity of it.
         cool_seconds: after a new eviction, until the next round that may evict.
         wishes: by feature, in the order of their tasks; None is nothing to do.
         options: gates and instruments.
@@ -59,6 +60,7 @@ class Engine:
     def __init__(
         self,
         name: str,
+        native: str,
         cool_seconds: float,
         wishes: Mapping[str, Callable[[Tick, ResourceThresholdStrategy], Wish | None]],
         options: StrategyOptions,
@@ -66,6 +68,7 @@ class Engine:
         cool_at_start: bool,
     ) -> None:
         self._name = name
+        self._native = native
         self._cool_seconds = cool_seconds
         self._wishes = wishes
         self._options = options
@@ -86,6 +89,7 @@ class Engine:
         if not config.enable:
             return {"state": "disabled"}
         readings.check_fresh(tick, readings.TO_EVICT)
+        _check_capacity(tick, self._native)
         wishes, notes = self._wanted(tick, config)
         if not wishes:
             return {"state": "calm", "notes": notes} if notes else {"state": "calm"}
@@ -126,6 +130,13 @@ class Engine:
                 self._told[key] = present[key]
                 self._options.instruments.evicted(present[key], REASON)
                 _LOG.warning("evicting", extra=log.fields(pod=key, feature=feature))
+
+
+def _check_capacity(tick: Tick, native: str) -> None:
+    node = readings.node(tick)
+    capacity = amounts.amount(node.status.capacity, native)
+    if capacity is None or capacity <= 0:
+        raise KoordError("Node", f"status.capacity.{native}", capacity, "more than 0")
 
 
 def tasks_of(wishes: Mapping[str, Wish]) -> list[Task]:

@@ -68,9 +68,15 @@ def in_share_order(
     pods: Sequence[PodState], used: Sequence[int], requested: Sequence[int]
 ) -> list[PodState]:
     """By priority, then the larger share of the request in use first."""
-    priorities = _column([pod.priority for pod in pods])
+    priorities = _column([own_priority(pod) for pod in pods])
     chosen = order.by_share(_one_node(pods), priorities, _column(used), _column(requested))
     return [pods[at] for at in chosen.tolist()]
+
+
+def own_priority(pod: PodState) -> int:
+    """What orders best-effort pods: ``spec.priority``, also 0; its default where it is absent."""
+    priority = pod.pod.spec.priority
+    return pod.priority if priority is None else priority
 
 
 def annotated_priority(pod: PodState) -> int:

@@ -43,7 +43,7 @@ class MemoryEvict:
         self.interval_seconds = options.memory_evict_interval_seconds
         wishes = {_BE: self._best_effort, _REQUESTS: self._promised, _USAGE: self._full}
         cool = options.memory_evict_cool_seconds
-        self._engine = Engine(self.name, cool, wishes, options, cool_at_start=False)
+        self._engine = Engine(self.name, MEMORY, cool, wishes, options, cool_at_start=False)
 
     def run(self, tick: Tick, hands: Hands) -> Mapping[str, object]:
         """One round; see the protocol."""
@@ -104,7 +104,7 @@ def _idle_last(pods: Sequence[PodState], usage: Mapping[str, float]) -> list[Pod
     rank = {name: at for at, name in enumerate(names)}
     chosen = decision.best_effort_order(
         np.zeros(len(pods), np.int64),
-        np.array([pod.priority for pod in pods], np.int64),
+        np.array([victims.own_priority(pod) for pod in pods], np.int64),
         np.array([int(usage.get(pod.uid, 0.0)) for pod in pods], np.int64),
         np.array([rank[pod.pod.metadata.name] for pod in pods], np.int64),
     )

@@ -21,7 +21,7 @@ def best_effort_order(node: Ints, priority: Ints, used_bytes: Ints, name_rank: I
 
     Args:
         node: row of the node that the pod runs on.
-        priority: of the pod, with its default.
+        priority: of the pod, also 0; its default where it has none.
         used_bytes: 0 where it is not known.
         name_rank: place of the pod's name among all, ascending; idle pods go in reverse.
     """

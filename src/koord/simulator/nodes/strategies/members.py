@@ -72,6 +72,7 @@ class Figures(NamedTuple):
     cpu: int
     memory: int
     priority: int
+    own_priority: int
     eviction_priority: int
     label_priority: int
     agreed: int
@@ -119,6 +120,7 @@ def member(pod: Pod) -> Member:
         cpu=amounts.own_request(state, CPU)[1],
         memory=amounts.own_request(state, MEMORY)[1],
         priority=state.priority,
+        own_priority=victims.own_priority(state),
         eviction_priority=victims.annotated_priority(state),
         label_priority=victims.label_priority(state),
         agreed=eviction_enabled(pod),

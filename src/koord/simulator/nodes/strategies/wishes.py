@@ -86,7 +86,7 @@ def unsatisfied(now: Round) -> Wanted:
 
     def ordered(rows: Ints) -> Ints:
         return order.by_share(
-            node[rows], figures["priority"][rows], used[rows], figures["batch_milli"][rows]
+            node[rows], figures["own_priority"][rows], used[rows], figures["batch_milli"][rows]
         )
 
     victims = figures["labelled"].astype(bool) & _allowed(now.members, "BECPUEvict")
@@ -129,7 +129,7 @@ def best_effort_memory(now: Round) -> Wanted:
         names = [now.members.members[row].state.pod.metadata.name for row in rows.tolist()]
         rank = {name: at for at, name in enumerate(sorted(set(names)))}
         ranks = np.array([rank[name] for name in names], np.int64)
-        return best_effort_order(node[rows], figures["priority"][rows], used[rows], ranks)
+        return best_effort_order(node[rows], figures["own_priority"][rows], used[rows], ranks)
 
     victims = figures["labelled"].astype(bool) & _allowed(now.members, "BEMemoryEvict")
     return Wanted(USED, {MEMORY: _full(now)}, victims, ordered, {MEMORY: used})
