@@ -103,6 +103,8 @@ def go_sources(types: Iterable[str]) -> dict[str, str]:
 
 def _module_folder(module: str) -> Path:
     (kubernetes,) = (one for one in MODULES if one.folder == "kubernetes")
+    # Programs may be kept where the modules that they were built from are not.
+    run_go(kubernetes, "mod", "download", module)
     return Path(run_go(kubernetes, "list", "-m", "-f", "{{.Dir}}", module).strip())
 
 
