@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from koord.agent.executor.cgroup_kind import NativeFiles
 from koord.agent.states.pods import PodState
-from koord.api.protocol.qos import QoSClass
 from koord.kernels.cgroup import CATALOGUE, Write, Written
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import KubeQos
@@ -29,12 +28,13 @@ KNOBS = {
     "cpuset.cpus": {Version.V1: CPUS, Version.V2: CPUS},
     "cpu.cfs_quota_us": {Version.V1: "-1", Version.V2: "max 100000"},
 }
-# Shares, quota and bytes that the kubelet gives a container of each sort in population.py.
+# Shares, quota and bytes that the kubelet gives a container of each sort in population.py, by its
+# limit of CPU: the kubelet knows no label.
 _GIVEN = {
-    QoSClass.BE: (2, -1, -1),
-    QoSClass.LS: (512, 50_000, GIB),
-    QoSClass.LSR: (2048, 200_000, 2 * GIB),
-    QoSClass.NONE: (256, 25_000, -1),
+    None: (2, -1, -1),
+    "500m": (512, 50_000, GIB),
+    "2": (2048, 200_000, 2 * GIB),
+    "250m": (256, 25_000, -1),
 }
 _COUNTERS = ("cpuacct.usage", "memory.stat", "memory.usage_in_bytes", "cpu.stat", "memory.current")
 
@@ -102,14 +102,16 @@ class Plant:
 
     def _given(self, pod: PodState, containers: int) -> dict[str, str]:
         """What the kubelet sets for some containers of a pod together."""
-        shares, quota, memory = _GIVEN[pod.qos]
+        limits = pod.pod.spec.containers[0].resources.limits
+        limit = str(limits["cpu"]) if "cpu" in limits else None
+        shares, quota, memory = _GIVEN[limit]
         found = {} if quota < 0 else {"cpu.cfs_quota_us": str(containers * quota)}
         if memory > 0:
             found["memory.limit_in_bytes"] = str(containers * memory)
         if self.tree.version is Version.V2:
             found = {name: f"{text} 100000" if name.startswith("cpu") else text
                      for name, text in found.items()}  # fmt: skip
-            return found | ({"cpu.shares": "1"} if pod.qos is QoSClass.BE else {})
+            return found | ({"cpu.shares": "1"} if limit is None else {})
         return found | {"cpu.shares": str(2 if shares == 2 else containers * shares)}
 
     def end(self, pod: PodState) -> None:
