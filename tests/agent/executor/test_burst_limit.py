@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,30 @@ def test_a_burst_that_is_there_already_refuses_a_lower_quota(tmp_path: Path) -> 
     rig.settle()
     said = [rig.says(QUOTA, "pod"), rig.says(QUOTA, "pod/a"), rig.says(BURST, "pod/a")]
     assert said == ["100000", "100000", "100000"]
+    assert rig.executor.failures() == []
+
+
+def test_a_burst_beside_a_quota_that_was_not_written_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above no limit any kernel takes it; the next try, beside the limit, gets the answer."""
+    rig = Rig(tmp_path, ["pod"])
+    number = rig.kernel.number
+
+    def refuse_quotas(resource: str, directory: str) -> int:
+        if resource == QUOTA:
+            raise OSError(errno.EIO, "input/output error")
+        return number(resource, directory)
+
+    rig.executor.state("o", "s", [want(QUOTA, "pod", 1_000), want(BURST, "pod", 250_000)])
+
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(rig.kernel, "number", refuse_quotas)
+        rig.settle()
+    assert (rig.says(QUOTA, "pod"), rig.says(BURST, "pod")) == ("-1", "250000")
+    for _ in range(3):
+        rig.settle(61)
+    assert (rig.says(QUOTA, "pod"), rig.says(BURST, "pod")) == ("1000", "1000")
     assert rig.executor.failures() == []
 
 

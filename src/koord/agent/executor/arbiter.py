@@ -164,19 +164,36 @@ class BurstLimit:
             self._asked = target
         return self.known or (self.known is None and target == self._asked)
 
-    def learn(self, done: Iterable[tuple[Wish, Written]]) -> Target | None:
-        """Reads the answer off what was written; the target that asked, where it was answered."""
+    def learn(
+        self,
+        done: Iterable[tuple[Wish, Written]],
+        held: Callable[[Target], Value | None],
+    ) -> Target | None:
+        """Reads the answer off what was written; the target that asked, where it was answered.
+
+        Args:
+            done: what was written, with the kernel's results.
+            held: what a file says now; None where it cannot be read.
+        """
         asked, self._asked = self._asked, None
         if asked is None:
             return None
-        beside = (asked, Target(QUOTA, asked.directory))
-        results = {wish.target: written for wish, written in done if wish.target in beside}
+        quota = Target(QUOTA, asked.directory)
+        results = {w.target: (w, r) for w, r in done if w.target in (asked, quota)}
         # A quota that is lowered below its burst is refused for the same reason.
-        if any(r.outcome is Outcome.FAILED and r.errno == errno.EINVAL for r in results.values()):
+        if any(_refused(result) for _, result in results.values()):
             self.known = False
-        elif asked in results and all(r.outcome in _SAYS_SO for r in results.values()):
-            self.known = True
+        elif asked in results:
+            wish, result = results[asked]
+            # A quota that did not get into its file left nothing to exceed.
+            limit = held(quota)
+            if result.outcome in _SAYS_SO and limit is not None:
+                self.known = True if 0 <= int(limit) < int(wish.value) else None
         return None if self.known is None else asked
+
+
+def _refused(result: Written) -> bool:
+    return result.outcome is Outcome.FAILED and result.errno == errno.EINVAL
 
 
 def within(target: Target) -> bool:

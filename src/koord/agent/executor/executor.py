@@ -237,7 +237,7 @@ class HostExecutor:
             self._plan(self._wishes(made), made)
             return
         done = self._written(self._wishes(made), now)
-        asked = self._burst.learn(done)
+        asked = self._burst.learn(done, self._held)
         if asked is not None and not self._burst.known:
             # Quotas fail for the sake of a burst beside them, and for that of a child's quota.
             failed = {w.target for w, r in done if r.outcome is Outcome.FAILED} | {asked}
