@@ -13,6 +13,7 @@ from koord.agent.metrics.reader import Window
 from koord.agent.report.memory import memory_kinds
 from koord.agent.report.summary import add_summaries
 from koord.agent.report.usage import pairs, resources
+from koord.api.duration import Duration
 from koord.api.kinds.device import DeviceInfo
 from koord.api.kinds.nodemetric import (
     AggregatedUsage,
@@ -28,13 +29,13 @@ from koord.api.protocol.resources import CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_R
 from koord.kernels.quantity import Format, Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.agent.metrics.reader import MetricReader, Rows
     from koord.agent.prediction.reclaimable import Reclaimable
+    from koord.agent.report.memory import MemoryKinds
     from koord.agent.states.pods import PodState
-    from koord.api.duration import Duration
-    from koord.api.kinds.nodemetric import NodeMetricSpec
+    from koord.api.kinds.nodemetric import NodeMetricCollectPolicy, NodeMetricSpec
     from koord.api.kinds.slo_strategies import HostApplication
 
 _STATISTICS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -67,17 +68,14 @@ class Reported:
 
 def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
     """The status; None as long as the node itself was not measured in the window."""
-    policy = reported.spec.metric_collect_policy
-    assert policy is not None
-    window = Window(now_ms - (policy.aggregate_duration_seconds or 0) * _MILLI, now_ms)
+    policy, memory, window = _asked(reported, now_ms)
     metrics = reported.metrics
-    memory = memory_kinds(policy.node_memory_collect_policy, reported.cold_pages)
     node = _single(metrics, Kind.NODE_CPU_USAGE, memory.node, window)
     if node is None:
         return None
     durations = policy.node_aggregate_policy.durations if policy.node_aggregate_policy else []
     system = _single(metrics, Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE, window)
-    node.devices = _devices(metrics, window)
+    node.devices = _node_cards(metrics, window)(None)
     whole = (Kind.NODE_CPU_USAGE, memory.node)
     # Of what neither pods nor applications use there is one series, whatever the policy.
     rest = (Kind.SYS_CPU_USAGE, Kind.SYS_MEMORY_USAGE)
@@ -86,7 +84,9 @@ def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
         node_metric=NodeMetricInfo(
             node_usage=node,
             system_usage=system,
-            aggregated_node_usages=[_aggregated(metrics, *whole, d, now_ms) for d in durations],
+            aggregated_node_usages=[
+                _aggregated(metrics, *whole, d, now_ms, cards=True) for d in durations
+            ],
             aggregated_system_usages=[_aggregated(metrics, *rest, d, now_ms) for d in durations],
             numa_usages=_numa(metrics, window),
         ),
@@ -99,6 +99,21 @@ def status(reported: Reported, now_ms: int) -> NodeMetricStatus | None:
     return found
 
 
+def measured_pods(reported: Reported, now_ms: int) -> list[PodState]:
+    """The pods that a status speaks of: those of which CPU and memory were measured."""
+    _, memory, window = _asked(reported, now_ms)
+    used = pairs(reported.metrics, Kind.POD_CPU_USAGE, memory.pod, window)
+    return [pod for pod in reported.pods if pod.uid in used]
+
+
+def _asked(reported: Reported, now_ms: int) -> tuple[NodeMetricCollectPolicy, MemoryKinds, Window]:
+    policy = reported.spec.metric_collect_policy
+    assert policy is not None
+    memory = memory_kinds(policy.node_memory_collect_policy, reported.cold_pages)
+    seconds = policy.aggregate_duration_seconds or 0
+    return policy, memory, Window(now_ms - seconds * _MILLI, now_ms)
+
+
 def _single(
     metrics: MetricReader, cpu_kind: Kind, memory_kind: Kind, window: Window
 ) -> ResourceMap | None:
@@ -109,9 +124,15 @@ def _single(
 
 
 def _aggregated(
-    metrics: MetricReader, cpu_kind: Kind, memory_kind: Kind, duration: Duration, now_ms: int
+    metrics: MetricReader,
+    cpu_kind: Kind,
+    memory_kind: Kind,
+    duration: Duration,
+    now_ms: int,
+    *,
+    cards: bool = False,
 ) -> AggregatedUsage:
-    """Statistics of one window; empty ones unless samples cover half of it."""
+    """Statistics of one window; empty ones unless samples of CPU cover half of it."""
     span_ms = duration.nanoseconds // 1_000_000
     window = Window(now_ms - span_ms, now_ms)
     shares = tuple(_STATISTICS.values())
@@ -123,7 +144,11 @@ def _aggregated(
         for at, name in enumerate(_STATISTICS):
             pair = float(cpu.percentiles[0, at]), float(memory.percentiles[0, at])
             usage[name] = ResourceMap(resources=resources(*pair))
-    return AggregatedUsage(usage=usage, duration=duration)
+        if cards:
+            cards_at = _node_cards(metrics, window, shares)
+            for at, name in enumerate(usage):
+                usage[name].devices = cards_at(at - 1 if at else None)
+    return AggregatedUsage(usage=usage, duration=Duration(duration.nanoseconds))
 
 
 def _numa(metrics: MetricReader, window: Window) -> list[NUMAUsage]:
@@ -176,16 +201,20 @@ def _applications(
     ]
 
 
-def _devices(metrics: MetricReader, window: Window) -> list[DeviceInfo]:
-    core = metrics.read(Kind.NODE_GPU_CORE_USAGE, window)
-    memory = metrics.read(Kind.NODE_GPU_MEMORY_USAGE, window)
-    return _cards(core, memory, _totals(metrics, window), 0).get("", [])
+def _node_cards(
+    metrics: MetricReader, window: Window, shares: Sequence[float] = ()
+) -> Callable[[int | None], list[DeviceInfo]]:
+    """The node's cards by average (None) or by the statistic at a place among the shares."""
+    core = metrics.read(Kind.NODE_GPU_CORE_USAGE, window, shares)
+    memory = metrics.read(Kind.NODE_GPU_MEMORY_USAGE, window, shares)
+    totals = _totals(metrics, window)
+    return lambda at: _cards(core, memory, totals, 0, at).get("", [])
 
 
 def _pod_devices(metrics: MetricReader, window: Window) -> dict[str, list[DeviceInfo]]:
     core = metrics.read(Kind.POD_GPU_CORE_USAGE, window)
     memory = metrics.read(Kind.POD_GPU_MEMORY_USAGE, window)
-    return _cards(core, memory, _totals(metrics, window), 1)
+    return _cards(core, memory, _totals(metrics, window), 1, None)
 
 
 def _totals(metrics: MetricReader, window: Window) -> dict[tuple[str, ...], float]:
@@ -194,12 +223,15 @@ def _totals(metrics: MetricReader, window: Window) -> dict[tuple[str, ...], floa
 
 
 def _cards(
-    core: Rows, memory: Rows, totals: dict[tuple[str, ...], float], labels: int
+    core: Rows, memory: Rows, totals: dict[tuple[str, ...], float], labels: int, at: int | None
 ) -> dict[str, list[DeviceInfo]]:
     """Usage of cards by who uses them; ``labels`` stand before minor and UUID."""
-    used = dict(zip(memory.labels, memory.avg.tolist(), strict=True))
+    percents, amounts_used = (
+        rows.avg if at is None else rows.percentiles[:, at] for rows in (core, memory)
+    )
+    used = dict(zip(memory.labels, amounts_used.tolist(), strict=True))
     found: dict[str, list[DeviceInfo]] = defaultdict(list)
-    for row, percent in zip(core.labels, core.avg.tolist(), strict=True):
+    for row, percent in zip(core.labels, percents.tolist(), strict=True):
         total = totals.get(row[labels:])
         if row not in used or not total:
             continue
@@ -209,7 +241,8 @@ def _cards(
             GPU_MEMORY: Quantity.from_value(int(used[row]), Format.BINARY_SI),
             GPU_MEMORY_RATIO: Quantity.from_value(int(_PERCENT * used[row] / total)),
         }
-        card = DeviceInfo(type="gpu", id=uuid, minor=int(minor), health=True, resources=amounts)
+        # Health is told in the Device; here it says nothing.
+        card = DeviceInfo(type="gpu", id=uuid, minor=int(minor), health=False, resources=amounts)
         found["".join(row[:labels])].append(card)
     return {who: sorted(cards, key=lambda card: card.minor or 0) for who, cards in found.items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.agent.report.packing import packed_cpus
 from koord.api.protocol.node_reservation import reserved_cpus
 from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.topology import CPUInfo, CPUSharedPool
@@ -60,17 +61,6 @@ def kept_cpus(cpus: Sequence[CPUInfo], reservation: NodeReservation | None) -> C
     if named:
         return readable_cpus(named)
     return packed_cpus(cpus, count)
-
-
-def packed_cpus(cpus: Sequence[CPUInfo], count: int) -> CPUSet:
-    """So many CPUs as the kubelet takes them: whole sockets, then whole cores, the lowest first.
-
-    None where there are fewer.
-    """
-    if count > len(cpus):
-        return CPUSet()
-    packed = sorted(cpus, key=lambda cpu: (cpu.socket, cpu.node, cpu.core, cpu.id))
-    return CPUSet.from_ids(cpu.id for cpu in packed[:count])
 
 
 def readable_cpus(text: str) -> CPUSet:

@@ -7,15 +7,19 @@ its author, and an event says so.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import kind_of_type
-from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
+from koord.api.kinds.topology import NodeResourceTopology, Zone
 from koord.api.objects import stamped
 from koord.api.protocol import keys
 from koord.base import faults, log
+from koord.base.errors import KoordError
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
 
@@ -27,9 +31,6 @@ if TYPE_CHECKING:
     from koord.kube.events import EventRecorder
 
 FIELD_MANAGER = "koordlet"
-MANAGED_ZONE_RESOURCES = frozenset(
-    {"cpu", "memory", "koordinator.sh/gpu", "hugepages-2Mi", "hugepages-1Gi"}
-)
 # What a NodeResourceTopology has of its node, where the node has it.
 _COPIED = {
     "annotations": (keys.NODE_RESERVATION, keys.SYSTEM_QOS_RESOURCE),
@@ -158,7 +159,7 @@ def topology_changes(
     if there.topology_policies != wanted.topology_policies:
         change["topologyPolicies"] = wanted.topology_policies
     zones = _merged_zones(there.zones, wanted.zones)
-    if zones != there.zones:
+    if zones != [_in_order(zone) for zone in there.zones]:
         change["zones"] = codec.to_document(zones)
     return change or None
 
@@ -171,14 +172,17 @@ def _merged_zones(there: Sequence[Zone], wanted: Sequence[Zone]) -> list[Zone]:
         if old is None:
             merged.append(zone)
             continue
-        own = {resource.name: resource for resource in zone.resources}
+        own = {resource.name for resource in zone.resources}
         others = [each for each in old.resources if each.name not in own]
-        kept = [each for each in others if each.name not in MANAGED_ZONE_RESOURCES]
-        resources: list[ZoneResource] = sorted(
-            [*own.values(), *kept], key=lambda resource: resource.name
-        )
-        merged.append(Zone(zone.name, zone.type, old.parent, old.costs, old.attributes, resources))
+        resources = [*zone.resources, *others]
+        merged.append(_in_order(replace(old, type=zone.type, resources=resources)))
     return merged
+
+
+def _in_order(zone: Zone) -> Zone:
+    """With its resources by name: others may have put theirs anywhere."""
+    resources = sorted(zone.resources, key=attrgetter("name"))
+    return replace(zone, resources=resources)
 
 
 def _same(have: str | None, want: str) -> bool:
@@ -186,5 +190,6 @@ def _same(have: str | None, want: str) -> bool:
         return have == want
     try:
         return bool(codec.parse_json(have, "") == codec.parse_json(want, ""))
-    except ValueError:
+    except KoordError:
+        # Somebody else wrote what is no JSON.
         return False

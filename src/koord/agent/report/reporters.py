@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koord.agent.prediction.models import Peak
 from koord.agent.prediction.reclaimable import PredictedPod, predict
-from koord.agent.report.nodemetric import Reported, status
+from koord.agent.report.nodemetric import Reported, measured_pods, status
 from koord.agent.report.publisher import report_problem, topology_changes
 from koord.agent.report.topology import (
     STATIC,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from koord.agent.states.informers import ClusterStates
     from koord.agent.states.kubelet import Kubelet, KubeletConfiguration
     from koord.agent.states.pods import PodState
-    from koord.agent.states.snapshot import Snapshot, States
+    from koord.agent.states.snapshot import States
     from koord.agent.states.store import StateStore
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetricStatus
@@ -136,16 +137,16 @@ class MetricReporter:
             metrics=self._metrics,
             cold_pages=self._cold_pages,
             summaries=self._summaries,
-            predicted=self._predicted(snapshot),
         )
-        return status(reported, int(self._clock.wall_seconds() * _MILLI))
+        now_ms = int(self._clock.wall_seconds() * _MILLI)
+        predicted = self._predicted(snapshot.node.value, measured_pods(reported, now_ms))
+        return status(replace(reported, predicted=predicted), now_ms)
 
-    def _predicted(self, snapshot: Snapshot) -> Reclaimable | None:
-        node = snapshot.node.value
+    def _predicted(self, node: Node | None, measured: list[PodState]) -> Reclaimable | None:
         if self._models is None or node is None:
             return None
         now = self._clock.wall_seconds()
-        pods = [predicted_pod(pod, now) for pod in snapshot.pods.value]
+        pods = [predicted_pod(pod, now) for pod in measured]
         try:
             return predict(self._models, pods, _allocatable(node))
         except KoordError as error:
@@ -169,7 +170,13 @@ def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
 
 def _allocatable(node: Node) -> Peak:
     """Before amplification, where the node says what that was."""
-    amounts = raw_allocatable(node) or node.status.allocatable
+    try:
+        amounts = raw_allocatable(node)
+    except KoordError as error:
+        _LOG.info("taken for not amplified", extra=log.fields(reason=error))
+        amounts = None
+    if amounts is None:
+        amounts = node.status.allocatable
     zero = Quantity()
     return Peak(
         amounts.get("cpu", zero).milli(Rounding.DOWN),

@@ -6,14 +6,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from koord.agent.report.pools import Bound, kept_cpus, packed_cpus, readable_cpus, shared_pools
+import msgspec
+
+from koord.agent.report.packing import packed_cpus
+from koord.agent.report.pools import Bound, kept_cpus, readable_cpus, shared_pools
 from koord.agent.states.cpu_manager import NAME, CPUManagerState
 from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta, OwnerReference
 from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
 from koord.api.protocol import annotation, keys
-from koord.api.protocol.node_reservation import node_reservation
-from koord.api.protocol.nodes import system_qos_resource
+from koord.api.protocol.node_reservation import NodeReservation, node_reservation
+from koord.api.protocol.nodes import SystemQOSResource, system_qos_resource
 from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.scheduling import resource_status
 from koord.api.protocol.topology import (
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 STATIC = "static"
 _MILLI = 1000
+_ZERO = Quantity()
+# What a kubelet can hold back.
+_RESERVABLE = {"cpu", "memory", "ephemeral-storage", "pid"}
 _POLICIES = {
     ("container", "single-numa-node"): "SingleNUMANodeContainerLevel",
     ("container", "restricted"): "RestrictedContainerLevel",
@@ -182,7 +188,9 @@ def _annotations(
         by_kubelet = by_kubelet | readable_cpus(allocation.cpuset)
     reserved = _reservation(node, hardware, tell)
     system = _system(node, tell)
-    kept = reserved | (readable_cpus(system.cpuset) if system.exclusive else CPUSet())
+    kept = readable_cpus(reserved.reserved_cpus)
+    if system is not None and system.exclusive:
+        kept = kept | readable_cpus(system.cpuset)
     pools = shared_pools(hardware.cpus, bound.values(), by_kubelet, kept)
     found = {
         keys.CPU_BASIC_INFO: annotation.text(hardware.basic),
@@ -193,10 +201,9 @@ def _annotations(
         keys.CPU_MANAGER_POLICY: annotation.text(_manager_policy(kubelet, hardware)),
     }
     if keys.NODE_RESERVATION in node.metadata.annotations:
-        report = {"reservedCPUs": str(reserved)} if reserved else {}
-        found[keys.NODE_RESERVATION] = annotation.text(report)
-    if system.text:
-        found[keys.SYSTEM_QOS_RESOURCE] = system.text
+        found[keys.NODE_RESERVATION] = annotation.text(reserved)
+    if system is not None:
+        found[keys.SYSTEM_QOS_RESOURCE] = annotation.text(system)
     return found
 
 
@@ -233,29 +240,22 @@ def _kubelet_pods(
     return found
 
 
-@dataclass(frozen=True)
-class _System:
-    text: str = ""
-    cpuset: str = ""
-    exclusive: bool = False
-
-
-def _system(node: Node, tell: Callable[[str], None]) -> _System:
-    text = node.metadata.annotations.get(keys.SYSTEM_QOS_RESOURCE, "")
+def _system(node: Node, tell: Callable[[str], None]) -> SystemQOSResource | None:
     try:
-        found = system_qos_resource(node)
+        return system_qos_resource(node)
     except KoordError as error:
         tell(f"annotation ignored: {error}")
-        return _System()
-    return _System(text, found.cpuset, found.exclusive) if found and text else _System()
+        return None
 
 
-def _reservation(node: Node, hardware: Hardware, tell: Callable[[str], None]) -> CPUSet:
+def _reservation(node: Node, hardware: Hardware, tell: Callable[[str], None]) -> NodeReservation:
+    """What the node says, with the CPUs that it comes to."""
     try:
-        return kept_cpus(hardware.cpus, node_reservation(node))
+        asked = node_reservation(node) or NodeReservation()
     except KoordError as error:
         tell(f"annotation ignored: {error}")
-        return CPUSet()
+        return NodeReservation()
+    return msgspec.structs.replace(asked, reserved_cpus=str(kept_cpus(hardware.cpus, asked)))
 
 
 def _policy(configuration: KubeletConfiguration | None) -> str:
@@ -278,18 +278,26 @@ def _manager_policy(kubelet: KubeletView, hardware: Hardware) -> KubeletCPUManag
 
 
 def _kubelet_reserved(configuration: KubeletConfiguration, hardware: Hardware) -> CPUSet:
-    """CPUs that the kubelet's static policy never gives out; none where it makes no sense."""
-    online = CPUSet.from_ids(cpu.id for cpu in hardware.cpus)
-    if configuration.reserved_system_cpus:
-        named = readable_cpus(configuration.reserved_system_cpus)
-        return named if named <= online else CPUSet()
+    """CPUs that the kubelet's static policy never gives out; none where it makes no sense.
+
+    A kubelet with a setting that it does not take would not run.
+    """
+    text = configuration.reserved_system_cpus
+    named = readable_cpus(text)
+    if (text and not named) or not named <= CPUSet.from_ids(cpu.id for cpu in hardware.cpus):
+        return CPUSet()
     milli = 0
     for amounts in (configuration.kube_reserved, configuration.system_reserved):
+        # CPUs by number take the place of amounts, whatever these say.
+        counted = {name: text for name, text in amounts.items() if name != "cpu" or not named}
         try:
-            milli += Quantity.parse(amounts.get("cpu", "0")).milli(Rounding.UP)
+            parsed = {name: Quantity.parse(text) for name, text in counted.items()}
         except ValueError:
             return CPUSet()
-    return packed_cpus(hardware.cpus, -(-milli // _MILLI))
+        if not parsed.keys() <= _RESERVABLE or any(each < _ZERO for each in parsed.values()):
+            return CPUSet()
+        milli += parsed.get("cpu", _ZERO).milli(Rounding.UP)
+    return named or packed_cpus(hardware.cpus, -(-milli // _MILLI))
 
 
 def _zones(node: Node, hardware: Hardware) -> list[Zone]:
@@ -330,14 +338,15 @@ def _reserved_share(node: Node, hardware: Hardware, counts: Mapping[int, int]) -
     """
     if node.metadata.labels.get(keys.ENABLE_NUMA_RESERVATION) != "true":
         return {}
-    zero, shares = Quantity(), {}
+    shares = {}
     having = {
         "cpu": sum(1 for count in counts.values() if count),
         "memory": sum(1 for zone in hardware.zones.values() if zone.memory_bytes > 0),
     }
     for name, zones in having.items():
-        capacity = node.status.capacity.get(name, zero)
-        reserved = capacity - node.status.allocatable.get(name, zero)
-        if zones and reserved > zero:
+        if name not in node.status.capacity or name not in node.status.allocatable:
+            continue
+        reserved = node.status.capacity[name] - node.status.allocatable[name]
+        if zones and reserved > _ZERO:
             shares[name] = -(-reserved.milli(Rounding.UP) // zones)
     return shares
