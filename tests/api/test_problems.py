@@ -60,9 +60,9 @@ def test_every_share_of_a_node_is_bounded_at_both_levels(field: str) -> None:
         ],
     }
     assert lines({"colocation-config": document}) == [
-        f"data.colocation-config.{field}: got 101, expected a number from 0 to 100; taken as 100",
+        f"data.colocation-config.{field}: got 101, expected a number from 0 to 100 (taken as 100)",
         f"data.colocation-config.nodeConfigs[0].{field}: got 1000, "
-        "expected a number from 0 to 100; taken as 100",
+        "expected a number from 0 to 100 (taken as 100)",
     ]
 
 
@@ -70,7 +70,7 @@ def test_protection_of_more_than_a_pod_asks_for_is_bounded() -> None:
     text = '{"clusterStrategy":{"beClass":{"memoryQOS":{"minLimitPercent":150}}}}'
     assert lines({"resource-qos-config": text}) == [
         "data.resource-qos-config.clusterStrategy.beClass.memoryQOS.minLimitPercent: got 150, "
-        "expected a number from 0 to 100; taken as 100"
+        "expected a number from 0 to 100 (taken as 100)"
     ]
     found = load({"resource-qos-config": text}).strategy(sections.QOS, {})
     assert found.be_class.memory_qos.min_limit_percent == 100
@@ -89,13 +89,13 @@ def test_percentages_that_mean_something_above_100_stay() -> None:
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        ({MEMORY: -1}, f"{MEMORY}: got -1, expected a number >= 0; the last good section stays"),
-        ({MEMORY: "65"}, f"{MEMORY}: got '65', expected an integer; the last good section stays"),
-        ({MEMORY: 6.5}, f"{MEMORY}: got 6.5, expected an integer; the last good section stays"),
-        ({MEMORY: 10**30}, f"{MEMORY}: got {10**30}, expected an integer of 64 bits; "
-         "the last good section stays"),
+        ({MEMORY: -1}, f"{MEMORY}: got -1, expected a number >= 0 (the last good section stays)"),
+        ({MEMORY: "65"}, f"{MEMORY}: got '65', expected an integer (the last good section stays)"),
+        ({MEMORY: 6.5}, f"{MEMORY}: got 6.5, expected an integer (the last good section stays)"),
+        ({MEMORY: 10**30}, f"{MEMORY}: got {10**30}, expected an integer of 64 bits "
+         "(the last good section stays)"),
         ({"midCPUThresholdPercent": 101}, "midCPUThresholdPercent: got 101, "
-         "expected a number from 0 to 100; the last good section stays"),
+         "expected a number from 0 to 100 (the last good section stays)"),
     ],
 )  # fmt: skip
 def test_what_is_negative_or_malformed_is_not_in_effect(document: Any, told: str) -> None:
@@ -130,8 +130,8 @@ def test_an_invalid_node_strategy_keeps_the_last_good_one_of_its_selector() -> N
     assert in_force(load(config(-10, 50), first)) == (50, 50), "there still is no good one"
     assert lines(config(-10)) == [
         "data.colocation-config.nodeConfigs[0].cpuReclaimThresholdPercent: got -10, expected "
-        "a number >= 0; its nodes keep the last good strategy of this selector; where there is "
-        "none, the cluster's"
+        "a number >= 0 (its nodes keep the last good strategy of this selector, or have the "
+        "cluster's)"
     ]
 
 
@@ -188,8 +188,8 @@ def test_sections_without_effect() -> None:
 def test_a_misspelt_name_is_told_beside_a_wrong_value() -> None:
     told = lines({"colocation-config": {"enable": "yes", "enabled": True}})
     assert told == [
-        "data.colocation-config.enable: got 'yes', expected true or false; "
-        "the last good section stays",
+        "data.colocation-config.enable: got 'yes', expected true or false "
+        "(the last good section stays)",
         "data.colocation-config.enabled has no effect, did you mean enable?",
     ]
 

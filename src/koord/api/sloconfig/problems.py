@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from koord.api.sloconfig.unknown import Unknown
 
 SECTION_STAYS = "the last good section stays"
-NODE_STAYS = (
-    "its nodes keep the last good strategy of this selector; where there is none, the cluster's"
-)
+NODE_STAYS = "its nodes keep the last good strategy of this selector, or have the cluster's"
 MATCHES_NONE = "it matches no node"
 TAKEN_AS_WHOLE = f"taken as {WHOLE}"
 NO_EFFECT = "no effect"
@@ -85,7 +83,8 @@ class Problem(msgspec.Struct, frozen=True):
         if self.kind is Kind.UNKNOWN:
             meant = f", did you mean {self.expected}?" if self.expected else ""
             return one_line(f"{path} has no effect{meant}")
-        return one_line(f"{path}: got {shown(self.value)}, expected {self.expected}; {self.effect}")
+        got = f"{path}: got {shown(self.value)}, expected {self.expected}"
+        return one_line(f"{got} ({self.effect})")
 
 
 def problems(

@@ -96,6 +96,7 @@ class App:
         config_maps = self.views.view_of(
             ConfigMap, options.config_namespace, options.slo_config_name
         )
+        extended = Extenders() if extenders is None else extenders
         self.around = Around(
             client,
             self.views,
@@ -105,13 +106,14 @@ class App:
                 options.config_namespace,
                 options.slo_config_name,
                 self.supervisor,
+                extenders=extended,
             ),
             clock,
             recorder.event,
             options.gates(),
             self.metrics,
             options,
-            extenders or Extenders(),
+            extended,
             supervisor=self.supervisor,
         )
         self.parts = {
