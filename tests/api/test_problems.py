@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.node import Node
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.config import load
-from koord.api.sloconfig.problems import Kind, Problem, Severity, problems
+from koord.api.sloconfig.problems import Kind, Problem, Severity, node_problems, problems
 
 MEMORY = "memoryReclaimThresholdPercent"
 
@@ -30,7 +32,7 @@ def test_a_share_above_100_is_taken_as_100() -> None:
             value=165,
             expected="a number from 0 to 100",
             severity=Severity.WARNING,
-            kind=Kind.EXCESS,
+            kind=Kind.SUBSTITUTE,
             effect="taken as 100",
         )
     ]
@@ -145,7 +147,8 @@ UNKNOWN = [
     ("colocation-config",
      {"nodeConfigs": [{"nodeSelector": {"matchLabel": {"a": "b"}}, "degradeTimeMinute": 3},
                       {"nodeSelectors": {"matchLabels": {"a": "b"}}}]},
-     ["nodeConfigs[0].nodeSelector.matchLabel has no effect, did you mean matchLabels?",
+     ["nodeConfigs[1].nodeSelector: got None, expected a label selector (it matches no node)",
+      "nodeConfigs[0].nodeSelector.matchLabel has no effect, did you mean matchLabels?",
       "nodeConfigs[0].degradeTimeMinute has no effect, did you mean degradeTimeMinutes?",
       "nodeConfigs[1].nodeSelectors has no effect, did you mean nodeSelector?"]),
     ("resource-threshold-config",
@@ -157,7 +160,8 @@ UNKNOWN = [
       "nodeStrategy has no effect, did you mean nodeStrategies?",
       "note has no effect"]),
     ("resource-qos-config",
-     {"nodeStrategies": [{"name": "a", "beClass": {"cpuQOS": {"weight": 1}}}]},
+     {"nodeStrategies": [{"name": "a", "nodeSelector": {"matchLabels": {"a": "b"}},
+                          "beClass": {"cpuQOS": {"weight": 1}}}]},
      ["nodeStrategies[0].beClass.cpuQOS.weight has no effect"]),
     ("system-config", {"clusterStrategy": {"minFreeKbyteFactor": 1}},
      ["clusterStrategy.minFreeKbyteFactor has no effect, did you mean minFreeKbytesFactor?"]),
@@ -167,6 +171,85 @@ UNKNOWN = [
 @pytest.mark.parametrize(("key", "document", "told"), UNKNOWN)
 def test_names_without_effect(key: str, document: Any, told: list[str]) -> None:
     assert lines({key: document}) == [f"data.{key}.{line}" for line in told]
+
+
+def test_a_calculation_policy_that_nobody_knows_is_usage() -> None:
+    data = {"colocation-config": '{"cpuCalculatePolicy":"request","memoryCalculatePolicy":"max"}'}
+    assert lines(data) == [
+        "data.colocation-config.cpuCalculatePolicy: got 'request', expected one of usage, "
+        "maxUsageRequest, requestRatio (taken as usage)",
+        "data.colocation-config.memoryCalculatePolicy: got 'max', expected one of usage, request, "
+        "maxUsageRequest, requestRatio (taken as usage)",
+    ]
+    found = load(data)
+    assert (found.errors, found.ignored) == ({}, {})
+    assert found.strategy(sections.COLOCATION, {}).cpu_calculate_policy == "usage"
+
+
+def test_what_is_nested_too_deeply_has_a_path() -> None:
+    deep = '{"extensions":' * 101 + "1" + "}" * 101
+    told = problems({"colocation-config": deep}, admission=True)
+    assert [each.path for each in told] == ["data.colocation-config"]
+
+
+def node(annotation: str = "", **labels: str) -> Node:
+    names = {key.replace("_", "-"): text for key, text in labels.items()}
+    return Node(metadata=ObjectMeta(
+        name="n",
+        annotations={"node.koordinator.sh/colocation-strategy": annotation} if annotation else {},
+        labels={f"node.koordinator.sh/{key}": text for key, text in names.items()},
+    ))  # fmt: skip
+
+
+NODES = [
+    (node('{"memoryReclaimThresholdPercent":165,"cpuReclaimThresholdPercnt":1}'), (60, 100),
+     ["annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
+      "got 165, expected a number from 0 to 100 (taken as 100)",
+      "annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercnt "
+      "has no effect, did you mean cpuReclaimThresholdPercent?"]),
+    (node('{"memoryReclaimThresholdPercent":30,"cpuReclaimThresholdPercent":-1}'), (60, 65),
+     ["annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercent: "
+      "got -1, expected a number >= 0 (as if it were not there)"]),
+    (node('{"memoryReclaimThresholdPercent":"30"}'), (60, 65),
+     ["annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
+      "got '30', expected an integer (as if it were not there)"]),
+    (node("{"), (60, 65),
+     ["annotations[node.koordinator.sh/colocation-strategy]: got '{', "
+      "expected JSON (Input data was truncated) (as if it were not there)"]),
+    (node('{"memoryReclaimThresholdPercent":30}', memory_reclaim_ratio="1.65"), (60, 100),
+     ["labels[node.koordinator.sh/memory-reclaim-ratio]: got '1.65', "
+      "expected a number from 0 to 1 (taken as 1)"]),
+    (node('{"memoryReclaimThresholdPercent":30}', memory_reclaim_ratio="-0.65",
+          cpu_reclaim_ratio="70%"), (60, 30),
+     ["labels[node.koordinator.sh/cpu-reclaim-ratio]: got '70%', "
+      "expected a number from 0 to 1 (as if it were not there)",
+      "labels[node.koordinator.sh/memory-reclaim-ratio]: got '-0.65', "
+      "expected a number from 0 to 1 (as if it were not there)"]),
+    (node("{}", cpu_reclaim_ratio="1"), (100, 65), []),
+    (node(), (60, 65), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "percents", "told"), NODES)
+def test_what_a_node_says_gets_the_same_treatment(
+    found: Node, percents: tuple[int, int], told: list[str]
+) -> None:
+    strategy = load(None).colocation(found)
+    assert percents == (
+        strategy.cpu_reclaim_threshold_percent,
+        strategy.memory_reclaim_threshold_percent,
+    )
+    assert [str(each) for each in node_problems(found)] == told
+
+
+@pytest.mark.parametrize("text", ["fast", "-1G"])
+def test_a_bandwidth_that_is_none_is_told_of(text: str) -> None:
+    meta = ObjectMeta(name="n", annotations={"node.koordinator.sh/network-bandwidth": text})
+    (told,) = node_problems(Node(metadata=meta))
+    assert (told.section, told.field) == ("node.koordinator.sh/network-bandwidth",) * 2
+    assert str(told).startswith("annotations[node.koordinator.sh/network-bandwidth]: ")
+    assert told.effect == "the node's NodeSLO has no systemStrategy"
+    assert load(None).node_slo_spec(Node(metadata=meta)).system_strategy is None
 
 
 def test_sections_without_effect() -> None:

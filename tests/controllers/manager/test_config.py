@@ -174,7 +174,7 @@ def test_typing_errors_are_told_of_once_a_section_and_sort() -> None:
     head = "ConfigMap koordinator-system/slo-controller-config: data."
     assert bench.events == [
         (
-            "SLOCfgValueBounded",
+            "SLOCfgValueSubstituted",
             f"{head}colocation-config.memoryReclaimThresholdPercent: got 165, "
             "expected a number from 0 to 100 (taken as 100)",
         ),

@@ -9,10 +9,10 @@ import msgspec
 
 from koord.api import codec
 from koord.api.kinds.nodeslo import NodeSLOSpec
-from koord.api.protocol import annotation, keys, nodes
+from koord.api.protocol import nodes
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.merge import MergedSection, merge_section
-from koord.api.sloconfig.overlay import overlay
+from koord.api.sloconfig.node_settings import colocation
 from koord.api.sloconfig.reading import missing, read
 from koord.api.sloconfig.sections import SECTIONS
 from koord.api.sloconfig.strategies import ColocationStrategy
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.node import Node
-
-# Node label to the percentage of ColocationStrategy that it overrides.
-_RATIO_LABELS = {
-    keys.CPU_RECLAIM_RATIO: "cpu_reclaim_threshold_percent",
-    keys.MEMORY_RECLAIM_RATIO: "memory_reclaim_threshold_percent",
-    keys.MID_STATIC_CPU_RESERVED_RATIO: "mid_static_cpu_reserved_percent",
-    keys.MID_STATIC_MEMORY_RESERVED_RATIO: "mid_static_memory_reserved_percent",
-}
 
 
 class SLOConfig(msgspec.Struct):
@@ -55,20 +47,10 @@ class SLOConfig(msgspec.Struct):
     def colocation(self, node: Node) -> ColocationStrategy:
         """The co-location strategy of a node: config, then its annotation, then its labels.
 
-        A malformed annotation or ratio is ignored, as if it were absent.
+        An annotation or ratio that is negative or malformed is ignored, as if it were absent.
         """
         strategy: ColocationStrategy = self.strategy(sections.COLOCATION, node.metadata.labels)
-        try:
-            own = annotation.read(node, keys.COLOCATION_STRATEGY, ColocationStrategy)
-        except KoordError:
-            own = None
-        ratios = {
-            field: percent
-            for key, field in _RATIO_LABELS.items()
-            if (percent := nodes.ratio_label_percent(node, key)) is not None
-        }
-        merged = overlay(strategy, own) if own is not None else strategy
-        return msgspec.structs.replace(merged, **ratios)
+        return colocation(strategy, node)
 
     def node_slo_spec(self, node: Node) -> NodeSLOSpec:
         """The NodeSLO of a node.

@@ -12,24 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.protocol.keys import COLOCATION_STRATEGY, NETWORK_BANDWIDTH
+from koord.api.protocol.nodes import network_bandwidth
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.checks import DEFAULT_NAME, validate
+from koord.api.sloconfig.node_settings import read_annotation, read_labels
 from koord.api.sloconfig.reading import missing, read
-from koord.api.sloconfig.shares import WHOLE
 from koord.api.sloconfig.unknown import unknown_sections
 from koord.base.errors import KoordError, one_line, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.api.sloconfig.shares import Excess
+    from koord.api.kinds.node import Node
+    from koord.api.sloconfig.substitutes import Substitute
     from koord.api.sloconfig.unknown import Unknown
 
 SECTION_STAYS = "the last good section stays"
 NODE_STAYS = "its nodes keep the last good strategy of this selector, or have the cluster's"
 MATCHES_NONE = "it matches no node"
-TAKEN_AS_WHOLE = f"taken as {WHOLE}"
 NO_EFFECT = "no effect"
+NOT_FOLLOWED = "as if it were not there"
+NO_SYSTEM = "the node's NodeSLO has no systemStrategy"
 REFUSED = "in effect, but refused where the validating webhook is on"
 
 _LONGEST_PATH = 200
@@ -41,7 +45,7 @@ class Severity(StrEnum):
     ERROR = "error"
     """It is not in effect."""
     WARNING = "warning"
-    """It is in effect, but not as it reads: a value is bounded, or a name is not known."""
+    """It is in effect, but not as it reads: another value is taken, or a name is not known."""
     NOTICE = "notice"
     """It is in effect as it reads; admission refuses it."""
 
@@ -50,7 +54,7 @@ class Kind(StrEnum):
     """What sort of mistake it is."""
 
     INVALID = "Invalid"
-    EXCESS = "AboveWhole"
+    SUBSTITUTE = "Substituted"
     UNKNOWN = "Unknown"
 
 
@@ -137,22 +141,46 @@ def section_problems(key: str, text: str, object_name: str = DEFAULT_NAME) -> li
         *(_invalid(key, each, Severity.ERROR, SECTION_STAYS) for each in reading.errors),
         *(_invalid(key, each, Severity.ERROR, NODE_STAYS) for each in reading.node_errors.values()),
         *(_invalid(key, each, Severity.ERROR, MATCHES_NONE) for each in reading.selector_errors),
-        *(_excess(key, each) for each in reading.excess),
+        *(_substitute(key, each) for each in reading.substitutes),
         *(_unknown(key, each) for each in reading.unknown),
     ]
 
 
+def node_problems(node: Node) -> list[Problem]:
+    """Everything that is wrong with what a node says of its own co-location.
+
+    Args:
+        node: its annotations ``colocation-strategy`` and ``network-bandwidth`` and its ratio labels
+            are read; a ``section`` is the key of one of these.
+    """
+    own = read_annotation(node)
+    found = [
+        *(_invalid(COLOCATION_STRATEGY, each, Severity.ERROR, NOT_FOLLOWED) for each in own.errors),
+        *(_substitute(COLOCATION_STRATEGY, each) for each in own.substitutes),
+        *(_unknown(COLOCATION_STRATEGY, each) for each in own.unknown),
+    ]
+    labels = read_labels(node)
+    for key, error in labels.errors.items():
+        found.append(_invalid(key, error, Severity.ERROR, NOT_FOLLOWED))
+    found += [_substitute(key, each) for key, each in labels.substitutes.items()]
+    try:
+        network_bandwidth(node)
+    except KoordError as error:
+        found.append(_invalid(NETWORK_BANDWIDTH, error, Severity.ERROR, NO_SYSTEM))
+    return found
+
+
 def _invalid(section: str, error: KoordError, severity: Severity, effect: str) -> Problem:
     return Problem(
-        section, error.field, _last(error.field), error.value, error.expected, severity,
+        section, error.field, _last(section, error.field), error.value, error.expected, severity,
         Kind.INVALID, effect,
     )  # fmt: skip
 
 
-def _excess(section: str, excess: Excess) -> Problem:
+def _substitute(section: str, found: Substitute) -> Problem:
     return Problem(
-        section, excess.path, _last(excess.path), excess.value, f"a number from 0 to {WHOLE}",
-        Severity.WARNING, Kind.EXCESS, TAKEN_AS_WHOLE,
+        section, found.path, _last(section, found.path), found.value, found.expected,
+        Severity.WARNING, Kind.SUBSTITUTE, f"taken as {found.taken}",
     )  # fmt: skip
 
 
@@ -163,8 +191,10 @@ def _unknown(section: str, unknown: Unknown) -> Problem:
     )  # fmt: skip
 
 
-def _last(path: str) -> str:
-    return path.rpartition(".")[2]
+def _last(section: str, path: str) -> str:
+    """The last name of a path; an annotation or label has dots of its own."""
+    own = path.partition(": ")[0]
+    return section if own.endswith(f"[{section}]") else own.rpartition(".")[2]
 
 
 def _section_of(path: str) -> str:

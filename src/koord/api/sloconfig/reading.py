@@ -9,7 +9,7 @@ from koord.api.sloconfig import sections
 from koord.api.sloconfig.checks import value_problems
 from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
 from koord.api.sloconfig.rules import IN_FORCE, problems
-from koord.api.sloconfig.shares import Excess, bounded
+from koord.api.sloconfig.substitutes import Substitute, bounded
 from koord.api.sloconfig.unknown import Unknown, unknown_fields
 from koord.base.errors import KoordError
 
@@ -27,9 +27,9 @@ class Reading(NamedTuple):
         merged: both levels, as they may be in force; None where the section may not. A node
             strategy that is not valid is the cluster's.
         errors: why the section may not be in force; empty where it may.
-        selector_errors: selectors that cannot be evaluated, so that they match no node.
+        selector_errors: selectors that are absent or cannot be evaluated: they match no node.
         node_errors: by path in the section, why a node strategy is not the one that is written.
-        excess: shares above 100, which count as 100.
+        substitutes: values in the place of which others are taken.
         unknown: names without effect.
     """
 
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     errors: list[KoordError]
     selector_errors: list[KoordError]
     node_errors: dict[str, KoordError]
-    excess: list[Excess]
+    substitutes: list[Substitute]
     unknown: list[Unknown]
 
 
@@ -64,31 +64,22 @@ def read(section: Section, text: str, object_name: str, *, zero_bandwidth: bool 
         written = sections.typed(section, top, object_name)
     except KoordError as error:
         return Reading(None, [error], [], {}, [], unknown)
-    excess = bound(section, written)
+    substitutes = bound(section, written)
     merged = merge_section(section, written, zero_bandwidth=zero_bandwidth)
     errors, node_errors = _value_errors(section.key, merged, object_name)
-    selector_errors = [
-        wrong
-        for node in merged.nodes
-        if (
-            wrong := selector_problem(
-                node, object_name, f"data.{section.key}.{node.path}.nodeSelector"
-            )
-        )
-        is not None
-    ]
+    selector_errors = list(_selector_errors(section.key, merged, object_name))
     return Reading(
-        None if errors else merged, errors, selector_errors, node_errors, excess, unknown
+        None if errors else merged, errors, selector_errors, node_errors, substitutes, unknown
     )
 
 
-def bound(section: Section, written: SectionConfig[Any]) -> list[Excess]:
-    """Bounds the shares of all levels, see :func:`koord.api.sloconfig.shares.bounded`.
+def bound(section: Section, written: SectionConfig[Any]) -> list[Substitute]:
+    """Puts what is taken in its place, see :func:`koord.api.sloconfig.substitutes.bounded`.
 
     Args:
         section: which.
-        written: its levels before they are merged, so that each excess is found where it stands;
-            changed in place.
+        written: its levels before they are merged, so that each value is found where it
+            stands; changed in place.
     """
     where = f"data.{section.key}"
     written.cluster, found = bounded(written.cluster, f"{where}.{written.cluster_path}".rstrip("."))
@@ -112,6 +103,17 @@ def colocation_problems(
     if strategy.metric_memory_collect_policy == "":
         field = f"{where}.metricMemoryCollectPolicy"
         yield KoordError(object_name, field, "", "the name of a policy")
+
+
+def _selector_errors(
+    key: str, merged: MergedSection[Any], object_name: str
+) -> Iterator[KoordError]:
+    for node in merged.nodes:
+        field = f"data.{key}.{node.path}.nodeSelector"
+        if node.selector is None:
+            yield KoordError(object_name, field, None, "a label selector")
+        elif (wrong := selector_problem(node, object_name, field)) is not None:
+            yield wrong
 
 
 def _value_errors(

@@ -153,7 +153,7 @@ def document(section: Section, text: str, object_name: str) -> dict[str, Any]:
     """
     where = f"data.{section.key}"
     parsed = codec.parse_json(text, object_name, where)
-    top = codec.without_nulls({} if parsed is None else parsed, object_name)
+    top = codec.without_nulls({} if parsed is None else parsed, object_name, where)
     if not isinstance(top, dict):
         raise KoordError(object_name, where, top, "a JSON object")
     levels = {name.casefold(): name for name in (section.cluster_field, section.nodes_field)}

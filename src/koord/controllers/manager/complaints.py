@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events about typing errors: one for each section and sort of mistake, until its text changes."""
+"""Events about typing errors, in slo-controller-config and in what nodes say of the same things.
+
+One for each section and sort of mistake, and one for each node and sort, until the text changes.
+"""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.api.protocol import keys
 from koord.api.sloconfig import sections
-from koord.api.sloconfig.problems import Kind
+from koord.api.sloconfig.node_settings import RATIO_LABELS
+from koord.api.sloconfig.problems import Kind, node_problems
 from koord.base import log
 from koord.base.errors import one_line
 
@@ -15,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from koord.api.kinds.meta import Object
+    from koord.api.kinds.node import Node
     from koord.api.sloconfig.problems import Problem
+    from koord.controllers.cluster.views import View
     from koord.controllers.manager.around import Tell
 
 _LOG = log.get("manager.config")
@@ -25,8 +32,14 @@ _INVALID = {
     sections.AMPLIFICATION: "ResourceAmplificationCfgUnmarshalFailed",
 }
 _OTHER_INVALID = "SLOCfgUnmarshalFailed"
-_REASONS = {Kind.EXCESS: "SLOCfgValueBounded", Kind.UNKNOWN: "SLOCfgNameUnknown"}
+_REASONS = {Kind.SUBSTITUTE: "SLOCfgValueSubstituted", Kind.UNKNOWN: "SLOCfgNameUnknown"}
+_NODE_REASONS = {
+    Kind.INVALID: "NodeSettingInvalid",
+    Kind.SUBSTITUTE: "NodeSettingSubstituted",
+    Kind.UNKNOWN: "NodeSettingUnknown",
+}
 _MOST_LINES = 4
+_LABELS, _ANNOTATIONS = tuple(RATIO_LABELS), (keys.COLOCATION_STRATEGY, keys.NETWORK_BANDWIDTH)
 
 
 class Complaint(NamedTuple):
@@ -94,6 +107,44 @@ class Told:
             said = log.fields(section=complaint.section, error=complaint.message)
             _LOG.warning("the configuration is not followed as it is written", extra=said)
             self._tell(about, "Warning", complaint.reason, one_line(f"{name}: {complaint.message}"))
+
+
+class NodeComplaints:
+    """Tells of what nodes say wrongly of their own co-location.
+
+    Args:
+        view: nodes.
+        tell: writes events.
+    """
+
+    def __init__(self, view: View[Node], tell: Tell) -> None:
+        self._view = view
+        self._tell = tell
+        self._follows = False
+
+    def start(self) -> None:
+        """Looks at all nodes, and at each whose settings change from then on."""
+        if not self._follows:
+            self._follows = True
+            self._view.on_change(self._look, self._updated)
+
+    def _updated(self, old: Node, new: Node) -> None:
+        if _settings(old) != _settings(new):
+            self._look(new)
+
+    def _look(self, node: Node) -> None:
+        if not any(_settings(node)):  # nearly every one
+            return
+        found = sorted(node_problems(node), key=lambda each: list(Kind).index(each.kind))
+        for complaint in complaints(found):
+            said = log.fields(node=node.metadata.name, error=complaint.message)
+            _LOG.warning("a node's own settings are not followed as they are written", extra=said)
+            self._tell(node, "Warning", _NODE_REASONS[complaint.kind], complaint.message)
+
+
+def _settings(node: Node) -> list[str | None]:
+    meta = node.metadata
+    return [*map(meta.labels.get, _LABELS), *map(meta.annotations.get, _ANNOTATIONS)]
 
 
 def _section(problem: Problem) -> str:
