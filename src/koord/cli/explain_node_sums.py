@@ -41,6 +41,7 @@ _WORDS = {
     "belowZero": "more is taken than there is",
     "notOvercommitted": "not given on",
     "cap": "above the strategy's bound",
+    "room": "more than there is beside mid",
     "riseBound": "held back: rises by steps",
     "sinceThen": "changed since, worked out shortly",
     "notWritten": "moved too little to be written",
