@@ -67,3 +67,20 @@ def test_amplified_native_resources_are_another_thing() -> None:
     amplified = replace(IDLE, allocatable=(62_000, 252 * GIB), raw=(31_000, 126 * GIB))
     fixed = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 100}
     assert offers(fixed, amplified) == ((0, 75.2), (31_000, 0))
+
+
+def test_the_account_says_what_bounds_an_offer() -> None:
+    strategy = {"midReclaimMode": "static", "midStaticMemoryReservedPercent": 100}
+    node, found = objects.node(IDLE), Ledger()
+    text = json.dumps({"enable": True, **strategy})
+    found.put_node(node, load({"colocation-config": text}).colocation(node))
+    found.put_metric(objects.metric(IDLE))
+    found.recompute(objects.NOW)
+    told = account(found, 0)
+    assert told.batch is not None
+    assert told.mid is not None
+    lines = {line.what: line.amount / GIB for line in told.batch.memory.lines}
+    assert round(lines["besideMid"], 3) == -75.2
+    assert [(line.what, line.amount // GIB) for line in told.mid.memory.lines] == [
+        ("static", 128), ("besideReserved", -2)
+    ]  # fmt: skip

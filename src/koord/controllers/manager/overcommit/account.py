@@ -165,7 +165,7 @@ class _Row:
                 self.nodes.capacity,
                 lines.system(self.nodes, self._totals, policy, resource),
                 {name: sums.of(terms, 1) for name, terms in self._by_group.items()},
-                self._room(resource),
+                ("besideMid", self._room(resource)),
             ),
             policy,
             resource,
@@ -210,7 +210,7 @@ class _Row:
             cells.capacity[:, one],
             lines.zone_system(take(cells, one), policy, resource),
             groups,
-            int(zones.most(cells)[resource, at]),
+            ("besideReserved", int(zones.most(cells)[resource, at])),
             zones.PARTS,
         )
         found = lines.batch(cell, policy, resource)

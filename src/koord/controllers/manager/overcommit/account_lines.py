@@ -73,7 +73,7 @@ class Cell(NamedTuple):
         settings, capacity: of the node; capacity of the zone.
         beside: the lines of what is taken beside pods.
         groups: what pods take, by group.
-        most: what may be offered at most.
+        most: beside what all else is to have room, and what may then be offered at most.
         parts: how many parts there are of a unit.
     """
 
@@ -81,7 +81,7 @@ class Cell(NamedTuple):
     capacity: Amounts
     beside: list[Line]
     groups: Mapping[str, Sums]
-    most: int
+    most: tuple[str, int]
     parts: NDArray[np.int64] | int = 1
 
 
@@ -105,7 +105,8 @@ def batch(cell: Cell, policy: Policy, resource: int) -> list[Line]:
     if percent[resource, 0] >= 0:
         cap = _at(share(cell.capacity, percent) * cell.parts, resource)
         found.append(Line("cap", -max(0, total(found) - cap)))
-    found.append(Line("room", -max(0, total(found) - max(0, cell.most))))
+    name, most = cell.most
+    found.append(Line(name, -max(0, total(found) - max(0, most))))
     return found
 
 
@@ -148,7 +149,7 @@ def mid(nodes: Nodes, totals: Sums, settings: Settings, resource: int) -> list[L
             Line("unallocated", _at(free, resource)),
         ]
     found.append(Line("cap", -max(0, total(found) - cap)))
-    found.append(Line("room", -max(0, total(found) - _at(room(nodes), resource))))
+    found.append(Line("besideReserved", -max(0, total(found) - _at(room(nodes), resource))))
     return [*found, Line("belowZero", max(0, -total(found)))]
 
 
