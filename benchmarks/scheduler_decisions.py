@@ -82,6 +82,7 @@ def _pod_affinity(group: int) -> dict[str, Any]:
 
 CASES: dict[str, Callable[[int], dict[str, Any]]] = {
     "plain": _plain,
+    "differing": _plain,
     "affinity": _affinity,
     "spread": _affinity,
     "hardspread": _hard_spread,
@@ -90,9 +91,13 @@ CASES: dict[str, Callable[[int], dict[str, Any]]] = {
 
 
 def waiting(stock: Stock, case: str, pods: int) -> list[PodInfo]:
-    """Pods of ten workloads, one after the other; Services select them in case ``spread``."""
+    """Pods of ten workloads, one after the other; Services select them in case ``spread``.
+
+    In case ``differing`` no two of them ask for the same.
+    """
     templates = []
-    for group in range(SHAPES):
+    shapes = pods if case == "differing" else SHAPES
+    for group in range(shapes):
         labels = {"app": f"app-{group}"}
         if case == "spread":
             meta = {"name": f"app-{group}", "namespace": "default"}
@@ -104,7 +109,7 @@ def waiting(stock: Stock, case: str, pods: int) -> list[PodInfo]:
         templates.append((labels, spec))
     found = []
     for index in range(pods):
-        labels, spec = templates[index % SHAPES]
+        labels, spec = templates[index % shapes]
         meta = {"name": f"pod-{index}", "namespace": "default", "uid": f"{index}", "labels": labels}
         pod = convert({"metadata": meta, "spec": spec, "status": {}}, Pod, "Pod")
         found.append(stock.world.shapes.info(pod))

@@ -11,7 +11,7 @@ import pytest
 
 from koord.api.crdgen import definitions
 from koord.api.sloconfig import rules, sections
-from koord.api.sloconfig.checks import validate, warnings
+from koord.api.sloconfig.checks import validate
 from koord.api.sloconfig.config import load
 
 if TYPE_CHECKING:
@@ -102,6 +102,10 @@ INVALID = [
       "expected less than catRangeEndPercent, 30",
       "clusterStrategy.beClass.networkQOS.ingressLimit: got 101, expected a number from 0 to 100",
       "clusterStrategy.beClass.networkQOS.egressLimit: quantity: got 'fast', expected "]),
+    (sections.SYSTEM, cluster(totalNetworkBandwidth="-10G"),
+     ["clusterStrategy.totalNetworkBandwidth: got '-10G', expected a quantity >= 0"]),
+    (sections.QOS, cluster(lsClass={"networkQOS": {"egressLimit": "-5M"}}),
+     ["clusterStrategy.lsClass.networkQOS.egressLimit: got '-5M', expected a quantity >= 0"]),
     (sections.NORMALIZATION, {"ratioModel": {"m": {"turboEnabledRatio": 0.9}}},
      ["ratioModel[m].turboEnabledRatio: got 0.9, expected a number from 1.0 to 5.0"]),
     (sections.AMPLIFICATION, {"resourceAmplificationRatio": {"cpu": 0.5}},
@@ -243,21 +247,4 @@ def test_sections_that_do_not_parse_are_reported_with_the_others() -> None:
     assert [error.field for error in validate(data)] == [
         "data.cpu-burst-config",
         "data.system-config.clusterStrategy.memcgReapBackGround",
-    ]
-
-
-def test_keys_without_effect_are_pointed_out() -> None:
-    data = {
-        sections.THRESHOLD: json.dumps(
-            {**cluster(cpuSupressThresholdPercent=60, CPUEvictPolicy="x"), "note": 1}
-        ),
-        sections.QOS: json.dumps(nodes({"name": "a", "beClass": {"cpuQOS": {"weight": 1}}})),
-        sections.COLOCATION: '{"enable":true,"extensions":{"any":{"thing":1}},"nodeConfigs":[]}',
-        sections.BURST: "{",
-    }
-    head = "ConfigMap koordinator-system/slo-controller-config: data."
-    assert [line.removeprefix(head) for line in warnings(data)] == [
-        "resource-threshold-config.clusterStrategy.cpuSupressThresholdPercent has no effect, "
-        "did you mean cpuSuppressThresholdPercent?",
-        "resource-qos-config.nodeStrategies[0].beClass.cpuQOS.weight has no effect",
     ]

@@ -22,6 +22,7 @@ from koord.api.sloconfig.checks import validate
 from koord.api.sloconfig.defaults import default_strategy, no_quality, recommended_qos
 from koord.api.sloconfig.example import example, example_data
 from koord.api.sloconfig.overlay import overlay
+from koord.api.sloconfig.problems import problems
 from koord.api.sloconfig.sections import SECTIONS, parse_section
 from koord.api.sloconfig.strategies import ColocationStrategy, CPUNormalizationStrategy
 from koord.base.errors import KoordError
@@ -187,9 +188,13 @@ def test_the_first_matching_item_wins_and_bad_selectors_are_skipped() -> None:
 
     assert (percent({"a": "b"}), percent({})) == (3, 4)
     assert loaded.errors == {}
-    assert loaded.ignored[sections.THRESHOLD].field == (
-        "data.resource-threshold-config.nodeStrategies[1].nodeSelector.matchExpressions[0].operator"
-    )
+    where = "data.resource-threshold-config.nodeStrategies"
+    assert loaded.ignored[sections.THRESHOLD].field == f"{where}[0].nodeSelector"
+    told = problems({sections.THRESHOLD: json.dumps(document)})
+    assert [each.path for each in told] == [
+        f"{where}[0].nodeSelector",
+        f"{where}[1].nodeSelector.matchExpressions[0].operator",
+    ]
 
 
 def test_bandwidth_shows_through_unless_asked_otherwise() -> None:

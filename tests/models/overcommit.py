@@ -28,6 +28,11 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+WHOLE = 100
+SHARES = ("ReclaimThresholdPercent", "ReservedPercent", "CPUThresholdPercent",
+          "MemoryThresholdPercent")  # fmt: skip
+
+
 @dataclass
 class Pod:
     name: str
@@ -110,7 +115,8 @@ class Node:
 
     def says(self, key: str) -> Any:
         value = self.strategy.get(key)
-        return DEFAULTS[key] if value is None else value
+        value = DEFAULTS[key] if value is None else value
+        return min(value, WHOLE) if key.endswith(SHARES) and value is not None else value
 
 
 def enabled(node: Node) -> bool:
@@ -156,9 +162,18 @@ def share(amount: int, percent: int) -> int:
 
 
 def cell(
-    node: Node, r: int, capacity: int, system: Fraction, reserved: Fraction, divide: Any
+    node: Node,
+    r: int,
+    capacity: int,
+    system: Fraction,
+    reserved: Fraction,
+    divide: Any,
+    above: int = 0,
 ) -> Fraction:
-    """The formula of a node, or of a zone, for one resource; ``divide`` gives a pod's share."""
+    """The formula of a node, or of a zone, for one resource; ``divide`` gives a pod's share.
+
+    Never more than what there is beyond what is held back, and beside what goes to mid (above).
+    """
     request = used = larger = firm = Fraction(0)
     for pod in counted(node):
         asked = divide(pod, pod.asked[r])
@@ -192,10 +207,10 @@ def cell(
         found = room - reserved - request
     else:
         found = room - system - used
-    cap = node.strategy.get("batch" + ("CPU", "Memory")[r] + "ThresholdPercent")
+    cap = node.says("batch" + ("CPU", "Memory")[r] + "ThresholdPercent")
     if cap is not None:
         found = min(found, Fraction(share(capacity, cap)))
-    return max(Fraction(0), found)
+    return max(Fraction(0), min(found, capacity - reserved - above))
 
 
 def whole(_: Pod | None, amount: int) -> Fraction:
@@ -207,13 +222,22 @@ def batch(node: Node) -> Pair | None:
     if not enabled(node) or degraded(node):
         return None
     found = []
+    above = mid(node) or (0, 0)
     for r in (0, 1):
         reserved = node_reserved(node, r)
         system = max(system_usage(node, r) + hosts(node, r, ("koord-prod", "koord-mid")), reserved)
-        value = cell(node, r, node.capacity[r], Fraction(system), Fraction(reserved), whole)
+        value = cell(
+            node, r, node.capacity[r], Fraction(system), Fraction(reserved), whole, above[r]
+        )
         assert value.denominator == 1
+        assert value + above[r] <= room(node, r), "more than the machine has"
         found.append(int(value))
     return found[0], found[1]
+
+
+def room(node: Node, r: int) -> int:
+    """What batch and mid may come to together, whatever any formula says."""
+    return max(0, node.capacity[r] - node_reserved(node, r))
 
 
 def up(amount: int | Fraction, by: int, r: int) -> Fraction:
@@ -256,7 +280,8 @@ def mid(node: Node) -> Pair | None:
         capacity = node.capacity[r]
         cap = share(capacity, node.says(f"mid{name}ThresholdPercent"))
         if node.says("midReclaimMode") == "static":
-            found.append(min(share(capacity, node.says(f"midStatic{name}ReservedPercent")), cap))
+            fixed = share(capacity, node.says(f"midStatic{name}ReservedPercent"))
+            found.append(min(fixed, cap, room(node, r)))
             continue
         reclaimable = node.reclaimable[r] if node.reclaimable else 0
         unused = capacity - node.used[r] if node.used else 0
@@ -267,5 +292,6 @@ def mid(node: Node) -> Pair | None:
             if pod.priority_class not in (*LOW, "koord-mid")
         )  # fmt: skip
         unallocated = max(0, capacity - taken - firm)
-        found.append(min(base + share(unallocated, node.says("midUnallocatedPercent")), cap))
+        value = base + share(unallocated, node.says("midUnallocatedPercent"))
+        found.append(min(value, cap, room(node, r)))
     return found[0], found[1]

@@ -24,25 +24,10 @@ from tests.api.samples import DATA, make_node, make_pod
 from tests.kernels.cgroup_tree import put
 from tests.kernels.sysfs_builder import Thread, write_sysfs
 from tests.kernels.test_resctrl import tree as write_resctrl
+from tests.project.code_blocks import PAGES, ROOT, commands, masked, name_of, of, pages_with
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INCLUDE = re.compile(r'^#include ["<](koord/[\w.]+)[">]\n', re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    found = BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [text for tongue, text in found if tongue == language]
-
-
-def pages_with(language: str) -> list[Path]:
-    return [page for page in PAGES if blocks(page, language)]
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 def given(page: str) -> dict[str, Any]:
@@ -112,24 +97,23 @@ def promised(comment: str) -> list[object]:
     return values
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+@pytest.mark.parametrize("page", pages_with("python", "run"), ids=name_of)
 def test_python_snippets_run_and_give_what_they_say(
     page: Path, machine: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = given(name_of(page))
-    for snippet in blocks(page, "python"):
-        for value, comment in run(machine(snippet), names):
+    for block in of(page, "python", "run"):
+        for value, comment in run(machine(block.text), names):
             values = promised(comment)
             assert not values or value is None or value in values, comment
 
 
-def commands() -> list[tuple[str, str]]:
+def lines_to_run(language: str) -> list[tuple[str, str]]:
     return [
         (name_of(page), line)
-        for page in pages_with("sh")
-        for block in blocks(page, "sh")
-        for line in block.replace("\\\n", " ").splitlines()
-        if line.startswith("koord ")
+        for page in pages_with(language, "run")
+        for block in of(page, language, "run")
+        for line in commands(block)
     ]
 
 
@@ -140,16 +124,10 @@ def expand(word: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word))
 
 
-@pytest.mark.parametrize(("page", "command"), commands())
-def test_commands_run(
-    page: str,
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def call(command: str, reports: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Runs a command of koord in this process; its exit status."""
     files = {
-        "reports/openb": tmp_path,
+        "reports/openb": reports,
         "quotas.yaml": DATA / "guide/elasticquotas.yaml",
         "slo-controller-config.yaml": DATA / "releases/resource-qos-config.yaml",
     }
@@ -157,11 +135,35 @@ def test_commands_run(
     words = {"42-51": "42", "team-a:cpu=90": "team-a-quota:cpu=90"}
     typed = [str(files.get(word, words.get(word, word))) for word in shlex.split(command)]
     shown = [name for word in typed for name in expand(word)]
+    assert shown[0] == "koord", "only koord's own commands are run"
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "argv", shown)
     with pytest.raises(SystemExit) as stop:
         main()
-    assert (stop.value.code, capsys.readouterr().err) == (0, ""), page
+    return stop.value.code
+
+
+@pytest.mark.parametrize(("page", "command"), lines_to_run("sh"))
+def test_commands_run(
+    page: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = call(command, tmp_path, monkeypatch)
+    assert (status, capsys.readouterr().err) == (0, ""), page
+
+
+@pytest.mark.parametrize("page", pages_with("console", "run"), ids=name_of)
+def test_sessions_print_what_they_show(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for block in of(page, "console", "run"):
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            assert call(command, tmp_path, monkeypatch) == 0
+            assert masked(capsys.readouterr().out) == masked(shown), command
 
 
 def test_cpp_snippets_compile(tmp_path: Path) -> None:
@@ -177,12 +179,11 @@ def test_cpp_snippets_compile(tmp_path: Path) -> None:
         "placement": "using namespace koord::placement;",
     }
     headers, bodies = {"koord/devices.hpp", "koord/placement_policy.hpp", "koord/quota.hpp"}, []
-    for page in pages_with("cpp"):
-        for number, snippet in enumerate(blocks(page, "cpp")):
-            headers |= set(INCLUDE.findall(snippet))
-            code = f'{implied.get(page.stem, "")}\n#line 1 "{page.name}"\n' + INCLUDE.sub(
-                "", snippet
-            )
+    for page in pages_with("cpp", "parse"):
+        for number, block in enumerate(of(page, "cpp", "parse")):
+            headers |= set(INCLUDE.findall(block.text))
+            code = f'{implied.get(page.stem, "")}\n#line {block.line + 1} "{page.name}"\n'
+            code += INCLUDE.sub("", block.text)
             bodies.append(f"void {page.stem}_{number}() {{{code}}}\n")
     source = tmp_path / "snippets.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in sorted(headers)) + "".join(bodies))

@@ -93,13 +93,18 @@ def to_json(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
-def without_nulls(document: Any, object_name: str) -> Any:
+def without_nulls(document: Any, object_name: str, field: str = "") -> Any:
     """The document without object members that are null, at every level.
+
+    Args:
+        document: a plain document.
+        object_name: what it is, for errors.
+        field: where in the object it was found, for errors.
 
     Raises:
         KoordError: nested deeper than :data:`koord.base.documents.MAX_DEPTH`.
     """
-    return _without_nulls(document, object_name, MAX_DEPTH)
+    return _without_nulls(document, object_name, field, MAX_DEPTH)
 
 
 def malformed(data: bytes | str, object_name: str, field: str, error: Exception) -> KoordError:
@@ -109,17 +114,17 @@ def malformed(data: bytes | str, object_name: str, field: str, error: Exception)
     return KoordError(object_name, field, data[:80], expected, Code.UNREADABLE)
 
 
-def _without_nulls(document: Any, object_name: str, levels: int) -> Any:
+def _without_nulls(document: Any, object_name: str, field: str, levels: int) -> Any:
     if not isinstance(document, dict | list):
         return document
     if levels == 0:
         expected = f"at most {MAX_DEPTH} levels of nesting"
-        raise KoordError(object_name, "", "a document nested deeper", expected)
+        raise KoordError(object_name, field, "a document nested deeper", expected)
     inner = levels - 1
     if isinstance(document, list):
-        return [_without_nulls(item, object_name, inner) for item in document]
+        return [_without_nulls(item, object_name, field, inner) for item in document]
     return {
-        key: _without_nulls(value, object_name, inner)
+        key: _without_nulls(value, object_name, field, inner)
         for key, value in document.items()
         if value is not None
     }

@@ -41,6 +41,8 @@ _WORDS = {
     "belowZero": "more is taken than there is",
     "notOvercommitted": "not given on",
     "cap": "above the strategy's bound",
+    "besideMid": "not there beside mid",
+    "besideReserved": "not there beside the reserved",
     "riseBound": "held back: rises by steps",
     "sinceThen": "changed since, worked out shortly",
     "notWritten": "moved too little to be written",

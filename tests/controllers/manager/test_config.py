@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,13 +30,13 @@ def config_map(data: dict[str, str], name: str = "slo-controller-config") -> Con
 class Bench:
     """A cache over a view that is fed by hand."""
 
-    def __init__(self, *maps: ConfigMap) -> None:
+    def __init__(self, *maps: ConfigMap, extenders: Sequence[str] = ()) -> None:
         self.view: LocalView[ConfigMap] = LocalView()
         for each in maps:
             self.view.put(each)
         self.events: list[tuple[str, str]] = []
         self.changes: list[frozenset[str]] = []
-        self.cache = ConfigCache(self.view, self._tell)
+        self.cache = ConfigCache(self.view, self._tell, extenders=extenders)
         self.cache.subscribe(self.changes.append)
         self.cache.start()
 
@@ -119,7 +121,7 @@ def test_a_wrong_section_is_told_once_with_its_field(
     assert len(bench.events) == 1
     assert bench.events[0][0] == reason
     assert field in bench.events[0][1]
-    bench.view.put(config_map({key: text, "other": "x"}))
+    bench.view.put(config_map({key: text, sections.HOST_APPLICATION: "{}"}))
     assert len(bench.events) == 1, "nothing new is wrong"
     bench.view.put(config_map({key: "[" + text}))
     assert len(bench.events) == 2
@@ -147,7 +149,7 @@ def test_a_node_strategy_that_does_not_count_is_told_of_and_the_rest_is_in_force
     assert bench.cache.config.strategy(key, {"a": "b"}).enable is True
     assert len(bench.events) == 1
     assert field in bench.events[0][1]
-    bench.view.put(config_map({key: text, "other": "x"}))
+    bench.view.put(config_map({key: text, sections.HOST_APPLICATION: "{}"}))
     assert len(bench.events) == 1, "nothing new is wrong"
     bench.view.put(config_map({}))
     bench.view.put(config_map({key: text}))
@@ -160,6 +162,61 @@ def test_a_section_that_was_never_good_is_not_available() -> None:
     bench.view.put(config_map({sections.COLOCATION: "{}"}))
     assert bench.cache.has(sections.COLOCATION)
     assert sections.COLOCATION in bench.changes[-1], "who waited for it is told"
+
+
+def test_typing_errors_are_told_of_once_a_section_and_sort() -> None:
+    colocation = json.dumps({
+        "enable": True, "memoryReclaimThresholdPercent": 165, "cpuReclaimThresholdPercnt": 70,
+        "degradeTimeMinute": 5,
+    })  # fmt: skip
+    data = {sections.COLOCATION: colocation, "resource-treshold-config": "{}"}
+    bench = Bench(config_map(data))
+    head = "ConfigMap koordinator-system/slo-controller-config: data."
+    assert bench.events == [
+        (
+            "SLOCfgValueSubstituted",
+            f"{head}colocation-config.memoryReclaimThresholdPercent: got 165, "
+            "expected a number from 0 to 100 (taken as 100)",
+        ),
+        (
+            "SLOCfgNameUnknown",
+            f"{head}colocation-config.cpuReclaimThresholdPercnt has no effect, "
+            "did you mean cpuReclaimThresholdPercent?; data.colocation-config.degradeTimeMinute "
+            "has no effect, did you mean degradeTimeMinutes?",
+        ),
+        (
+            "SLOCfgNameUnknown",
+            f"{head}resource-treshold-config has no effect, "
+            "did you mean resource-threshold-config?",
+        ),
+    ]
+    assert bench.cache.config is not None
+    found = bench.cache.config.strategy(sections.COLOCATION, {})
+    assert found.memory_reclaim_threshold_percent == 100
+    bench.view.put(config_map({**data, sections.BURST: "{}"}))
+    assert len(bench.events) == 3, "nothing new is wrong"
+    bench.view.put(config_map({sections.COLOCATION: colocation, "sytem-config": "{}"}))
+    assert len(bench.events) == 4
+    assert "did you mean system-config?" in bench.events[3][1]
+
+
+def test_many_mistakes_are_one_event_of_bounded_length() -> None:
+    fields = {f"cpuReclaimThresholdPercnt{at}": 1 for at in range(5_000)}
+    others = {f"unknown-{at}-" + "x" * 5_000: "{}" for at in range(100)}
+    bench = Bench(config_map({sections.COLOCATION: json.dumps(fields), **others}))
+    assert [reason for reason, _ in bench.events] == ["SLOCfgNameUnknown"] * 2
+    assert all(len(message) < 1024 for _, message in bench.events)
+    assert bench.events[0][1].endswith("; and 4996 more")
+    assert bench.events[1][1].endswith("; and 96 more")
+
+
+def test_a_section_that_an_extender_may_read_is_no_mistake() -> None:
+    data = {"acme-config": "{}", "sytem-config": "{}"}
+    assert len(Bench(config_map(data)).events) == 1
+    events = Bench(config_map(data), extenders=["acme"]).events
+    assert [message.rpartition("data.")[2] for _, message in events] == [
+        "sytem-config has no effect, did you mean system-config?"
+    ]
 
 
 def test_sections_of_third_parties_are_told_of() -> None:

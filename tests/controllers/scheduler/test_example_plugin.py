@@ -40,7 +40,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 def configuration() -> Any:
     """The document that its README shows."""
-    shown = re.search(r"```yaml\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    shown = re.search(r"```yaml[^\n]*\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
     assert shown is not None
     return yaml.safe_load(shown[1])
 

@@ -6,6 +6,7 @@ Milli-cores and bytes; memory of zones in thousandths of a byte. None where noth
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +203,89 @@ def _counted_without_metric(case: Json, theirs: Json, ours: Json) -> Json:
     return {**theirs, "batch": batch}
 
 
+_CPUS = {"0-3": 4, "0,2": 2, "1-1": 1}
+_PARTS = 1, 1000
+_NAMES = ("cpu", "CPU"), ("memory", "Memory")
+
+
+def _at(amounts: Json, at: int) -> int:
+    """Milli-cores or bytes."""
+    text: str = amounts.get(("cpu", "memory")[at], "0")
+    return int(text.removesuffix("m"))
+
+
+def _reserved(case: Json, at: int) -> int:
+    """What the kubelet or the annotation holds back, whichever is more."""
+    status = case["node"]["status"]
+    kubelet = _at(status["capacity"], at) - _at(status["allocatable"], at)
+    text = case["node"]["metadata"]["annotations"].get(keys.NODE_RESERVATION)
+    if text is None:
+        return kubelet
+    annotation = json.loads(text)
+    listed = annotation.get("reservedCPUs")
+    if listed and listed not in _CPUS:
+        return kubelet
+    if listed and at == 0:
+        return max(kubelet, 1000 * _CPUS[listed])
+    return max(kubelet, _at(annotation["resources"], at))
+
+
+def _lent(case: Json, at: int, amount: int, ours: int, capacity: int, parts: int) -> int:
+    """What is left of an offer where no share is more than the whole."""
+    lower, upper = _NAMES[at]
+    reclaim = case["strategy"].get(f"{lower}ReclaimThresholdPercent", 0)
+    cap = case["strategy"].get(f"batch{upper}ThresholdPercent")
+    bound = None if cap is None else int(capacity * (cap / 100)) * parts
+    if reclaim > 100:
+        # What was cut by the bound cannot be known from what the cut has left.
+        if bound is not None and amount == bound:
+            amount = min(amount, ours)
+        else:
+            amount = max(0, amount + int(capacity * ((100 - reclaim) / 100)) * parts)
+    return amount if bound is None else min(amount, capacity * parts)
+
+
+def _above_the_whole(case: Json, theirs: Json, ours: Json) -> Json:
+    if theirs["batch"] is None:
+        return theirs
+    capacity = case["node"]["status"]["capacity"]
+    batch = [
+        _lent(case, at, amount, ours["batch"][at], _at(capacity, at), 1)
+        for at, amount in enumerate(theirs["batch"])
+    ]
+    zones = dict(theirs["zones"])
+    for zone in case["topology"]["zones"] if zones else []:
+        name = zone["name"]
+        there = {each["name"]: each["allocatable"] for each in zone["resources"]}
+        zones[name] = [
+            _lent(case, at, amount, ours["zones"][name][at], _at(there, at), _PARTS[at])
+            for at, amount in enumerate(zones[name])
+        ]
+    return {**theirs, "batch": batch, "zones": zones}
+
+
+def _beyond_the_machine(case: Json, theirs: Json, ours: Json) -> Json:
+    if theirs["batch"] is None:
+        return theirs
+    capacity = case["node"]["status"]["capacity"]
+    room = [max(0, _at(capacity, at) - _reserved(case, at)) for at in (0, 1)]
+    mid = [min(each, most) for each, most in zip(theirs["mid"], room, strict=True)]
+    left = [most - each for each, most in zip(mid, room, strict=True)]
+    batch = [min(each, most) for each, most in zip(theirs["batch"], left, strict=True)]
+    return {**theirs, "batch": batch, "mid": mid}
+
+
 DIFFERENCES = {
+    "above-the-whole": Difference(
+        "a share of more than 100 percent is taken as 100",
+        adjusted=_above_the_whole,
+        documented="**Percentages above 100 are taken as 100**",
+    ),
+    "beyond-the-machine": Difference(
+        "batch and mid together are what the machine has less its reservation, at most",
+        adjusted=_beyond_the_machine,
+        documented="**Batch and mid together never exceed the machine less its reservation.**",
+    ),
     "max-without-metric": Difference(
         "a pod without a metric counts by its request, of the node as of its zones",
         adjusted=_counted_without_metric,

@@ -171,16 +171,19 @@ def network_bandwidth(node: Node) -> Quantity | None:
     """The node's bandwidth in bits per second; None without the annotation.
 
     Raises:
-        KoordError: no quantity.
+        KoordError: no quantity, or less than 0.
     """
     text = node.metadata.annotations.get(keys.NETWORK_BANDWIDTH)
     if text is None:
         return None
+    field = annotation.field_of(keys.NETWORK_BANDWIDTH)
     try:
-        return Quantity.parse(text)
+        found = Quantity.parse(text)
     except ValueError as error:
-        field = annotation.field_of(keys.NETWORK_BANDWIDTH)
         raise KoordError.wrap(node.title, field, error) from None
+    if found < Quantity():
+        raise KoordError(node.title, field, text, "a quantity >= 0")
+    return found
 
 
 def cpu_bind_policy(node: Node, kubelet_policy: str, kubelet_options: Mapping[str, str]) -> str:

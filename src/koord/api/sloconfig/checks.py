@@ -7,12 +7,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from koord.api import selectors
-from koord.api.casefold import unknown_keys
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.bandwidth import bandwidth_problems
 from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
 from koord.api.sloconfig.rules import BOUNDS, Bounds, problems
-from koord.base.errors import KoordError, nearest
+from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,28 +49,6 @@ def validate(
     if sections.QOS in merged:
         found += _network_problems(merged, object_name)
     return found
-
-
-def warnings(data: Mapping[str, str], object_name: str = DEFAULT_NAME) -> list[str]:
-    """One line for each key in a section that has no effect, most likely a misspelt one.
-
-    Sections that do not parse are :func:`validate`'s to report.
-    """
-    lines = []
-    for key, section in sections.SECTIONS.items():
-        if not data.get(key):
-            continue
-        try:
-            levels = sections.level_documents(section, data[key], object_name)
-        except KoordError:
-            continue
-        for path, document in levels:
-            for where, name, known in unknown_keys(document, section.strategy):
-                guess = nearest(name, known)
-                hint = f", did you mean {guess}?" if guess else ""
-                full = ".".join(part for part in (path, where) if part)
-                lines.append(f"{object_name}: {_path(key, full)} has no effect{hint}")
-    return lines
 
 
 def _path(key: str, level: str) -> str:

@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api import codec
 from koord.api.kinds.nodeslo import NodeSLOSpec
-from koord.api.protocol import annotation, keys, nodes
+from koord.api.protocol import nodes
 from koord.api.sloconfig import sections
-from koord.api.sloconfig.checks import value_problems
-from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
-from koord.api.sloconfig.overlay import overlay
-from koord.api.sloconfig.rules import IN_FORCE, problems
-from koord.api.sloconfig.sections import SECTIONS, parse_section
+from koord.api.sloconfig.merge import MergedSection, merge_section
+from koord.api.sloconfig.node_settings import colocation
+from koord.api.sloconfig.reading import missing, read
+from koord.api.sloconfig.sections import SECTIONS
 from koord.api.sloconfig.strategies import ColocationStrategy
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from koord.api.kinds.node import Node
-
-# Node label to the percentage of ColocationStrategy that it overrides.
-_RATIO_LABELS = {
-    keys.CPU_RECLAIM_RATIO: "cpu_reclaim_threshold_percent",
-    keys.MEMORY_RECLAIM_RATIO: "memory_reclaim_threshold_percent",
-    keys.MID_STATIC_CPU_RESERVED_RATIO: "mid_static_cpu_reserved_percent",
-    keys.MID_STATIC_MEMORY_RESERVED_RATIO: "mid_static_memory_reserved_percent",
-}
 
 
 class SLOConfig(msgspec.Struct):
@@ -39,11 +31,14 @@ class SLOConfig(msgspec.Struct):
         sections: by data key; every known section is present.
         errors: by data key, why a section is not the one in the ConfigMap but an earlier one.
         ignored: by data key, why a node strategy does not count in a section that is in force.
+        stand_ins: paths in the co-location section of node strategies that are the cluster's,
+            because they are not valid and never were.
     """
 
     sections: dict[str, MergedSection[Any]]
     errors: dict[str, KoordError]
     ignored: dict[str, KoordError] = {}
+    stand_ins: frozenset[str] = frozenset()
 
     def strategy(self, key: str, labels: Mapping[str, str]) -> Any:
         """The strategy of a section in force on a node with these labels."""
@@ -52,20 +47,10 @@ class SLOConfig(msgspec.Struct):
     def colocation(self, node: Node) -> ColocationStrategy:
         """The co-location strategy of a node: config, then its annotation, then its labels.
 
-        A malformed annotation or ratio is ignored, as if it were absent.
+        An annotation or ratio that is negative or malformed is ignored, as if it were absent.
         """
         strategy: ColocationStrategy = self.strategy(sections.COLOCATION, node.metadata.labels)
-        try:
-            own = annotation.read(node, keys.COLOCATION_STRATEGY, ColocationStrategy)
-        except KoordError:
-            own = None
-        ratios = {
-            field: percent
-            for key, field in _RATIO_LABELS.items()
-            if (percent := nodes.ratio_label_percent(node, key)) is not None
-        }
-        merged = overlay(strategy, own) if own is not None else strategy
-        return msgspec.structs.replace(merged, **ratios)
+        return colocation(strategy, node)
 
     def node_slo_spec(self, node: Node) -> NodeSLOSpec:
         """The NodeSLO of a node.
@@ -101,7 +86,9 @@ def load(
     A section that does not parse, or has a value that no strategy in force may have, stays what
     it was in ``previous`` (its default without one) and is listed among the errors. Two mistakes
     leave the rest of a section in force and are listed as ignored: a node strategy whose selector
-    cannot be evaluated matches no node, and an invalid one for co-location becomes the cluster's.
+    cannot be evaluated matches no node, and an invalid one for co-location stays what that of the
+    same selector was in ``previous``, or is the cluster's. Shares above 100 count as 100.
+    :func:`koord.api.sloconfig.problems.problems` tells of all of it.
 
     Args:
         data: the ConfigMap's data, None if there is none.
@@ -112,62 +99,49 @@ def load(
     merged: dict[str, MergedSection[Any]] = {}
     errors: dict[str, KoordError] = {}
     ignored: dict[str, KoordError] = {}
+    stand_ins: set[str] = set()
     for key, section in SECTIONS.items():
-        text = (data or {}).get(key)
-        # Only the co-location section takes empty text for a missing one; elsewhere it is bad JSON.
-        missing = text is None or (key == sections.COLOCATION and not text)
-        try:
-            config = None if missing else parse_section(section, text or "", object_name)
-            merged[key] = merge_section(section, config, zero_bandwidth=zero_bandwidth)
-            for error in _settle(key, merged[key], object_name):
-                ignored.setdefault(key, error)
-        except KoordError as error:
-            errors[key] = error
-            kept = previous.sections[key] if previous else merge_section(section, None)
-            merged[key] = kept
-    return SLOConfig(merged, errors, ignored)
+        if data is None or missing(data, key):
+            merged[key] = merge_section(section, None)
+            continue
+        reading = read(section, data[key], object_name, zero_bandwidth=zero_bandwidth)
+        if reading.merged is None:
+            errors[key] = reading.errors[0]
+            merged[key] = previous.sections[key] if previous else merge_section(section, None)
+            if previous and key == sections.COLOCATION:
+                stand_ins |= previous.stand_ins
+            continue
+        merged[key] = reading.merged
+        for wrong in (*reading.node_errors.values(), *reading.selector_errors):
+            ignored.setdefault(key, wrong)
+        if reading.node_errors:
+            stand_ins |= _keep_last_good(reading.merged, set(reading.node_errors), previous)
+    return SLOConfig(merged, errors, ignored, frozenset(stand_ins))
 
 
-def _settle(key: str, merged: MergedSection[Any], object_name: str) -> list[KoordError]:
-    """Refuses a section that may not be in force; what does not count in one that may."""
-    if key == sections.COLOCATION:
-        found = _settle_colocation(merged, object_name)
-    else:
-        found = []
-        for error in value_problems(key, merged, object_name, IN_FORCE):
-            raise error
-    for node in merged.nodes:
-        field = f"data.{key}.{node.path}.nodeSelector"
-        if (wrong := selector_problem(node, object_name, field)) is not None:
-            found.append(wrong)
-    return found
-
-
-def _settle_colocation(merged: MergedSection[Any], object_name: str) -> list[KoordError]:
-    """Refuses an invalid cluster strategy; an invalid node strategy becomes the cluster's."""
-    for error in colocation_problems(merged.cluster, object_name):
-        raise error
-    found = []
-    for node in merged.nodes:
-        wrong = next(colocation_problems(node.strategy, object_name, node.path), None)
-        if wrong is not None:
-            node.strategy = merged.cluster
-            found.append(wrong)
-    return found
-
-
-def colocation_problems(
-    strategy: ColocationStrategy, object_name: str, path: str = ""
-) -> Iterator[KoordError]:
-    """What keeps a merged co-location strategy from being in force; nothing if it may be.
+def _keep_last_good(
+    merged: MergedSection[Any], wrong: set[str], previous: SLOConfig | None
+) -> set[str]:
+    """Gives node strategies that are not valid the last good ones of the same selectors.
 
     Args:
-        strategy: of the cluster or of a node.
-        object_name: where it was found, for errors.
-        path: where in the section it stands.
+        merged: the co-location section; changed in place.
+        wrong: the paths of those strategies, which are the cluster's so far.
+        previous: the configuration so far.
+
+    Returns:
+        The paths of those that had none.
     """
-    where = f"data.{sections.COLOCATION}.{path}".rstrip(".")
-    yield from problems(strategy, object_name, where, IN_FORCE)
-    if strategy.metric_memory_collect_policy == "":
-        field = f"{where}.metricMemoryCollectPolicy"
-        yield KoordError(object_name, field, "", "the name of a policy")
+    earlier = previous.sections[sections.COLOCATION].nodes if previous else []
+    stand_ins = previous.stand_ins if previous else frozenset()
+    last = {codec.to_json(n.selector): n for n in reversed(earlier) if n.path not in stand_ins}
+    none = set()
+    for node in merged.nodes:
+        if node.path not in wrong:
+            continue
+        found = last.get(codec.to_json(node.selector))
+        if found is None:
+            none.add(node.path)
+        else:
+            node.strategy = found.strategy
+    return none

@@ -60,6 +60,7 @@ PERCENT, NOT_NEGATIVE, AT_LEAST_1, SWITCH = Bounds(0, 100), Bounds(0), Bounds(1)
 # Ratios beyond this are refused when they are applied, so they are refused here already.
 _RATIO = Bounds(1.0, 5.0)
 _INT64 = Bounds(-(2**63), 2**63 - 1)
+_ZERO, _AMOUNT = Quantity(), "a quantity >= 0"
 
 BOUNDS: dict[type, dict[str, Bounds]] = {
     ColocationStrategy: {
@@ -228,6 +229,8 @@ def problems(
         where = f"{path}.{name}"
         if isinstance(value, int) and not _INT64.admits(value):
             yield KoordError(object_name, where, value, "an integer of 64 bits")
+        elif isinstance(value, Quantity) and value < _ZERO:
+            yield KoordError(object_name, where, str(value), _AMOUNT)
         elif name in bounds:
             yield from _outside(value, bounds[name], object_name, where)
         elif name in choices and value and value not in choices[name]:
@@ -271,6 +274,9 @@ def _network_problems(values: dict[str, Any], object_name: str, path: str) -> It
             yield from _outside(value, PERCENT, object_name, f"{path}.{name}")
             continue
         try:
-            Quantity.parse(value)
+            amount = Quantity.parse(value)
         except ValueError as error:
             yield KoordError.wrap(object_name, f"{path}.{name}", error)
+            continue
+        if amount < _ZERO:
+            yield KoordError(object_name, f"{path}.{name}", value, _AMOUNT)

@@ -54,6 +54,11 @@ class Section(NamedTuple):
     cluster_field: str
     nodes_field: str
 
+    @property
+    def field_names(self) -> list[str]:
+        """The wire names of a strategy's fields."""
+        return [field.encode_name for field in msgspec.structs.fields(self.strategy)]
+
 
 SECTIONS: dict[str, Section] = {
     section.key: section
@@ -100,7 +105,7 @@ class SectionConfig(msgspec.Struct, Generic[T]):
     cluster_path: str = ""
 
 
-class _NodeItem(msgspec.Struct, rename="camel"):
+class NodeItem(msgspec.Struct, rename="camel"):
     """What a node-level item has besides the fields of its strategy."""
 
     name: str = ""
@@ -118,47 +123,37 @@ def parse_section(section: Section, text: str, object_name: str) -> SectionConfi
     Raises:
         KoordError: no JSON, or a field of the wrong type.
     """
-    top = _document(section, text, object_name)
+    return typed(section, document(section, text, object_name), object_name)
+
+
+def typed(section: Section, top: dict[str, Any], object_name: str) -> SectionConfig[Any]:
+    """The levels of a section's document, see :func:`document` and :func:`parse_section`.
+
+    Raises:
+        KoordError: a field of the wrong type.
+    """
     where = f"data.{section.key}"
     cluster = top.get(section.cluster_field, {}) if section.cluster_field else top
     field = f"{where}.{section.cluster_field}".rstrip(".")
-    typed = _typed(cluster, section.strategy, object_name, field)
+    strategy = _typed(cluster, section.strategy, object_name, field)
     nodes = []
     for index, item in enumerate(top.get(section.nodes_field, [])):
         path = f"{section.nodes_field}[{index}]"
-        head = _typed(item, _NodeItem, object_name, f"{where}.{path}")
-        strategy = _typed(item, section.strategy, object_name, f"{where}.{path}")
-        nodes.append(NodeStrategy(head.name, head.node_selector, strategy, path))
-    return SectionConfig(typed, nodes, section.cluster_field)
+        head = _typed(item, NodeItem, object_name, f"{where}.{path}")
+        own = _typed(item, section.strategy, object_name, f"{where}.{path}")
+        nodes.append(NodeStrategy(head.name, head.node_selector, own, path))
+    return SectionConfig(strategy, nodes, section.cluster_field)
 
 
-def level_documents(
-    section: Section, text: str, object_name: str
-) -> list[tuple[str, dict[str, Any]]]:
-    """Path and fields of each level, without what the section itself reads there.
+def document(section: Section, text: str, object_name: str) -> dict[str, Any]:
+    """The section's JSON object, the names of its levels spelled as they should be.
 
     Raises:
-        KoordError: no JSON.
+        KoordError: no JSON object, or one whose node strategies are no list.
     """
-    top = _document(section, text, object_name)
-    levels = [(section.cluster_field, top.get(section.cluster_field, {}))]
-    if not section.cluster_field:
-        levels = [("", {k: v for k, v in top.items() if k != section.nodes_field})]
-    for index, item in enumerate(top.get(section.nodes_field, [])):
-        levels.append((f"{section.nodes_field}[{index}]", item))
-    own = {path: ("name", "nodeselector") if path.endswith("]") else () for path, _ in levels}
-    return [
-        (path, {key: value for key, value in level.items() if key.casefold() not in own[path]})
-        for path, level in levels
-        if isinstance(level, dict)
-    ]
-
-
-def _document(section: Section, text: str, object_name: str) -> dict[str, Any]:
-    """The section's JSON object, the names of its levels spelled as they should be."""
     where = f"data.{section.key}"
-    document = codec.parse_json(text, object_name, where)
-    top = codec.without_nulls({} if document is None else document, object_name)
+    parsed = codec.parse_json(text, object_name, where)
+    top = codec.without_nulls({} if parsed is None else parsed, object_name, where)
     if not isinstance(top, dict):
         raise KoordError(object_name, where, top, "a JSON object")
     levels = {name.casefold(): name for name in (section.cluster_field, section.nodes_field)}
@@ -169,5 +164,5 @@ def _document(section: Section, text: str, object_name: str) -> dict[str, Any]:
     return top
 
 
-def _typed(document: Any, kind: Any, object_name: str, field: str) -> Any:
-    return codec.convert(fold_keys(document, kind), kind, object_name, field)
+def _typed(part: Any, kind: Any, object_name: str, field: str) -> Any:
+    return codec.convert(fold_keys(part, kind), kind, object_name, field)

@@ -24,6 +24,7 @@ from koord.controllers.cluster.seen import SeenPod
 from koord.controllers.cluster.views import InformerViews
 from koord.controllers.manager.around import Around
 from koord.controllers.manager.colocationprofile.controller import ColocationProfiles
+from koord.controllers.manager.complaints import NodeComplaints
 from koord.controllers.manager.config import ConfigCache
 from koord.controllers.manager.extenders import Extenders
 from koord.controllers.manager.metrics import ManagerMetrics
@@ -96,6 +97,7 @@ class App:
         config_maps = self.views.view_of(
             ConfigMap, options.config_namespace, options.slo_config_name
         )
+        extended = Extenders() if extenders is None else extenders
         self.around = Around(
             client,
             self.views,
@@ -105,18 +107,23 @@ class App:
                 options.config_namespace,
                 options.slo_config_name,
                 self.supervisor,
+                extenders=extended,
             ),
             clock,
             recorder.event,
             options.gates(),
             self.metrics,
             options,
-            extenders or Extenders(),
+            extended,
             supervisor=self.supervisor,
         )
         self.parts = {
             name: CONTROLLERS[name](self.around) for name in options.enabled_controllers()
         }
+        # Those that go by what nodes say; without them no informer of nodes need run.
+        follows = not self.parts.keys().isdisjoint(("nodemetric", "noderesource", "nodeslo"))
+        nodes = self.views.view(Node) if follows else None
+        self._complaints = NodeComplaints(nodes, recorder.event) if nodes is not None else None
         self._elector = elector
         self._ready = asyncio.Event()
 
@@ -160,6 +167,8 @@ class App:
 
     async def _configure(self) -> None:
         self.around.config.start()
+        if self._complaints is not None:
+            self._complaints.start()
 
 
 def supervise(metrics: ManagerMetrics, clock: Clock) -> Supervisor:

@@ -2,8 +2,9 @@
 """slo-controller-config as the last good configuration, one for all controllers.
 
 Rule: manager spec, sections 2.2 and 9.1. A section that is wrong stays what it was; one event on
-the ConfigMap names the field, as it does for a node strategy that does not count. A ConfigMap that
-is deleted changes nothing until the next start.
+the ConfigMap names the field, as it does for a node strategy that does not count, for shares above
+100 and for names that nobody reads. A ConfigMap that is deleted changes nothing until the next
+start.
 """
 
 from __future__ import annotations
@@ -12,24 +13,19 @@ from typing import TYPE_CHECKING
 
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.config import SLOConfig, load
+from koord.api.sloconfig.problems import problems
 from koord.base import log
 from koord.base.supervision import Supervisor
+from koord.controllers.manager.complaints import Told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sized
 
     from koord.api.kinds.cluster import ConfigMap
-    from koord.base.errors import KoordError
     from koord.controllers.cluster.views import View
     from koord.controllers.manager.around import Tell
 
 _LOG = log.get("manager.config")
-_REASONS = {
-    sections.COLOCATION: "ColocationCfgUnmarshalFailed",
-    sections.NORMALIZATION: "CPUNormalizationCfgUnmarshalFailed",
-    sections.AMPLIFICATION: "ResourceAmplificationCfgUnmarshalFailed",
-}
-_OTHER_REASON = "SLOCfgUnmarshalFailed"
 
 
 class ConfigCache:
@@ -41,6 +37,7 @@ class ConfigCache:
         namespace: of the ConfigMap.
         name: of the ConfigMap.
         supervisor: told of subscribers that fail.
+        extenders: that read sections of their own; asked how many there are.
 
     Attributes:
         config: all sections, each as it was when it was last good, its default if it never was;
@@ -57,6 +54,8 @@ class ConfigCache:
         namespace: str = sections.CONFIG_MAP_NAMESPACE,
         name: str = sections.CONFIG_MAP_NAME,
         supervisor: Supervisor | None = None,
+        *,
+        extenders: Sized = (),
     ) -> None:
         self._supervisor = supervisor or Supervisor("manager")
         self._follows = False
@@ -64,11 +63,11 @@ class ConfigCache:
         self.data: Mapping[str, str] = {}
         self.error_status = False
         self._view = view
-        self._tell = tell
+        self._told = Told(tell)
+        self._extenders = extenders
         self._key = f"{namespace}/{name}"
         self._good: set[str] = set()
         self._missing: frozenset[str] = frozenset(sections.SECTIONS)
-        self._told: dict[str, str] = {}
         self._subscribers: list[Callable[[frozenset[str]], None]] = []
 
     @property
@@ -150,20 +149,11 @@ class ConfigCache:
             changed.add(sections.COLOCATION)
         self._good |= good
         self._missing = frozenset(now.sections) - self._good
-        self._complain(config_map, now.ignored | now.errors)
+        if config_map is not None:
+            found = problems(self.data, third_parties=len(self._extenders) > 0)
+            self._told.say(config_map, f"ConfigMap {self._key}", found, self.data)
         self._announce(frozenset(changed))
         return frozenset(changed)
-
-    def _complain(self, config_map: ConfigMap | None, errors: Mapping[str, KoordError]) -> None:
-        """Tells of each section with a mistake once, until its text is another."""
-        self._told = {key: text for key, text in self._told.items() if key in errors}
-        for key, error in errors.items():
-            text = self.data.get(key, "")
-            if config_map is None or self._told.get(key) == text:
-                continue
-            self._told[key] = text
-            _LOG.warning("a section is wrong", extra=log.fields(section=key, error=error))
-            self._tell(config_map, "Warning", _REASONS.get(key, _OTHER_REASON), str(error))
 
     def _announce(self, changed: frozenset[str]) -> None:
         if not changed:

@@ -16,8 +16,8 @@ from koord.api.kinds.nodemetric import (
 )
 from koord.api.protocol import keys
 from koord.api.sloconfig import sections
-from koord.api.sloconfig.config import colocation_problems
 from koord.api.sloconfig.defaults import default_strategy
+from koord.api.sloconfig.reading import colocation_problems
 from koord.controllers.manager.companions import Companions
 from koord.controllers.manager.distinct import Distinct
 
@@ -99,7 +99,7 @@ def collect_policy(strategy: ColocationStrategy) -> NodeMetricSpec:
 
 
 def _is_valid(strategy: ColocationStrategy) -> bool:
-    return not any(colocation_problems(strategy, "Node"))
+    return not any(colocation_problems(strategy, "Node", ""))
 
 
 def _is_touched(changed: frozenset[str]) -> bool:

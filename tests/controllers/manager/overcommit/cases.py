@@ -15,6 +15,8 @@ GIB = 1 << 30
 pairs = st.tuples(st.integers(0, 6_000), st.integers(0, 12 * GIB))
 machines = st.tuples(st.integers(30_000, 128_000), st.integers(60 * GIB, 512 * GIB))
 percents = st.integers(0, 100)
+# Now and then a typing error.
+shares = st.one_of(percents, percents, percents, st.integers(101, 2**40))
 over = st.one_of(st.none(), st.integers(0, 130))
 classes = st.sampled_from([None, *model.BANDS, "strange"])
 said = st.sampled_from(["", *model.BANDS])
@@ -35,8 +37,8 @@ metrics = st.builds(model.Metric, used=pairs, priority=said)
 strategies = st.fixed_dictionaries(
     {"enable": st.sampled_from([True] * 15 + [False])},
     optional={
-        "cpuReclaimThresholdPercent": st.integers(40, 130),
-        "memoryReclaimThresholdPercent": st.integers(40, 130),
+        "cpuReclaimThresholdPercent": st.one_of(st.integers(40, 100), shares),
+        "memoryReclaimThresholdPercent": st.one_of(st.integers(40, 100), shares),
         "cpuCalculatePolicy": st.sampled_from(
             ["usage", "request", "maxUsageRequest", "requestRatio", "other"]
         ),
@@ -49,10 +51,10 @@ strategies = st.fixed_dictionaries(
         "midCPUThresholdPercent": percents,
         "midMemoryThresholdPercent": percents,
         "midUnallocatedPercent": percents,
-        "midStaticCPUReservedPercent": percents,
-        "midStaticMemoryReservedPercent": percents,
-        "batchCPUThresholdPercent": st.integers(10, 120),
-        "batchMemoryThresholdPercent": st.integers(10, 120),
+        "midStaticCPUReservedPercent": shares,
+        "midStaticMemoryReservedPercent": shares,
+        "batchCPUThresholdPercent": st.one_of(st.integers(10, 100), shares),
+        "batchMemoryThresholdPercent": st.one_of(st.integers(10, 100), shares),
     },
 )
 

@@ -30,6 +30,22 @@ def test_never_more_than_the_node_without_its_margin(case: model.Node) -> None:
         assert 0 <= found[r] <= max(0, case.capacity[r] - margin)
 
 
+@given(case=cases.nodes())
+def test_batch_and_mid_together_are_never_more_than_the_machine_less_its_reservation(
+    case: model.Node,
+) -> None:
+    """Raw, that is before any amplification, whatever the strategy says."""
+    found = ledger(case)
+    batch, mid = offered(found, "batch") or (0, 0), offered(found, "mid") or (0, 0)
+    raw = case.raw if case.raw is not None else case.allocatable
+    annotated = case.reserved
+    if case.reserved_cpus is not None:
+        annotated = (case.reserved_cpus * 1000, annotated[1])
+    for r in (0, 1):
+        reserved = max(case.capacity[r] - raw[r], annotated[r], 0)
+        assert batch[r] + mid[r] <= max(0, case.capacity[r] - reserved)
+
+
 @given(case=cases.nodes(), more=cases.pods, metric=st.one_of(st.none(), cases.metrics))
 def test_one_more_pod_never_raises_the_offer(
     case: model.Node, more: model.Pod, metric: model.Metric | None
@@ -38,11 +54,14 @@ def test_one_more_pod_never_raises_the_offer(
     measured = {**case.metrics, **({"more": metric} if metric else {})}
     with_it = replace(case, pods=[*case.pods, pod], metrics=measured)
     before, after = ledger(case), ledger(with_it)
-    for kind in ("batch", "mid"):
-        less, most = offered(after, kind), offered(before, kind)
-        if less is not None and most is not None:
-            assert less[0] <= most[0]
-            assert less[1] <= most[1]
+    less, most = (offered(each, "mid") or (0, 0) for each in (after, before))
+    fewer, more_batch = (offered(each, "batch") or (0, 0) for each in (after, before))
+    for r in (0, 1):
+        assert less[r] <= most[r]
+        assert less[r] + fewer[r] <= most[r] + more_batch[r]
+        # Where mid had left batch less than its formula says, batch has what mid gives up.
+        if more_batch[r] + most[r] < model.room(case, r):
+            assert fewer[r] <= more_batch[r]
     assert all(
         less[0] <= most[0] and less[1] <= most[1]
         for less, most in zip(zones(after).values(), zones(before).values(), strict=True)
@@ -60,10 +79,12 @@ def test_a_pod_that_waits_takes_what_it_asks_for_under_every_policy(
     before = replace(case, strategy=given)
     after = replace(before, pods=[*case.pods, new])
     old, now = ledger(before), ledger(after)
-    less, most = offered(now, "batch"), offered(old, "batch")
-    if less is None or most is None:
+    less, most, mid = offered(now, "batch"), offered(old, "batch"), offered(old, "mid")
+    if less is None or most is None or mid is None:
         return
     for r in (0, 1):
+        if most[r] + mid[r] == model.room(before, r):
+            continue
         if less[r] and "batch" + ("CPU", "Memory")[r] + "ThresholdPercent" not in given:
             assert most[r] - less[r] == asked[r]
 

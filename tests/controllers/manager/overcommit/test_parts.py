@@ -79,7 +79,8 @@ def test_shares_are_cut_toward_zero_in_doubles(amount: int, percent: int) -> Non
 @given(given=cases.strategies)
 def test_what_a_strategy_leaves_open_is_at_its_default(given: dict[str, Any]) -> None:
     found = settings.of(objects.strategy(given))
-    says = {**model.DEFAULTS, **given}
+    node = replace(NODE, strategy=given)
+    says = {key: node.says(key) for key in model.DEFAULTS}
     assert found.enable == says["enable"]
     assert found.reclaim_percent == (
         says["cpuReclaimThresholdPercent"], says["memoryReclaimThresholdPercent"],
@@ -93,7 +94,7 @@ def test_what_a_strategy_leaves_open_is_at_its_default(given: dict[str, Any]) ->
 
 @pytest.mark.parametrize("absurd", [10**15, -(10**15)])
 def test_an_annotation_that_nobody_means(absurd: int) -> None:
-    """Node annotations are not validated; they offer nothing impossible."""
+    """Whatever a caller says, nothing impossible is offered."""
     percents = [key for key in model.DEFAULTS if key.endswith("Percent")]
     for policy in ("usage", "requestRatio"):
         given: dict[str, Any] = dict.fromkeys(percents, absurd)

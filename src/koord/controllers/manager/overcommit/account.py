@@ -165,6 +165,7 @@ class _Row:
                 self.nodes.capacity,
                 lines.system(self.nodes, self._totals, policy, resource),
                 {name: sums.of(terms, 1) for name, terms in self._by_group.items()},
+                ("besideMid", self._room(resource)),
             ),
             policy,
             resource,
@@ -177,6 +178,11 @@ class _Row:
         ]
         shares = lines.shares(self._residents, self._terms, policy, resource)
         return Sum(in_force, lines.camel(policy), lines.kept(found), shares)
+
+    def _room(self, resource: int) -> int:
+        """What there is for batch beside mid."""
+        whole = int(node_columns.room(self.nodes)[resource, 0])
+        return whole - int(self._ledger.mid.amounts[resource, self._row])
 
     def mid(self, resource: int) -> Sum:
         found = lines.mid(self.nodes, self._totals, self.settings, resource)
@@ -204,6 +210,7 @@ class _Row:
             cells.capacity[:, one],
             lines.zone_system(take(cells, one), policy, resource),
             groups,
+            ("besideReserved", int(zones.most(cells)[resource, at])),
             zones.PARTS,
         )
         found = lines.batch(cell, policy, resource)

@@ -12,7 +12,7 @@ from koord.controllers.manager.overcommit import batch as batch_columns
 from koord.controllers.manager.overcommit import mid as mid_columns
 from koord.controllers.manager.overcommit import pods
 from koord.controllers.manager.overcommit.amounts import CPU, share
-from koord.controllers.manager.overcommit.nodes import beside_pods, settled
+from koord.controllers.manager.overcommit.nodes import beside_pods, room, settled
 from koord.controllers.manager.overcommit.pods import Flag
 from koord.controllers.manager.overcommit.settings import Policy
 
@@ -73,6 +73,7 @@ class Cell(NamedTuple):
         settings, capacity: of the node; capacity of the zone.
         beside: the lines of what is taken beside pods.
         groups: what pods take, by group.
+        most: beside what all else is to have room, and what may then be offered at most.
         parts: how many parts there are of a unit.
     """
 
@@ -80,6 +81,7 @@ class Cell(NamedTuple):
     capacity: Amounts
     beside: list[Line]
     groups: Mapping[str, Sums]
+    most: tuple[str, int]
     parts: NDArray[np.int64] | int = 1
 
 
@@ -103,6 +105,8 @@ def batch(cell: Cell, policy: Policy, resource: int) -> list[Line]:
     if percent[resource, 0] >= 0:
         cap = _at(share(cell.capacity, percent) * cell.parts, resource)
         found.append(Line("cap", -max(0, total(found) - cap)))
+    name, most = cell.most
+    found.append(Line(name, -max(0, total(found) - max(0, most))))
     return found
 
 
@@ -145,6 +149,7 @@ def mid(nodes: Nodes, totals: Sums, settings: Settings, resource: int) -> list[L
             Line("unallocated", _at(free, resource)),
         ]
     found.append(Line("cap", -max(0, total(found) - cap)))
+    found.append(Line("besideReserved", -max(0, total(found) - _at(room(nodes), resource))))
     return [*found, Line("belowZero", max(0, -total(found)))]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koord.controllers.manager.overcommit.amounts import above_zero, share
-from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods, settled
+from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods, room, settled
 from koord.controllers.manager.overcommit.settings import Policy
 
 if TYPE_CHECKING:
@@ -45,12 +45,19 @@ class Offer(NamedTuple):
         return memory
 
 
-def offer(nodes: Nodes, sums: Sums, settings: Settings, degraded: NDArray[np.uint8]) -> Offer:
+def offer(
+    nodes: Nodes,
+    sums: Sums,
+    settings: Settings,
+    degraded: NDArray[np.uint8],
+    mid: Amounts | int = 0,
+) -> Offer:
     """What nodes offer as batch-cpu and batch-memory.
 
     Args:
         nodes, sums, settings: of the same rows.
         degraded: see :func:`~koord.controllers.manager.overcommit.nodes.degraded`.
+        mid: what they offer as mid resources, which comes first; 0 where nothing is.
     """
     amounts = formula(
         settings,
@@ -58,12 +65,13 @@ def offer(nodes: Nodes, sums: Sums, settings: Settings, degraded: NDArray[np.uin
         system=beside_pods(nodes, settled(nodes, sums), nodes.host_high),
         reserved=nodes.reserved,
         sums=sums,
+        most=room(nodes) - mid,
     )
     return Offer(np.where(degraded == Degraded.NO, amounts, 0), degraded)
 
 
 def margin(capacity: Amounts, settings: Settings) -> Amounts:
-    """What is left free for peaks; below zero where more than all may be reclaimed."""
+    """What is left free for peaks."""
     return share(capacity, 100 - settings.reclaim_percent)
 
 
@@ -74,6 +82,7 @@ def formula(
     system: Amounts,
     reserved: Amounts,
     sums: Sums,
+    most: Amounts,
     parts: NDArray[np.int64] | int = 1,
 ) -> Amounts:
     """The policies and their bounds, for nodes and zones alike.
@@ -82,6 +91,7 @@ def formula(
         settings: of the same rows as all else.
         capacity: milli-cores and bytes.
         system, reserved, sums: what is taken, in parts of those units.
+        most: what may be offered at most, in parts.
         parts: how many there are of a unit, int64 ``[2, 1]`` or one number for both.
 
     Returns:
@@ -99,7 +109,7 @@ def formula(
     )
     cap = share(capacity, settings.batch_cap_percent) * parts
     capped = np.where(settings.batch_cap_percent >= 0, np.minimum(chosen, cap), chosen)
-    return above_zero(capped)
+    return above_zero(np.minimum(capped, most))
 
 
 def ratio(free: Amounts, settings: Settings) -> Amounts:

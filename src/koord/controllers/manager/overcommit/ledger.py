@@ -257,12 +257,13 @@ class Ledger:
         here, said = take(self.nodes, rows), take(self.settings, rows)
         there = take(self.zones, rows)
         totals = sums.of(terms, len(rows))
-        formula = batch.offer(here, totals, said, reasons).amounts
+        above = mid.offer(here, totals, said, reasons).amounts
+        formula = batch.offer(here, totals, said, reasons, above).amounts
         found = (
             (self.formula, formula),
             (self.batch.amounts, self._risen(rows, formula)),
             (self.batch.degraded, reasons),
-            (self.mid.amounts, mid.offer(here, totals, said, reasons).amounts),
+            (self.mid.amounts, above),
             (self.mid.degraded, reasons),
             (self.zone_amounts, zones.offer(there, here, terms, totals, said, reasons)),
         )

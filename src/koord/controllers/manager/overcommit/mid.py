@@ -9,7 +9,7 @@ import numpy as np
 
 from koord.controllers.manager.overcommit.amounts import above_zero, share
 from koord.controllers.manager.overcommit.batch import Offer
-from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods
+from koord.controllers.manager.overcommit.nodes import Degraded, beside_pods, room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def offer(nodes: Nodes, sums: Sums, settings: Settings, degraded: NDArray[np.uint8]) -> Offer:
     """What nodes offer as mid-cpu and mid-memory; arguments as those of batch."""
     amounts = np.where(settings.mid_static, static(nodes, settings), dynamic(nodes, sums, settings))
-    return Offer(np.where(degraded == Degraded.NO, above_zero(amounts), 0), degraded)
+    within = np.minimum(amounts, room(nodes))
+    return Offer(np.where(degraded == Degraded.NO, above_zero(within), 0), degraded)
 
 
 def static(nodes: Nodes, settings: Settings) -> Amounts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from koord.controllers.manager.overcommit.amounts import zeros
+from koord.controllers.manager.overcommit.amounts import above_zero, zeros
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,6 +110,15 @@ def settled(nodes: Nodes, sums: Sums) -> Amounts:
     their requests are together never less than what was measured.
     """
     found: Amounts = nodes.system - np.minimum(nodes.risen, sums.waiting)
+    return found
+
+
+def room(nodes: Nodes) -> Amounts:
+    """What batch and mid may come to together, whatever any formula says.
+
+    It is what the machine has beyond what is held back, before any amplification.
+    """
+    found: Amounts = above_zero(nodes.capacity - nodes.reserved)
     return found
 
 

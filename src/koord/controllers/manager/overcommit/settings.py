@@ -14,6 +14,7 @@ from koord.api.sloconfig import sections
 from koord.api.sloconfig.defaults import default_strategy
 from koord.api.sloconfig.overlay import overlay
 from koord.api.sloconfig.strategies import ColocationStrategy
+from koord.api.sloconfig.substitutes import WHOLE
 from koord.controllers.manager.overcommit.columns import take
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ _FIELDS = (
 )  # fmt: skip
 _SAID = attrgetter(*_FIELDS)
 _MOST_KNOWN = 4096
-_MOST_PERCENT = 10_000
 _MOST_MINUTES = 10**9
 
 
@@ -133,7 +133,7 @@ def _of(said: tuple[Any, ...]) -> Setting:
         ),
         batch_cap_percent=_both(*said_cap),
         batch_rise_percent=_sane(merged.batch_rise_percent),
-        overcommit_percent=min(_sane(merged.overcommit_ratio_percent), 100),
+        overcommit_percent=_sane(merged.overcommit_ratio_percent),
         mid_static=merged.mid_reclaim_mode == STATIC,
         mid_static_percent=_both(
             merged.mid_static_cpu_reserved_percent, merged.mid_static_memory_reserved_percent
@@ -167,5 +167,5 @@ def _both(cpu: int | None, memory: int | None) -> tuple[int, int]:
 
 
 def _sane(percent: int | None) -> int:
-    """A node's annotation is not validated: what nobody means must not go beyond 64 bits."""
-    return UNSET if percent is None else min(max(percent, -_MOST_PERCENT), _MOST_PERCENT)
+    """A share; configurations are read so that it is one, other callers may say anything."""
+    return UNSET if percent is None else min(max(percent, 0), WHOLE)

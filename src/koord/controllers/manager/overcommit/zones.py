@@ -109,6 +109,7 @@ def offer(
         system=np.maximum(found.system, found.reserved),
         reserved=found.reserved,
         sums=sums_of(zones, found, terms),
+        most=most(found),
         parts=PARTS,
     )
     offered = np.zeros_like(zones.capacity)
@@ -146,6 +147,12 @@ def cells(zones: Zones, nodes: Nodes, totals: Sums) -> Cells:
     system = own[:, number, row] * PARTS + divided(rest[:, row] * PARTS, count)
     reserved = divided(nodes.reserved[:, row] * PARTS, count)
     return Cells(number, row, zones.capacity[:, number, row], system, reserved)
+
+
+def most(of: Cells) -> Amounts:
+    """What each cell may offer at most, in :data:`PARTS`; mid resources are the node's alone."""
+    found: Amounts = of.capacity * PARTS - of.reserved
+    return found
 
 
 def _told(zones: Zones) -> NDArray[np.int64]:
