@@ -117,6 +117,17 @@ KINDS: tuple[Kind, ...] = (
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
+_GROUPS_OF: dict[str, set[str]] = {}
+for _kind in KINDS:
+    _GROUPS_OF.setdefault(_kind.name, set()).add(_kind.group)
+
+
+def title_of(kind: Kind) -> str:
+    """The kind's name, with its group where koord knows several kinds of that name."""
+    several = len(_GROUPS_OF.get(kind.name, ())) > 1
+    return f"{kind.name}.{kind.group}" if several else kind.name
+
+
 def kind_of(api_version: str, name: str) -> Kind | None:
     """The kind of that version and name, or None if koord has no type for it."""
     return _BY_NAME.get((api_version, name))
