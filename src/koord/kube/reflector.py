@@ -8,6 +8,7 @@ version seen; a 410 lists anew. A kind that the server does not have is empty, a
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -185,10 +186,10 @@ class Reflector(Generic[O]):
         if self._listed and self.served and not self._doubted:
             self._doubted = True
         elif self.served:
+            self._serve(False)
             self._doubted = self._listed = self._came = False
             self._failures = 0
             self.unreadable.clear()
-            self._serve(False)
             self._sink.completed(set())
             self._sink.served(False)
         return True
@@ -208,7 +209,9 @@ class Reflector(Generic[O]):
         if served != self.served:
             self.served = served
             text = "kind served" if served else "kind not served: it counts as empty"
-            _LOG.info(text, extra=log.fields(kind=self._name))
+            # What was never there is the program's to tell of, all kinds together.
+            level = logging.WARNING if self._listed and not served else logging.INFO
+            _LOG.log(level, text, extra=log.fields(kind=self._name))
 
     def _failed(self, error: Exception) -> None:
         self._metrics.failures.labels(self._name).inc()

@@ -121,6 +121,8 @@ class Companions(Generic[C]):
                 lambda old, new: self._look(new.metadata.name),
                 lambda last, unknown: self._look(last.metadata.name),
             )
+        # What could not be written while the kind was missing is written now.
+        self._objects.on_served(lambda served: self._changed.set())
 
     def _configured(self, changed: frozenset[str]) -> None:
         if self._touched(changed):
@@ -158,7 +160,7 @@ class Companions(Generic[C]):
     def _due(self, name: str) -> Change | None:
         """What is to be done about an object; None if it is as it should be."""
         node, there = self._nodes.get(name), self._objects.get(name)
-        if node is None and there is None:
+        if not self._objects.served or (node is None and there is None):
             self._left.discard(name)
             return None
         wanted = self._wanted(node, there) if node is not None else None
