@@ -5,6 +5,8 @@ come and go.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ import pytest
 import yaml
 
 from koord.api import definitions
+from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.quota import ElasticQuota
+from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.resources import BATCH_CPU
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.quantity import Rounding
@@ -21,12 +25,15 @@ from koord.kube import crds as installing
 from koord.kube.errors import ApiError
 from koord.kube.served import unserved
 from tests.controlplane.plane import RealControlPlane
+from tests.kube.harness import logged
 from tests.loop.cluster import Cluster, on_embedded, on_real
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "crds"
 REFERENCE = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(DATA.glob("*.yaml"))]
 GUIDES, QUOTA = "ElasticQuota.quota.koordinator.sh", "ElasticQuota.scheduling.sigs.k8s.io"
-NODE = "node-1"
+# The agent of the first is there before any kind; that of the other reports sooner, for its first
+# interval is the one that was asked for.
+NODE, OTHER = "node-1", "node-2"
 COLOCATION = {
     "enable": True,
     "metricReportIntervalSeconds": 1,
@@ -44,15 +51,57 @@ TEAM = {
 async def story(cluster: Cluster) -> float:
     """Everything in its order; how long it took outside."""
     begin = time.monotonic()
-    await _without_any_kind(cluster)
-    await _with_koordinators(cluster)
-    await _some_go(cluster)
-    await _they_come_back(cluster)
+    for part in (_without_any_kind, _with_koordinators, _some_go, _they_come_back):
+        await part(cluster)
+        print(f"{part.__name__}: {time.monotonic() - begin:.0f} s")
     return time.monotonic() - begin
 
 
 def test_on_the_embedded_plane(tmp_path: Path, plain_files: None) -> None:
     on_embedded(tmp_path, story, list)
+
+
+def test_each_says_in_one_line_what_it_does_not_do(tmp_path: Path, plain_files: None) -> None:
+    async def started(cluster: Cluster) -> float:
+        await cluster.add_host(NODE, Version.V2)
+        await asyncio.sleep(5.0)
+        return 0.0
+
+    with logged("koord", logging.WARNING) as records:
+        on_embedded(tmp_path, started, list)
+    lines = {
+        each.name: each.__dict__["koord_fields"]["without"]
+        for each in records
+        if each.message == "kinds are not served"
+    }
+    assert lines == {
+        "koord.agent": "NodeMetric: use is not reported; NodeResourceTopology: CPUs and NUMA zones "
+        "are not reported; NodeSLO: no strategy acts",
+        "koord.manager": "Device: nodes do not offer GPU shares; "
+        "ElasticQuota.scheduling.sigs.k8s.io: quota trees have no roots; ElasticQuotaProfile: "
+        "there are no quota trees by node pool; NodeMetric: no batch or mid resources are offered; "
+        "NodeResourceTopology: nothing is offered by NUMA zone; NodeSLO: agents get no settings",
+        "koord.scheduler": "ClusterNetworkTopology: jobs are not kept together on the network; "
+        "Device: pods that ask for GPU shares find no node; ElasticQuota.scheduling.sigs.k8s.io: "
+        "only the built-in quotas hold; NodeMetric: nodes are not judged by their use; "
+        "NodeResourceTopology: pods that ask for CPUs of their own find no node; PodGroup: jobs "
+        "are known by annotations alone; Reservation: nothing is reserved",
+    }
+
+
+def test_koordinators_kinds_lack_nothing_that_is_missed(tmp_path: Path, plain_files: None) -> None:
+    """The guide's quota is no loss, and pods are bound without it."""
+
+    async def bound(cluster: Cluster) -> float:
+        assert cluster.scheduler.views.readiness() == f"not served: {GUIDES}"
+        await cluster.add_host(NODE, Version.V2)
+        await _submit(cluster, "plain")
+        await _runs(cluster, "plain")
+        return 0.0
+
+    with logged("koord", logging.WARNING) as records:
+        on_embedded(tmp_path, bound, lambda: REFERENCE)
+    assert "kinds are not served" not in [each.message for each in records]
 
 
 @pytest.mark.real
@@ -83,17 +132,27 @@ async def _without_any_kind(cluster: Cluster) -> None:
     await cluster.until("the agent knows what is not served", known)
     assert unserved(agent.informers) == ["NodeMetric", "NodeResourceTopology", "NodeSLO"]
     await cluster.configure(colocation=COLOCATION)
+    cluster.missed.clear()
     await _submit(cluster, "plain")
     await _runs(cluster, "plain")
+    # Nobody tries to write what cannot be there.
+    await asyncio.sleep(4.0)
+    assert cluster.missed == []
 
 
 async def _with_koordinators(cluster: Cluster) -> None:
     await cluster.define(REFERENCE)
+
+    async def described() -> bool:
+        return bool((await cluster.admin.list(NodeMetric)).items)
+
+    await cluster.until("the manager says how to report", described)
+    await cluster.add_host(OTHER, Version.V2)
     await _offers(cluster)
     await _knows(cluster, [GUIDES])
     assert cluster.scheduler.views.readiness() == f"not served: {GUIDES}"
     assert cluster.manager.views.readiness() is None
-    assert unserved(cluster.agents[NODE].informers) == []
+    await _knows_all(cluster)
     await cluster.admin.create(TEAM)
     await _builtin(cluster)
     await _submit(cluster, "over", quota="team", cpu="2")
@@ -112,7 +171,13 @@ async def _some_go(cluster: Cluster) -> None:
 
     await cluster.until("nothing is offered without reports", taken_back)
     await _knows(cluster, ["NodeMetric", GUIDES, QUOTA])
-    assert unserved(cluster.agents[NODE].informers) == ["NodeMetric"]
+
+    async def agents_know() -> bool:
+        return [unserved(each.informers) for each in cluster.agents.values()] == [
+            ["NodeMetric"]
+        ] * 2
+
+    await cluster.until("both agents know that one kind went", agents_know)
 
 
 async def _they_come_back(cluster: Cluster) -> None:
@@ -132,6 +197,17 @@ async def _knows(cluster: Cluster, names: list[str]) -> None:
     await cluster.until(f"the scheduler finds {names} not served", known)
 
 
+async def _knows_all(cluster: Cluster) -> None:
+    agent = cluster.agents[NODE]
+
+    async def known() -> bool:
+        topology = await cluster.admin.list(NodeResourceTopology)
+        return not unserved(agent.informers) and len(topology.items) == 2
+
+    await cluster.until("the first agent finds all kinds served, and reports", known)
+    assert agent.store.snapshot().slo.value is not None
+
+
 async def _offers(cluster: Cluster) -> None:
     async def offered() -> bool:
         return await _batch(cluster) >= 1000
@@ -140,7 +216,7 @@ async def _offers(cluster: Cluster) -> None:
 
 
 async def _batch(cluster: Cluster) -> int:
-    found = (await cluster.node(NODE)).status.allocatable.get(BATCH_CPU)
+    found = (await cluster.node(OTHER)).status.allocatable.get(BATCH_CPU)
     return 0 if found is None else found.value(Rounding.UP)
 
 
