@@ -35,7 +35,7 @@ from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
 from koord.kube.http import HttpTransport
-from koord.kube.messages import Transport
+from koord.kube.messages import Request, Response, Transport
 from koord.kube.patches import Patch
 from tests.loop.standin import CPUS, StandInHost, StandInKubelet
 
@@ -65,6 +65,21 @@ class Plane:
     look_seconds: float
 
 
+class _Way:
+    """A transport that notes which writes found nothing where they were sent."""
+
+    def __init__(self, inner: Transport, missed: list[str]) -> None:
+        self._inner, self._missed = inner, missed
+        self.open = inner.open
+        self.close = inner.close
+
+    async def send(self, request: Request) -> Response:
+        answer = await self._inner.send(request)
+        if answer.status == 404 and request.method != "GET":
+            self._missed.append(f"{request.method} {request.path}")
+        return answer
+
+
 class Cluster:
     """What a story acts on.
 
@@ -74,6 +89,7 @@ class Cluster:
         manager: once it is started.
         scheduler: likewise.
         agents: by node.
+        missed: writes that found nothing where they were sent.
     """
 
     manager: Manager
@@ -81,6 +97,7 @@ class Cluster:
 
     def __init__(self, plane: Plane, folder: Path) -> None:
         self.plane, self._folder = plane, folder
+        self.missed: list[str] = []
         self.admin = self._client("admin")
         self.hosts: dict[str, StandInHost] = {}
         self.agents: dict[str, Agent] = {}
@@ -145,7 +162,8 @@ class Cluster:
         self._tasks.append(asyncio.create_task(work))
 
     def _client(self, name: str) -> Client:
-        return Client(self.plane.transport(), name, requests_per_second=None)
+        way = _Way(self.plane.transport(), self.missed)
+        return Client(way, name, requests_per_second=None)
 
     def _named(self, name: str, host: str = "") -> tuple[Client, EventRecorder]:
         client = self._client(name)

@@ -182,7 +182,13 @@ async def _some_go(cluster: Cluster) -> None:
 
 async def _they_come_back(cluster: Cluster) -> None:
     await cluster.define(definitions.crds())
-    await _offers(cluster)
+
+    async def described() -> bool:
+        metrics = (await cluster.admin.list(NodeMetric)).items
+        agents = cluster.agents.values()
+        return len(metrics) == 2 and not any(unserved(each.informers) for each in agents)
+
+    await cluster.until("reports are asked for again", described)
     await _knows(cluster, [])
     await cluster.admin.create(TEAM)
     await _builtin(cluster)

@@ -210,8 +210,8 @@ class Reflector(Generic[O]):
             self.served = served
             text = "kind served" if served else "kind not served: it counts as empty"
             # What was never there is the program's to tell of, all kinds together.
-            level = logging.WARNING if self._listed and not served else logging.INFO
-            _LOG.log(level, text, extra=log.fields(kind=self._name))
+            lost = logging.WARNING if self._listed else logging.DEBUG
+            _LOG.log(logging.INFO if served else lost, text, extra=log.fields(kind=self._name))
 
     def _failed(self, error: Exception) -> None:
         self._metrics.failures.labels(self._name).inc()

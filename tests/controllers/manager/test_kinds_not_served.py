@@ -8,7 +8,9 @@ import logging
 from typing import Any
 
 from koord.api import definitions
+from koord.api.kinds.nodemetric import NodeMetric
 from koord.kube import crds as installing
+from koord.kube.patches import Patch
 from tests.controllers.manager.cluster import Scene, add_node, perform, reasons
 from tests.kube.harness import logged
 
@@ -99,5 +101,34 @@ def test_one_line_at_the_start_says_what_is_not_done() -> None:
             "NodeSLO: agents get no settings",
             "remedy": "koord crds install",
         }
+
+    perform(script)
+
+
+def test_a_definition_that_is_going_is_no_failure() -> None:
+    """The server refuses to create objects of a kind while those that are there still end."""
+    held = {
+        "apiVersion": "slo.koordinator.sh/v1alpha1",
+        "kind": "NodeMetric",
+        "metadata": {"name": "held", "finalizers": ["example.com/wait"]},
+        "spec": {},
+    }
+
+    async def script(scene: Scene) -> None:
+        await scene.client.create(held)
+        await scene.start("nodemetric")
+        await scene.configure(ON)
+        await lose(scene, METRICS)
+        with logged("koord.controller", logging.WARNING) as records:
+            await add_node(scene, "a")
+            await asyncio.sleep(60)
+        assert [each for each in scene.writes if each.startswith("POST")]
+        assert records == []
+        change = Patch.merge({"metadata": {"finalizers": None}})
+        await scene.client.patch(NodeMetric, "held", change)
+        await asyncio.sleep(10)
+        scene.writes.clear()
+        await asyncio.sleep(60)
+        assert scene.writes == []
 
     perform(script)

@@ -19,7 +19,7 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.protocol import keys
 from koord.base import faults
 from koord.kube.controller import Controller
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, is_definition_going
 from koord.kube.patches import Patch, as_seen
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _WORKERS = 8
 _NOT_FOUND, _CONFLICT = 404, 409
 # The cache is about to hear of what somebody else wrote.
 _AGAIN_SECONDS = 0.2
+# By then the cache has mostly heard that the kind is gone.
+_GOING_SECONDS = 5.0
 # Nodes that a sweep looks at before others get a turn.
 _CHUNK = 500
 _MOST_KNOWN = 4096
@@ -196,6 +198,8 @@ class Companions(Generic[C]):
             await self._write(name, due)
         except ApiError as error:
             self._counts.failed(due.verb)
+            if is_definition_going(error):
+                return _GOING_SECONDS
             if error.http_status not in (_NOT_FOUND, _CONFLICT):
                 raise
             return _AGAIN_SECONDS
