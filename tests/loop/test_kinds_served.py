@@ -31,6 +31,11 @@ from tests.loop.cluster import Cluster, on_embedded, on_real
 DATA = Path(__file__).resolve().parents[1] / "data" / "crds"
 REFERENCE = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(DATA.glob("*.yaml"))]
 GUIDES, QUOTA = "ElasticQuota.quota.koordinator.sh", "ElasticQuota.scheduling.sigs.k8s.io"
+GOING = (
+    "elasticquotas.scheduling.sigs.k8s.io",
+    "nodemetrics.slo.koordinator.sh",
+    "nodeslos.slo.koordinator.sh",
+)
 # The agent of the first is there before any kind; that of the other reports sooner, for its first
 # interval is the one that was asked for.
 NODE, OTHER = "node-1", "node-2"
@@ -161,7 +166,7 @@ async def _with_koordinators(cluster: Cluster) -> None:
 
 async def _some_go(cluster: Cluster) -> None:
     """What was in them is gone for all who used it."""
-    for name in ("elasticquotas.scheduling.sigs.k8s.io", "nodemetrics.slo.koordinator.sh"):
+    for name in GOING:
         await cluster.admin.delete(installing.CRD, name)
     # It is in no quota now.
     await _runs(cluster, "over")
@@ -173,11 +178,12 @@ async def _some_go(cluster: Cluster) -> None:
     await _knows(cluster, ["NodeMetric", GUIDES, QUOTA])
 
     async def agents_know() -> bool:
-        return [unserved(each.informers) for each in cluster.agents.values()] == [
-            ["NodeMetric"]
-        ] * 2
+        agents = cluster.agents.values()
+        return all(unserved(each.informers) == ["NodeMetric", "NodeSLO"] for each in agents)
 
-    await cluster.until("both agents know that one kind went", agents_know)
+    await cluster.until("both agents know what went", agents_know)
+    # Settings stay what they were last.
+    assert cluster.agents[OTHER].store.snapshot().slo.value is not None
 
 
 async def _they_come_back(cluster: Cluster) -> None:
