@@ -20,6 +20,11 @@ from .samples import DATA, manifest_files
 REFERENCE = {p.name: yaml.safe_load(p.read_text()) for p in sorted((DATA / "crds").glob("*.yaml"))}
 OURS = {f"{d['spec']['group']}_{d['spec']['names']['plural']}.yaml": d for d in crds()}
 
+# What their communities type, beside the reference's.
+SHORT = {
+    "scheduling.sigs.k8s.io_elasticquotas.yaml": ["eq", "eqs"],
+    "scheduling.sigs.k8s.io_podgroups.yaml": ["pg", "pgs"],
+}
 # Keywords that narrow what a client may write; ours have to be the reference's.
 KEYWORDS = (
     "type", "format", "enum", "default", "minimum", "maximum", "minLength", "maxLength",
@@ -57,9 +62,11 @@ def test_the_reference_schemas_are_all_served() -> None:
 @pytest.mark.parametrize("name", REFERENCE)
 def test_names_and_scope_are_the_same(name: str) -> None:
     reference, ours = REFERENCE[name]["spec"], OURS[name]["spec"]
-    assert {k: v for k, v in ours.items() if k != "versions"} == {
-        k: v for k, v in reference.items() if k != "versions"
-    }
+    names = {**ours["names"]}
+    if name in SHORT:
+        assert "shortNames" not in reference["names"]
+        assert names.pop("shortNames") == SHORT[name]
+    assert {**ours, "names": names, "versions": 0} == {**reference, "versions": 0}
     approved = "api-approved.kubernetes.io"
     theirs = REFERENCE[name]["metadata"].get("annotations", {}).get(approved)
     assert OURS[name]["metadata"].get("annotations", {}).get(approved) == theirs
@@ -137,8 +144,21 @@ def test_what_is_deployed_is_what_the_package_holds(tmp_path: Path) -> None:
     crdgen.copy_to(tmp_path)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.yaml")}
     assert len(made) == len(OURS) + 1
-    deployed = [*DEPLOY.glob("*.yaml"), *(DEPLOY / "crds").iterdir()]
+    deployed = [*DEPLOY.glob("*.yaml"), *(DEPLOY / "crds").rglob("*.yaml")]
     assert {path.relative_to(DEPLOY): path.read_bytes() for path in deployed} == made
+
+
+def test_the_flat_quota_is_only_for_who_asks_for_it() -> None:
+    """``kubectl apply -f deploy/crds`` takes the files of that folder alone."""
+    assert [path.name for path in (DEPLOY / "crds" / "guide").iterdir()] == [
+        "quota.koordinator.sh_elasticquotas.yaml"
+    ]
+    plain = sorted(path.name for path in (DEPLOY / "crds").glob("*.yaml"))
+    assert plain == sorted(REFERENCE)
+    names = {each["metadata"]["name"] for each in crds(guide=False)}
+    assert {each["metadata"]["name"] for each in crds()} - names == {
+        "elasticquotas.quota.koordinator.sh"
+    }
 
 
 def test_stale_copies_go(tmp_path: Path) -> None:

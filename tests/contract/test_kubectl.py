@@ -267,7 +267,7 @@ def test_what_there_is(both: Pair) -> None:
 
 
 def test_custom_resources(both: Pair) -> None:
-    """Koord's definitions, and what a bare name means where two groups share a plural."""
+    """Koord's definitions, and what names mean where two groups share a plural."""
     folder = resources.files("koord.api") / "crds"
     definitions = [Path(str(item)) for item in folder.iterdir() if item.name.endswith(".yaml")]
     assert len(definitions) > 10
@@ -276,10 +276,15 @@ def test_custom_resources(both: Pair) -> None:
     both.run("wait crd --all --for=condition=Established --timeout=20s", sort=True)
     kinds = ("scheduling.sigs.k8s.io/v1alpha1", "quota.koordinator.sh/v1alpha1")
     both.run("apply -f -", text(*(document(one, "ElasticQuota", "q", spec={}) for one in kinds)))
-    for name in ("elasticquotas", "elasticquota", "keq", "elasticquotas.scheduling.sigs.k8s.io"):
+    pod_group = document(kinds[0], "PodGroup", "g", spec={"minMember": 1})
+    both.run("apply -f -", text(pod_group))
+    for name in ("eq", "eqs", "keq", "pg", "pgs", "elasticquotas.scheduling.sigs.k8s.io"):
         both.run(f"get {name}")
         both.run(f"get {name} -o name")
-    (meant,) = json.loads(both.run("get elasticquotas -o json"))["items"]
-    assert meant["apiVersion"] == "quota.koordinator.sh/v1alpha1"
+    # A server of one's own lists groups of definitions by name; the embedded one this group last.
+    for server, api in zip(both.servers, kinds, strict=True):
+        for name in ("elasticquotas", "elasticquota"):
+            (meant,) = json.loads(both.ask(server, f"get {name} -o json"))["items"]
+            assert meant["apiVersion"] == api, (server.name, name)
     both.run("explain elasticquotas.scheduling.sigs.k8s.io --recursive", only=r"^ +\w+ <")
     both.run("delete elasticquotas.scheduling.sigs.k8s.io q")

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from koord.base.metrics import registry
+from koord.kube.served import Note
 from koord.kube.serving import Endpoints
 
 
@@ -37,6 +38,16 @@ def test_a_healthy_component_says_ok_and_more_if_asked() -> None:
         (200, "[+]ping ok\n[+]loop ok\nlivez check passed\n"),
         (200, "[+]ping ok\n[+]loop ok\n[+]informers ok\nreadyz check passed\n"),
         (200, "ok"),
+    ]
+
+
+def test_a_check_that_passes_may_say_something() -> None:
+    endpoints = Endpoints(ready={"informers": lambda: Note("not served: NodeMetric")})
+    paths = ("/readyz", "/readyz?verbose", "/readyz/informers")
+    assert answers(endpoints, *paths) == [
+        (200, "ok"),
+        (200, "[+]ping ok\n[+]informers ok: not served: NodeMetric\nreadyz check passed\n"),
+        (200, "ok: not served: NodeMetric"),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
 from koord.kube.http import HttpTransport
-from koord.kube.messages import Transport
+from koord.kube.messages import Request, Response, Transport
 from koord.kube.patches import Patch
 from tests.loop.standin import CPUS, StandInHost, StandInKubelet
 
@@ -65,26 +65,54 @@ class Plane:
     look_seconds: float
 
 
+class _Way:
+    """A transport that notes which writes found nothing where they were sent."""
+
+    def __init__(self, inner: Transport, missed: list[str]) -> None:
+        self._inner, self._missed = inner, missed
+        self.open = inner.open
+        self.close = inner.close
+
+    async def send(self, request: Request) -> Response:
+        answer = await self._inner.send(request)
+        if answer.status == 404 and request.method != "GET":
+            self._missed.append(f"{request.method} {request.path}")
+        return answer
+
+
 class Cluster:
     """What a story acts on.
 
     Attributes:
         admin: a client of the story's own.
         hosts: stand-in machines, by node.
+        manager: once it is started.
+        scheduler: likewise.
+        agents: by node.
+        missed: writes that found nothing where they were sent.
     """
+
+    manager: Manager
+    scheduler: Scheduler
 
     def __init__(self, plane: Plane, folder: Path) -> None:
         self.plane, self._folder = plane, folder
+        self.missed: list[str] = []
         self.admin = self._client("admin")
         self.hosts: dict[str, StandInHost] = {}
+        self.agents: dict[str, Agent] = {}
         self._tasks: list[asyncio.Task[Any]] = []
 
     # -- what runs ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Definitions, priority classes, the manager and the scheduler."""
-        names = [name async for name, _ in installing.install(self.admin, definitions.crds())]
+    async def define(self, kinds: Iterable[Document]) -> None:
+        """Installs definitions, and waits until they are served."""
+        names = [name async for name, _ in installing.install(self.admin, kinds)]
         await installing.wait_established(self.admin, names, PATIENCE_SECONDS)
+
+    async def start(self, kinds: Iterable[Document]) -> None:
+        """Definitions, priority classes, the manager and the scheduler."""
+        await self.define(kinds)
         classes = next(kind for kind in KINDS if kind.name == "PriorityClass")
         async for _ in installing.install(self.admin, definitions.priority_classes(), classes):
             pass
@@ -92,10 +120,12 @@ class Cluster:
         await self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         clock = self.plane.clock
         client, events = self._named("koord-manager")
-        manager = Manager(client, ManagerOptions(), clock, events)
+        self.manager = manager = Manager(client, ManagerOptions(), clock, events)
         client, events = self._named("koord-scheduler")
         plugins = Registry(())
-        scheduler = Scheduler(client, shipped(plugins), clock, events, registry=plugins)
+        self.scheduler = scheduler = Scheduler(
+            client, shipped(plugins), clock, events, registry=plugins
+        )
         for app in (manager, scheduler):
             self._run(app.run())
             await app.ready()
@@ -115,7 +145,7 @@ class Cluster:
             prediction_checkpoint_filepath=str(folder / "checkpoints"),
         )  # fmt: skip
         around = Surroundings(client, events, Kubelet(kubelet), registry(), plane.clock)
-        agent = Agent(options, host.machine, around)
+        self.agents[name] = agent = Agent(options, host.machine, around)
         self._run(agent.run())
         async with asyncio.timeout(PATIENCE_SECONDS):
             await agent.ready()
@@ -132,7 +162,8 @@ class Cluster:
         self._tasks.append(asyncio.create_task(work))
 
     def _client(self, name: str) -> Client:
-        return Client(self.plane.transport(), name, requests_per_second=None)
+        way = _Way(self.plane.transport(), self.missed)
+        return Client(way, name, requests_per_second=None)
 
     def _named(self, name: str, host: str = "") -> tuple[Client, EventRecorder]:
         client = self._client(name)
@@ -166,7 +197,14 @@ class Cluster:
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
             )
 
-    async def submit(self, name: str, node: str, priority: str, **amounts: str) -> None:
+    async def submit(
+        self,
+        name: str,
+        node: str,
+        priority: str,
+        labels: dict[str, str] | None = None,
+        **amounts: str,
+    ) -> None:
         """A pod for one node: best effort at ``koord-batch``, else a service."""
         qos = "BE" if priority == "koord-batch" else "LS"
         held = {_RESOURCES.get(key, key): amount for key, amount in amounts.items()}
@@ -176,7 +214,8 @@ class Cluster:
             "schedulerName": "koord-scheduler", "priorityClassName": priority,
             "nodeSelector": {"kubernetes.io/hostname": node}, "containers": [container],
         }  # fmt: skip
-        meta = {"name": name, "namespace": "default", "labels": {"koordinator.sh/qosClass": qos}}
+        told = {"koordinator.sh/qosClass": qos, **(labels or {})}
+        meta = {"name": name, "namespace": "default", "labels": told}
         await self.admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 
     async def node(self, name: str) -> Node:
@@ -209,30 +248,37 @@ _RESOURCES = {"batch_cpu": "kubernetes.io/batch-cpu", "batch_memory": "kubernete
 
 
 @asynccontextmanager
-async def _running(plane: Plane, folder: Path) -> AsyncIterator[Cluster]:
+async def _running(plane: Plane, folder: Path, kinds: Iterable[Document]) -> AsyncIterator[Cluster]:
     cluster = Cluster(plane, folder)
     try:
-        await cluster.start()
+        await cluster.start(kinds)
         yield cluster
     finally:
         await cluster.stop()
 
 
-def on_embedded(folder: Path, story: Story) -> float:
-    """Tells a story on the embedded control plane, in virtual time."""
+def on_embedded(
+    folder: Path, story: Story, kinds: Callable[[], Iterable[Document]] = definitions.crds
+) -> float:
+    """Tells a story on the embedded control plane, in virtual time, where kinds are defined."""
     clock = VirtualClock(START)
 
     async def whole() -> float:
         async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as server:
             plane = Plane(server.transport, clock, _VIRTUAL_STEP_SECONDS, 0.1)
-            async with _running(plane, folder) as cluster:
+            async with _running(plane, folder, kinds()) as cluster:
                 return await story(cluster)
 
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         return runner.run(whole())
 
 
-def on_real(kubeconfig: Path, folder: Path, story: Story) -> float:
+def on_real(
+    kubeconfig: Path,
+    folder: Path,
+    story: Story,
+    kinds: Callable[[], Iterable[Document]] = definitions.crds,
+) -> float:
     """Tells it on a kube-apiserver, each component over a connection of its own."""
     ways: list[HttpTransport] = []
 
@@ -243,7 +289,7 @@ def on_real(kubeconfig: Path, folder: Path, story: Story) -> float:
     async def whole() -> float:
         plane = Plane(transport, SystemClock(), _REAL_STEP_SECONDS, 0.05)
         try:
-            async with _running(plane, folder) as cluster:
+            async with _running(plane, folder, kinds()) as cluster:
                 return await story(cluster)
         finally:
             for way in ways:

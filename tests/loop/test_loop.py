@@ -16,7 +16,6 @@ from koord.api.protocol.resources import BATCH_CPU
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.quantity import Rounding
-from tests.agent.day.plant import PlantFiles
 from tests.controlplane.plane import RealControlPlane
 from tests.loop.cluster import Cluster, on_embedded, on_real
 from tests.loop.standin import CPUS
@@ -57,12 +56,6 @@ def test_the_loop_on_a_kube_apiserver(
 ) -> None:
     # From the moment the API server has answered the edit.
     assert on_real(own_plane.kubeconfig, tmp_path, story) <= MOST_SECONDS
-
-
-@pytest.fixture
-def plain_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quota keeps its period, as in the kernel."""
-    monkeypatch.setattr("koord.agent.executor.opening.NativeFiles", PlantFiles)
 
 
 async def _services_run(cluster: Cluster) -> None:

@@ -47,10 +47,13 @@ from koord.agent.strategies.strategy import Hands
 from koord.api.kinds.device import Device
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.priority import PriorityClass
+from koord.base import log
 from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.informer import Informer
+from koord.kube.reflector import InformerMetrics
+from koord.kube.served import tell_of_start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,6 +75,14 @@ if TYPE_CHECKING:
 _CHECKPOINT_STEP_SECONDS = 60.0
 _FIRST_ROUNDS_SECONDS = 60.0
 _MILLI = 1000
+_LOG = log.get("agent")
+_WITHOUT = {
+    "Device": "devices are not reported",
+    "NodeMetric": "use is not reported",
+    "NodeResourceTopology": "CPUs and NUMA zones are not reported",
+    "NodeSLO": "no strategy acts",
+}
+"""What is not done without a kind, by its informer's name."""
 _FOLLOWED = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
 _SCANNER, _NODE_SCOPE = "cold-pages", "node"
 
@@ -117,13 +128,17 @@ class Agent:
         self.gates = options.gates()
         self.supervisor = around.supervisor or Supervisor("koordlet", around.registry, clock)
         self.store = StateStore(clock, self.supervisor)
+        self._watches = InformerMetrics(around.registry)
         self.cluster = ClusterStates(
             around.client,
             options.node_name,
             self.store,
             machine.layout if options.pods_from == "apiserver" else None,
             self.supervisor,
+            self._watches,
         )
+        # Of the kinds of others that run from the start or later.
+        self.informers: list[Informer[Any]] = list(self.cluster.informers)
         self.pods = self._polled_pods()
         settings = options.metrics()
         self.cache = MetricCache(settings)
@@ -163,11 +178,12 @@ class Agent:
         by_name = f"metadata.name={options.node_name}"
         self._topologies = Informer(
             around.client, NodeResourceTopology, field_selector=by_name,
-            supervisor=self.supervisor,
+            supervisor=self.supervisor, metrics=self._watches,
         )  # fmt: skip
         self._devices = Informer(
-            around.client, Device, field_selector=by_name, supervisor=self.supervisor
-        )
+            around.client, Device, field_selector=by_name, supervisor=self.supervisor,
+            metrics=self._watches,
+        )  # fmt: skip
         reports_topology = self.gates.enabled("NodeTopologyReport")
         self.topology = TopologyReporter(
             self.store,
@@ -228,11 +244,13 @@ class Agent:
             tasks.create_task(self.volumes.run(), name="volumes")
         await self._states_ready()
         if self.gates.enabled("NodeTopologyReport"):
-            tasks.create_task(self._topologies.run(), name="topologies")
+            self._watch(tasks, self._topologies)
         loop("topology", self.topology.run)
         if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
-            tasks.create_task(self._devices.run(), name="devices")
+            self._watch(tasks, self._devices)
             loop("Device", self._report_devices)
+        told = tell_of_start(_LOG, self.informers, _WITHOUT)
+        tasks.create_task(told, name="kinds that are not served")
         if self.options.acts:
             loop("metrics", self.advisor.run)
             # Whoever measures for the first time may hang, or fail again and again.
@@ -249,6 +267,10 @@ class Agent:
         if isinstance(self.evictor, ApiEvictor):
             loop("evictions", self.evictor.run)
         self._ready.set()
+
+    def _watch(self, tasks: asyncio.TaskGroup, informer: Informer[Any]) -> None:
+        self.informers.append(informer)
+        tasks.create_task(informer.run(), name=f"informer of {informer.name}")
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -388,7 +410,7 @@ class Agent:
             return
         now = datetime.fromtimestamp(int(self._around.clock.wall_seconds()), UTC)
         wanted = device_object(node, self.advisor.facts, now)
-        if wanted is not None:
+        if wanted is not None and self._devices.served:
             there = self._devices.get(wanted.metadata.name)
             await self._publisher.publish(wanted, there, device_changes)
 

@@ -11,6 +11,7 @@ from aiohttp import web
 from koord.agent.executor.audit_reader import AuditReader
 from koord.agent.status import agent_status
 from koord.api import codec
+from koord.kube.served import note
 from koord.kube.serving import METRICS_TYPE, Endpoints
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class AgentEndpoints(Endpoints):
         self._reader: AuditReader | None = None
         super().__init__(
             [registry],
-            ready={"agent": self._check},
+            ready={"agent": self._check, "informers": self._informers},
             routes={
                 "/status": self._status,
                 "/events": self._events,
@@ -78,6 +79,9 @@ class AgentEndpoints(Endpoints):
     def _check(self) -> str | None:
         ready = self._agent is not None and self._agent.is_ready
         return None if ready else "strategies and hooks do not run yet"
+
+    def _informers(self) -> str | None:
+        return note(self._agent.informers) if self._agent is not None else "starting"
 
     async def _status(self, request: web.Request) -> web.Response:
         del request

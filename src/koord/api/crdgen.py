@@ -19,6 +19,7 @@ import msgspec
 import yaml
 
 from koord.api.crdtables import COLUMNS, EXTRAS, PROTECTED_GROUP, REQUIRED_IN_VERSION, WITH_STATUS
+from koord.api.definitions import GUIDE_CRD
 from koord.api.duration import Duration
 from koord.api.fielddocs import field_docs, summary
 from koord.api.kinds.meta import LabelSelector, ObjectMeta, ObjectReference, OwnerReference
@@ -228,14 +229,21 @@ class _Dumper(yaml.SafeDumper):
 
 
 def copy_to(deploy: Path) -> None:
-    """Makes a folder's manifests those of the package: ``crds/`` and what lies in ``manifests``."""
+    """Makes a folder's manifests those of the package: ``crds/`` and what lies in ``manifests``.
+
+    What a cluster gets only on request is in ``crds/guide/``, where ``kubectl apply -f crds`` does
+    not look.
+    """
     copies = deploy / "crds"
-    copies.mkdir(parents=True, exist_ok=True)
-    for stale in copies.glob("*.yaml"):
+    (copies / "guide").mkdir(parents=True, exist_ok=True)
+    for stale in copies.rglob("*.yaml"):
         stale.unlink()
+    plural, _, group = GUIDE_CRD.partition(".")
+    asked = f"{group}_{plural}.yaml"
     for folder, target in ((FOLDER, copies), (MANIFESTS, deploy)):
         for path in sorted(folder.glob("*.yaml")):
-            (target / path.name).write_bytes(path.read_bytes())
+            place = target / "guide" if path.name == asked else target
+            (place / path.name).write_bytes(path.read_bytes())
 
 
 def main() -> None:

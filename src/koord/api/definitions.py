@@ -10,13 +10,23 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-def crds() -> list[dict[str, Any]]:
-    """The CustomResourceDefinition documents, by file name."""
+GUIDE_CRD = "elasticquotas.quota.koordinator.sh"
+"""The name of the one definition that Koordinator does not have."""
+
+
+def crds(*, guide: bool = True) -> list[dict[str, Any]]:
+    """The CustomResourceDefinition documents, by file name.
+
+    Args:
+        guide: whether the guide's ElasticQuota is among them. Beside Koordinator's it takes over
+            the bare name ``elasticquota``, so a cluster gets it where somebody asks for it.
+    """
     found = [
         entry for entry in (files("koord.api") / "crds").iterdir() if entry.name.endswith(".yaml")
     ]
     found.sort(key=lambda entry: entry.name)
-    return [document for entry in found for document in _documents(entry)]
+    documents = [document for entry in found for document in _documents(entry)]
+    return [each for each in documents if guide or each["metadata"]["name"] != GUIDE_CRD]
 
 
 def priority_classes() -> list[dict[str, Any]]:

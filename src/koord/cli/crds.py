@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from koord.api import crds
+from koord.api.definitions import GUIDE_CRD
 from koord.cli.output import Format, OutputOption, print_json, print_table, progress
 from koord.cli.values import whole_number
 
@@ -32,6 +33,12 @@ ContextOption = Annotated[
 ]
 
 
+GuideOption = Annotated[
+    bool,
+    typer.Option("--guide", help="with the ElasticQuota of quota.koordinator.sh too"),
+]
+
+
 @app.callback()
 def group() -> None:
     """Install koord's CustomResourceDefinitions into a cluster, or check them."""
@@ -41,6 +48,7 @@ def group() -> None:
 def install(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    guide: GuideOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="let the server check everything and store nothing")
     ] = False,
@@ -63,12 +71,16 @@ def install(
 
     Server-side apply under the field manager koord: a second run changes
     nothing, a newer koord adds what is new, and what others have added stays.
+    The kinds are Koordinator's. --guide adds koord's own ElasticQuota, which
+    kubectl then takes the bare name elasticquota for.
     Exit status 1 if the cluster refuses one.
 
     Example: koord crds install --dry-run && koord crds install
     """
     done = _with_client(
-        kubeconfig, context, lambda client: _install(client, output, dry_run, force, timeout)
+        kubeconfig,
+        context,
+        lambda client: _install(client, guide, output, dry_run, force, timeout),
     )
     if output is Format.JSON:
         rows = [{"name": name, "outcome": outcome} for name, outcome in done]
@@ -79,18 +91,22 @@ def install(
 def check(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    guide: GuideOption = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Compare the cluster's definitions with koord's.
 
     Exit status 0 if koord can work with all of them, 1 if one is missing,
     older, or differs. A definition with more than koord knows is fine.
+    koord's own ElasticQuota may be missing unless --guide asks for it.
 
     Example: koord crds check || koord crds install
     """
     from koord.kube import crds as cluster
 
     found = _with_client(kubeconfig, context, lambda client: cluster.check(client, crds()))
+    if not guide:
+        found = [each for each in found if (each.name, each.state) != (GUIDE_CRD, "missing")]
     fine = all(each.state.fine for each in found)
     if output is Format.JSON:
         print_json({"fine": fine, "definitions": [_json(each) for each in found]})
@@ -105,11 +121,17 @@ def check(
 
 
 async def _install(
-    client: Client, output: Format, dry_run: bool, force: bool, timeout_seconds: int
+    client: Client,
+    guide: bool,
+    output: Format,
+    dry_run: bool,
+    force: bool,
+    timeout_seconds: int,
 ) -> list[tuple[str, Outcome]]:
     from koord.kube import crds as cluster
 
-    documents = crds()
+    # Where it is already somebody has asked for it, and it is kept up to date.
+    documents = crds(guide=guide or await cluster.is_defined(client, GUIDE_CRD))
     done: list[tuple[str, Outcome]] = []
     with progress("definitions", 2 * len(documents)) as advance:
         async for name, outcome in cluster.install(client, documents, dry_run=dry_run, force=force):

@@ -43,6 +43,9 @@ _PREFERRED = (
     "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
     "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
 )  # fmt: skip
+# Behind all others, which are by name: clients take a name without a group from the first group
+# that has it, and ``elasticquota`` means that of scheduling.sigs.k8s.io to people.
+_LAST = "quota.koordinator.sh"
 
 
 def core_versions() -> Document:
@@ -115,7 +118,7 @@ def _versions(resources: Iterable[Resource]) -> list[tuple[str, list[str]]]:
         if resource.version not in versions:
             versions.append(resource.version)
     order = {name: index for index, name in enumerate(_PREFERRED)}
-    names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
+    names = sorted(found, key=lambda name: (name == _LAST, order.get(name, len(order)), name))
     return [(name, sorted(found[name], key=stability, reverse=True)) for name in names]
 
 

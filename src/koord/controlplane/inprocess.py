@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from koord.controlplane.watches import Watch
-from koord.kube.errors import ApiError, Status, TransportError
+from koord.kube.answers import refusal
+from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -60,7 +59,7 @@ class InProcessTransport:
             self._streams.add(answer)
             answer.when_ended(self._streams.discard)
             return answer
-        raise ApiError(msgspec.json.decode(answer.body, type=Status))
+        raise ApiError(refusal(answer))
 
     async def close(self) -> None:
         """Ends the watches of this transport."""

@@ -16,7 +16,7 @@ from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind
 from koord.kube.answers import ObjectList, decoder_of
 from koord.kube.calls import Calls
-from koord.kube.discovery import Served, discover
+from koord.kube.discovery import Served, discover, serves
 from koord.kube.errors import ApiError
 from koord.kube.messages import JSON, METADATA_LIST, Request, Response
 from koord.kube.patches import Patch
@@ -407,6 +407,15 @@ class Client:
         return tuple(
             await discover(lambda request: self._calls.send(request, None, True, timeout_seconds))
         )
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the server says that it has a kind of another group than the core.
+
+        Raises:
+            ApiError, TransportError: it does not say.
+            KoordError: whoever answered is no API server.
+        """
+        return await serves(lambda request: self._calls.send(request, None, True), kind)
 
     async def request(self, request: Request, *, repeatable: bool = False) -> Response:
         """Any other call, with tries and rate limit as ever; the answer is a success.

@@ -71,6 +71,11 @@ async def install(
         yield name, outcome
 
 
+async def is_defined(client: Client, name: str) -> bool:
+    """Whether a cluster has a definition, established or not."""
+    return await _found(client, CRD, name) is not None
+
+
 async def wait_established(client: Client, names: Sequence[str], timeout_seconds: float) -> None:
     """Waits until every definition is served.
 

@@ -9,6 +9,7 @@ import msgspec
 
 from koord.api import codec
 from koord.api.kinds.registry import Kind, kind_of
+from koord.base.errors import KoordError
 from koord.kube.messages import JSON, Request
 
 if TYPE_CHECKING:
@@ -100,6 +101,33 @@ async def discover(send: Callable[[Request], Awaitable[Response]]) -> list[Serve
             listed = codec.decode_json(answer.body, _Version, f"{name} discovery")
             served += _plain(name, listed.resources or [])
     return served
+
+
+async def serves(send: Callable[[Request], Awaitable[Response]], kind: Kind) -> bool:
+    """Whether a server says that it has a kind at its version.
+
+    A 404 to a list may be somebody else's, as of a proxy that lost its way: only an API server can
+    tell what it serves.
+
+    Args:
+        send: a call that tries again and raises ApiError.
+        kind: of any group but the core, which every server has.
+
+    Raises:
+        KoordError: whoever answered is no API server.
+    """
+    answer = await send(Request("GET", "/apis"))
+    found = codec.decode_json(answer.body, _Groups, "/apis discovery")
+    if found.kind != "APIGroupList":
+        raise KoordError("/apis", "kind", found.kind, "APIGroupList, from a Kubernetes API server")
+    names = {
+        version.group_version for group in found.groups or [] for version in group.versions or []
+    }
+    if kind.api_version not in names:
+        return False
+    answer = await send(Request("GET", f"/apis/{kind.api_version}"))
+    listed = codec.decode_json(answer.body, _Version, f"{kind.api_version} discovery")
+    return any(resource.name == kind.plural for resource in listed.resources or [])
 
 
 def _aggregated(group: str, version: _Version) -> Iterator[Served]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from koord.api.wirestruct import WireStruct, emitted
 from koord.base.errors import Code, KoordError, one_line
 
+_FORBIDDEN = 403
+
 
 class StatusCause(WireStruct):
     """One reason of several, as in a validation error.
@@ -106,6 +108,12 @@ def causes_of(error: ApiError) -> list[StatusCause]:
     return error.status.details.causes if error.status.details else []
 
 
+def is_definition_going(error: ApiError) -> bool:
+    """Whether nothing can be created because the kind's definition is being deleted."""
+    terminating = "custom resource definition is terminating"
+    return error.http_status == _FORBIDDEN and terminating in error.status.message
+
+
 __all__ = [
     "ApiError",
     "Status",
@@ -113,4 +121,5 @@ __all__ = [
     "StatusDetails",
     "TransportError",
     "causes_of",
+    "is_definition_going",
 ]

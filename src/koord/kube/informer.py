@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from koord.api.kinds.registry import Kind
+from koord.api.kinds.registry import Kind, title_of
 from koord.base import log
 from koord.base.errors import one_line
 from koord.base.supervision import Supervisor
@@ -39,6 +39,7 @@ Added = Callable[[O], None]
 Updated = Callable[[O, O], None]
 Deleted = Callable[[O, bool], None]
 Listed = Callable[[list[O]], list[O]]
+Served = Callable[[bool], None]
 
 
 class Handlers(NamedTuple, Generic[O]):
@@ -95,13 +96,14 @@ class Informer(Generic[O]):
         supervisor: Supervisor | None = None,
     ) -> None:
         served, decoded = resolve(kind)
-        self.name = served.name
+        self.name = title_of(served)
         documents = decoded is dict and project is None
         self._key = _key_of_document if documents else _key
         self._state = _state_of_document if documents else _state
         self._cache: Indexer[O] = Indexer(indexers)
         self._transform = transform
         self._handlers: tuple[Handlers[O], ...] = ()
+        self._served_handlers: list[Served] = []
         self._resync_seconds = resync_seconds
         self._sharer = Sharer() if share else None
         self._metrics = metrics or InformerMetrics()
@@ -122,7 +124,7 @@ class Informer(Generic[O]):
                 "label_selector": label_selector,
                 "field_selector": field_selector,
             },
-            Sink(self._listed, self._completed, self._changed, self._vanished),
+            Sink(self._listed, self._completed, self._changed, self._vanished, self._tell_served),
             page_size=page_size,
             stream_list=stream_list,
             policy=policy,
@@ -136,8 +138,13 @@ class Informer(Generic[O]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache."""
+        """Whether the first list is in the cache, or it is known that there is nothing to list."""
         return self._synced.is_set()
+
+    @property
+    def served(self) -> bool:
+        """Whether the server has the kind; one that it lacks is empty, and asked for again."""
+        return self._reflector.served
 
     @property
     def connected(self) -> bool:
@@ -200,6 +207,15 @@ class Informer(Generic[O]):
                 self._call(key, added, value)
         self._handlers = (*self._handlers, handlers)
         return handlers
+
+    def on_served(self, changed: Served) -> None:
+        """Registers who is told when the kind goes from the server, or comes after all.
+
+        Args:
+            changed: gets whether it is served now; what handlers of objects have to hear of it
+                they have heard by then.
+        """
+        self._served_handlers.append(changed)
 
     def remove_handlers(self, handlers: Handlers[O]) -> None:
         """Tells these handlers of nothing more."""
@@ -348,6 +364,10 @@ class Informer(Generic[O]):
                     handlers.updated(old, value)
                 except Exception as error:
                     self._handler_failed(key, error)
+
+    def _tell_served(self, served: bool) -> None:
+        for changed in self._served_handlers:
+            self._call("", changed, served)
 
     def _call(self, key: str, handler: Callable[..., Any], *arguments: object) -> Any:
         try:

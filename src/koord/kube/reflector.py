@@ -2,12 +2,13 @@
 """Follows one kind on an API server: a list, a watch from there, and again when that fails.
 
 The list is a consistent one, so that nothing ever goes back in time; a watch resumes after the last
-version seen; a 410 lists anew.
+version seen; a 410 lists anew. A kind that the server does not have is empty, and asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -20,12 +21,16 @@ from koord.kube.page_reader import FEW, MANY, PageReader
 from koord.kube.retry import RetryPolicy
 
 if TYPE_CHECKING:
+    from koord.api.kinds.registry import Kind
     from koord.kube.client import Client
     from koord.kube.targets import Selection
 
 O = TypeVar("O")  # noqa: E741
 
-_GONE = 410
+_FORBIDDEN, _NOT_FOUND, _GONE = 403, 404, 410
+# A kind that was served is not gone until the server has said so twice, this far apart: one server
+# of several may be behind the others for a moment.
+_CONFIRM_SECONDS = 2.0
 # The server ends a watch after a time drawn from these, as client-go has it.
 _WATCH_SECONDS = (300, 600)
 # Refusals of a server that does not stream lists.
@@ -55,6 +60,9 @@ class InformerMetrics:
             "koord_informer_handler_errors_total", "Handlers that raised.", kind
         )
         self.objects = into.gauge("koord_informer_objects", "Objects in the cache.", kind)
+        self.served = into.gauge(
+            "koord_informer_served", "1: the API server has the kind; 0: it lacks it.", kind
+        )
         self.lag = into.histogram(
             "koord_informer_lag_seconds", "From an event's arrival to its last handler.", kind
         )
@@ -69,12 +77,14 @@ class Sink(NamedTuple, Generic[O]):
         completed: a whole list was told: what is not among these keys is gone.
         changed: gets an event of the watch; its object is not None.
         vanished: gets the key of an object whose last state does not decode.
+        served: the kind came to the server, with what it has of it; or went, with all objects.
     """
 
     listed: Callable[[list[O], bool], list[str]]
     completed: Callable[[set[str]], None]
     changed: Callable[[WatchEvent[O]], None]
     vanished: Callable[[str], None]
+    served: Callable[[bool], None]
 
 
 class Reflector(Generic[O]):
@@ -124,21 +134,26 @@ class Reflector(Generic[O]):
         self.version = ""
         # Whether a watch is open: what is cached is then as new as the server can tell.
         self.watching = False
+        # Whether the server has the kind, as far as is known.
+        self.served = True
+        self._listed = self._doubted = self._came = False
         self._progress = False
+        self._failures = 0
         # Key to version of what does not decode and has been warned of.
         self.unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
         """Follows until cancelled, whatever the server does."""
-        failures = 0
         while True:
             self._progress = False
             failed = not await self._once()
-            failures = 0 if self._progress else failures + 1
+            self._failures = 0 if self._progress else self._failures + 1
             # A watch that the server ended in good order after it brought something is resumed
             # at once.
             if failed or not self._progress:
-                await asyncio.sleep(self._policy.backoff_seconds(max(failures, 1)))
+                least = _CONFIRM_SECONDS if self._doubted else 0.0
+                wait = self._policy.backoff_seconds(max(self._failures, 1))
+                await asyncio.sleep(max(wait, least))
 
     async def _once(self) -> bool:
         """One list if there must be one, and one watch. False if either failed."""
@@ -149,9 +164,54 @@ class Reflector(Generic[O]):
             faults.point("kube.informer.watch")
             await self._watch()
         except (ApiError, TransportError, KoordError) as error:
-            self._failed(error)
+            if not await self._is_lacking(error):
+                self._failed(error)
             return False
         return True
+
+    async def _is_lacking(self, error: Exception) -> bool:
+        """Whether a list or watch failed because the server does not have the kind.
+
+        What is there goes once that is certain.
+        """
+        kind = self._selection["kind"]
+        if not isinstance(error, ApiError) or error.http_status != _NOT_FOUND:
+            return False
+        if kind is None or not kind.group:
+            return False
+        self.version = ""
+        # It was empty already: the list's word is enough.
+        if self.served and await self._says_served(kind):
+            return False
+        if self._listed and self.served and not self._doubted:
+            self._doubted = True
+        elif self.served:
+            self._serve(False)
+            self._doubted = self._listed = self._came = False
+            self._failures = 0
+            self.unreadable.clear()
+            self._sink.completed(set())
+            self._sink.served(False)
+        return True
+
+    async def _says_served(self, kind: Kind) -> bool:
+        """Whether the server lists a kind that it gave a 404 for; True where nobody knows."""
+        try:
+            return await self._client.serves(kind)
+        except ApiError as error:
+            # Who may not ask has the list's word.
+            return error.http_status != _FORBIDDEN
+        except (TransportError, KoordError):
+            return True
+
+    def _serve(self, served: bool) -> None:
+        self._metrics.served.labels(self._name).set(int(served))
+        if served != self.served:
+            self.served = served
+            text = "kind served" if served else "kind not served: it counts as empty"
+            # What was never there is the program's to tell of, all kinds together.
+            lost = logging.WARNING if self._listed else logging.DEBUG
+            _LOG.log(logging.INFO if served else lost, text, extra=log.fields(kind=self._name))
 
     def _failed(self, error: Exception) -> None:
         self._metrics.failures.labels(self._name).inc()
@@ -174,6 +234,7 @@ class Reflector(Generic[O]):
                 self._target, limit=self._limit, reader=self._reader, **self._selection
             )
             async for page in pages:
+                self._answered()
                 seen.update(self._sink.listed(page.items, page.shared))
                 seen.update(self._not_read(unreadable) for unreadable in page.unreadable)
                 version = page.resource_version
@@ -189,9 +250,20 @@ class Reflector(Generic[O]):
         self._limit = self._page_size
         self._complete(seen, version)
 
+    def _answered(self) -> None:
+        """The server has the kind: objects that come now are told of as such."""
+        self._doubted = False
+        if not self.served:
+            self._came, self._failures = True, 0
+        self._serve(True)
+
     def _complete(self, seen: set[str], version: str) -> None:
         self.version = version
+        self._listed = True
         self._sink.completed(seen)
+        if self._came:
+            self._came = False
+            self._sink.served(True)
 
     async def _watch(self) -> None:
         self._metrics.watches.labels(self._name).inc()
@@ -205,6 +277,7 @@ class Reflector(Generic[O]):
             reader=self._reader,
             **self._selection,
         ) as watch:
+            self._answered()
             self.watching = True
             try:
                 async for batch in watch:

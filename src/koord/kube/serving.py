@@ -3,7 +3,8 @@
 
 Paths and answers are those of Kubernetes' own components: ``/healthz``, ``/livez`` and ``/readyz``
 run named checks and tell of each with ``?verbose`` or where one fails, ``exclude=NAME`` leaves one
-out; ``/livez/NAME`` runs one alone. ``/metrics`` is Prometheus' text.
+out; ``/livez/NAME`` runs one alone. A check that passes may have something to say beside.
+``/metrics`` is Prometheus' text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from koord.base import log
 from koord.base.errors import MissingExtraError, one_line
+from koord.kube.served import Note
 
 try:
     from aiohttp import web
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from koord.base.metrics import Registry
 
-# Passes by returning None or True; fails by returning False or text, or by raising.
+# Passes by returning None, True or a Note; fails by returning False or text, or by raising.
 Check = Callable[[], "bool | str | Awaitable[bool | str | None] | None"]
 
 _LOG = log.get("serving")
@@ -149,10 +151,12 @@ class Endpoints:
                 lines.append(f"[+]{name} excluded: ok")
                 continue
             reason = await _failure(check)
-            failed = failed or reason is not None
-            # Why a check failed is for the log: anybody may ask here.
-            lines.append(f"[+]{name} ok" if reason is None else f"[-]{name} failed")
-            if reason is not None:
+            if reason is None or isinstance(reason, Note):
+                lines.append(f"[+]{name} {_passed(reason)}")
+            else:
+                # Why a check failed is for the log: anybody may ask here.
+                failed = True
+                lines.append(f"[-]{name} failed")
                 _LOG.warning("check failed", extra=log.fields(path=path, check=name, error=reason))
         unknown = sorted(excluded - checks.keys())
         lines += [f"warn: {name} cannot be excluded: no such check" for name in unknown]
@@ -168,11 +172,17 @@ class Endpoints:
         if check is None:
             return _text(404, "404 page not found\n")
         reason = await _failure(check)
-        return _text(200, "ok") if reason is None else _text(500, f"{name} failed\n")
+        if reason is None or isinstance(reason, Note):
+            return _text(200, _passed(reason))
+        return _text(500, f"{name} failed\n")
+
+
+def _passed(note: Note | None) -> str:
+    return f"ok: {note}" if note else "ok"
 
 
 async def _failure(check: Check) -> str | None:
-    """Why a check fails; None if it passes."""
+    """Why a check fails; None or a Note if it passes."""
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             answer = check()

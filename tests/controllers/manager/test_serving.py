@@ -63,11 +63,11 @@ def test_it_is_ready_once_all_objects_are_known() -> None:
     async def story(endpoints: ManagerEndpoints, metrics: ManagerMetrics, get: Get) -> None:
         assert (await get("/readyz"))[0] == 500
         assert (await get("/healthz"))[0] == 200
-        waiting = ["nodes"]
-        app: Any = SimpleNamespace(views=SimpleNamespace(waiting_for=lambda: waiting))
+        said: list[str | None] = ["not listed yet: Node"]
+        app: Any = SimpleNamespace(views=SimpleNamespace(readiness=lambda: said[0]))
         endpoints.attach(app)
         assert (await get("/readyz"))[0] == 500
-        waiting.clear()
+        said[0] = None
         assert (await get("/readyz"))[0] == 200
 
     served(story)

@@ -243,7 +243,9 @@ class TopologyReporter:
         wanted = topology_object(node, self._hardware, pods, view, found.append)
         self._tell(found)
         self._store.put(Part.TOPOLOGY, wanted)
-        if self._existing is not None and self._existing.has_synced:
+        if self._existing is None or not self._existing.has_synced:
+            return
+        if self._existing.served:
             there = self._existing.get(wanted.metadata.name)
             await self._publisher.publish(wanted, there, topology_changes)
 

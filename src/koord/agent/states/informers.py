@@ -16,9 +16,10 @@ from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
+from koord.kube.reflector import InformerMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from koord.agent.host.layout import Layout
     from koord.agent.states.store import StateStore
@@ -37,6 +38,7 @@ class ClusterStates:
         store: where the parts go.
         layout: of cgroups; given, pods come from the API server and not from the kubelet.
         supervisor: keeps the watches going.
+        metrics: of the watches.
     """
 
     def __init__(
@@ -46,19 +48,17 @@ class ClusterStates:
         store: StateStore,
         layout: Layout | None = None,
         supervisor: Supervisor | None = None,
+        metrics: InformerMetrics | None = None,
     ) -> None:
         self._supervisor = supervised = supervisor or Supervisor("states")
+        more: dict[str, Any] = {"supervisor": supervised, "metrics": metrics or InformerMetrics()}
         self._store = store
         self._layout = layout
         by_name = f"metadata.name={node_name}"
-        self.node: Informer[Node] = Informer(
-            client, Node, field_selector=by_name, supervisor=supervised
-        )
-        self.slo: Informer[NodeSLO] = Informer(
-            client, NodeSLO, field_selector=by_name, supervisor=supervised
-        )
+        self.node: Informer[Node] = Informer(client, Node, field_selector=by_name, **more)
+        self.slo: Informer[NodeSLO] = Informer(client, NodeSLO, field_selector=by_name, **more)
         self.metric: Informer[NodeMetric] = Informer(
-            client, NodeMetric, field_selector=by_name, supervisor=supervised
+            client, NodeMetric, field_selector=by_name, **more
         )
         self._informers: list[Informer[Any]] = [self.node, self.slo, self.metric]
         self._follow(self.node, lambda node: store.put(Part.NODE, node))
@@ -70,11 +70,16 @@ class ClusterStates:
         if layout is not None:
             selector = f"spec.nodeName={node_name}"
             self.pods: Informer[Pod] = Informer(
-                client, Pod, field_selector=selector, project=SeenPod, supervisor=supervised
+                client, Pod, field_selector=selector, project=SeenPod, **more
             )
             self._informers.append(self.pods)
             self._follow(self.pods, lambda _: self._put_pods())
             self.pods.on_change(deleted=lambda *_: self._put_pods())
+
+    @property
+    def informers(self) -> Sequence[Informer[Any]]:
+        """All that is watched."""
+        return self._informers
 
     async def ready(self) -> None:
         """Waits until everything was listed once; a NodeSLO or NodeMetric may not exist."""

@@ -107,14 +107,25 @@ KINDS: tuple[Kind, ...] = (
     _custom(_QUOTA, "ElasticQuota", "quota.GroupQuota", "keq", namespaced=True),
     _custom("analysis.koordinator.sh", "Recommendation", "recommendation.Recommendation", "recom",
             namespaced=True),
-    _custom(_SIGS, "ElasticQuota", "quota.ElasticQuota", namespaced=True),
-    _custom(_SIGS, "PodGroup", "quota.PodGroup", namespaced=True),
+    _custom(_SIGS, "ElasticQuota", "quota.ElasticQuota", "eq", "eqs", namespaced=True),
+    _custom(_SIGS, "PodGroup", "quota.PodGroup", "pg", "pgs", namespaced=True),
     _custom(_NRT, "NodeResourceTopology", "topology.NodeResourceTopology", "node-res-topo"),
     _custom(_NRT, "NodeResourceTopology", "topology.NodeResourceTopology", "node-res-topo",
             version="v1alpha2"),
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
+
+
+_GROUPS_OF: dict[str, set[str]] = {}
+for _kind in KINDS:
+    _GROUPS_OF.setdefault(_kind.name, set()).add(_kind.group)
+
+
+def title_of(kind: Kind) -> str:
+    """The kind's name, with its group where koord knows several kinds of that name."""
+    several = len(_GROUPS_OF.get(kind.name, ())) > 1
+    return f"{kind.name}.{kind.group}" if several else kind.name
 
 
 def kind_of(api_version: str, name: str) -> Kind | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
+from koord.kube.served import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +21,19 @@ O = TypeVar("O")  # noqa: E741
 
 class View(Protocol[O]):
     """All objects of one kind: an informer's cache, or one that is fed by hand."""
+
+    @property
+    def served(self) -> bool:
+        """Whether the API server has the kind; without it there are no objects, nor can be."""
+        ...
+
+    def on_served(self, changed: Callable[[bool], None]) -> None:
+        """Tells when the kind goes from the API server, or comes after all.
+
+        Args:
+            changed: gets whether it is served now.
+        """
+        ...
 
     def get(self, key: str) -> O | None:
         """The object of a key, ``namespace/name`` or ``name``."""
@@ -146,6 +160,15 @@ class InformerViews:
         for informer in self._informers.values():
             await informer.synced()
 
+    def informers(self) -> list[Informer[Any]]:
+        """All of them."""
+        return list(self._informers.values())
+
     def waiting_for(self) -> list[str]:
         """The kinds whose first list is not complete yet."""
         return [i.name for i in self._informers.values() if not i.has_synced]
+
+    def readiness(self) -> str | None:
+        """For a readiness check: what is waited for, or a Note of what the API server lacks."""
+        missing = self.waiting_for()
+        return f"not listed yet: {', '.join(missing)}" if missing else note(self.informers())

@@ -19,6 +19,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.profile import ClusterColocationProfile
 from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
 from koord.api.kinds.topology import NodeResourceTopology
+from koord.base import log
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.seen import SeenPod
 from koord.controllers.cluster.views import InformerViews
@@ -33,6 +34,7 @@ from koord.controllers.manager.noderesource.controller import NodeResource
 from koord.controllers.manager.nodeslo import NodeSLOs
 from koord.controllers.manager.quotaprofile import QuotaProfiles
 from koord.kube.reflector import InformerMetrics
+from koord.kube.served import tell_of_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,6 +58,18 @@ CONTROLLERS: Mapping[str, Callable[[Around], Part]] = {
     "quotaprofile": QuotaProfiles,
 }
 """What runs, by name: one line each."""
+
+_LOG = log.get("manager")
+_WITHOUT = {
+    "ClusterColocationProfile": "no pod is changed by a profile",
+    "Device": "nodes do not offer GPU shares",
+    "ElasticQuota.scheduling.sigs.k8s.io": "quota trees have no roots",
+    "ElasticQuotaProfile": "there are no quota trees by node pool",
+    "NodeMetric": "no batch or mid resources are offered",
+    "NodeResourceTopology": "nothing is offered by NUMA zone",
+    "NodeSLO": "agents get no settings",
+}
+"""What is not done without a kind, by its informer's name."""
 
 
 class App:
@@ -146,6 +160,7 @@ class App:
             watching = self.supervisor.keep("informers", self.views.run)
             informers = tasks.create_task(watching, name="informers")
             await self.views.synced()
+            await tell_of_start(_LOG, self.views.informers(), _WITHOUT)
             self._ready.set()
             if self._elector is None:
                 await self._work()

@@ -19,7 +19,7 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.protocol import keys
 from koord.base import faults
 from koord.kube.controller import Controller
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, is_definition_going
 from koord.kube.patches import Patch, as_seen
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _WORKERS = 8
 _NOT_FOUND, _CONFLICT = 404, 409
 # The cache is about to hear of what somebody else wrote.
 _AGAIN_SECONDS = 0.2
+# By then the cache has mostly heard that the kind is gone.
+_GOING_SECONDS = 5.0
 # Nodes that a sweep looks at before others get a turn.
 _CHUNK = 500
 _MOST_KNOWN = 4096
@@ -121,6 +123,8 @@ class Companions(Generic[C]):
                 lambda old, new: self._look(new.metadata.name),
                 lambda last, unknown: self._look(last.metadata.name),
             )
+        # What could not be written while the kind was missing is written now.
+        self._objects.on_served(lambda served: self._changed.set())
 
     def _configured(self, changed: frozenset[str]) -> None:
         if self._touched(changed):
@@ -158,7 +162,7 @@ class Companions(Generic[C]):
     def _due(self, name: str) -> Change | None:
         """What is to be done about an object; None if it is as it should be."""
         node, there = self._nodes.get(name), self._objects.get(name)
-        if node is None and there is None:
+        if not self._objects.served or (node is None and there is None):
             self._left.discard(name)
             return None
         wanted = self._wanted(node, there) if node is not None else None
@@ -194,6 +198,8 @@ class Companions(Generic[C]):
             await self._write(name, due)
         except ApiError as error:
             self._counts.failed(due.verb)
+            if is_definition_going(error):
+                return _GOING_SECONDS
             if error.http_status not in (_NOT_FOUND, _CONFLICT):
                 raise
             return _AGAIN_SECONDS

@@ -95,6 +95,8 @@ class QuotaProfiles:
 
     async def _keep(self, profile: ElasticQuotaProfile, wanted: Root) -> float:
         namespace, name = profile.metadata.namespace, profile.spec.quota_name
+        if not self._quotas.served:
+            return _ROUND_SECONDS
         there = self._quotas.get(f"{namespace}/{name}")
         change = quotaroots.changes(there, wanted)
         if there is not None and not change:

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
-from koord.base import collector
+from koord.base import collector, log
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.seen import SeenPod
 from koord.controllers.cluster.views import InformerViews
@@ -25,6 +25,7 @@ from koord.controllers.scheduler.spotcheck import ACCOUNT, SpotCheck
 from koord.controllers.scheduler.switches import Switches
 from koord.controllers.scheduler.world import World
 from koord.kube.reflector import InformerMetrics
+from koord.kube.served import tell_of_start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -37,6 +38,19 @@ if TYPE_CHECKING:
     from koord.kube.events import EventRecorder
 
 _ASIDE_SECONDS = 0.2
+_LOG = log.get("scheduler")
+_QUOTA = "ElasticQuota.scheduling.sigs.k8s.io"
+# The guide's quota is missed by nobody who has not asked for it.
+_WITHOUT = {
+    "ClusterNetworkTopology": "jobs are not kept together on the network",
+    "Device": "pods that ask for GPU shares find no node",
+    "NodeMetric": "nodes are not judged by their use",
+    "NodeResourceTopology": "pods that ask for CPUs of their own find no node",
+    "PodGroup": "jobs are known by annotations alone",
+    "Reservation": "nothing is reserved",
+    _QUOTA: "only the built-in quotas hold",
+}
+"""What is not done without a kind, by its informer's name."""
 
 
 class App:
@@ -129,6 +143,7 @@ class App:
             with collector.filling():
                 await self.views.synced()
             aside.cancel()
+            await tell_of_start(_LOG, self.views.informers(), _WITHOUT)
             self._ready.set()
             if self._elector is None:
                 await self._work()

@@ -78,10 +78,7 @@ class SchedulerEndpoints(Endpoints):
         self._app = app
 
     def _informers(self) -> str | None:
-        if self._app is None:
-            return "starting"
-        missing = self._app.views.waiting_for()
-        return f"not listed yet: {', '.join(missing)}" if missing else None
+        return "starting" if self._app is None else self._app.views.readiness()
 
     def _refresh(self, metrics: SchedulerMetrics) -> None:
         if self._app is not None:

@@ -30,6 +30,14 @@ class LocalView(Generic[O]):
         self._objects: Indexer[O] = Indexer(None)
         self._handlers: list[tuple[Any, Any, Any, Any]] = []
 
+    @property
+    def served(self) -> bool:
+        """Always: objects may be put in at any time."""
+        return True
+
+    def on_served(self, changed: Callable[[bool], None]) -> None:
+        """There is never anything to tell."""
+
     def get(self, key: str) -> O | None:
         """The object of a key."""
         return self._objects.get(key)

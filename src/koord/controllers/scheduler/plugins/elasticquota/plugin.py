@@ -104,6 +104,8 @@ class ElasticQuota(Plugin):
         self._canonical = handle.view(kinds.ElasticQuota)
         self._guides = handle.view(kinds.GroupQuota)
         self._status = self._status_controller(made)
+        self._came = asyncio.Event()
+        self._canonical.on_served(lambda served: self._came.set())
         self._suspects: dict[tuple[str, str], Any] = {}
         self._told: dict[tuple[str, str], str] = {}
         self._follow()
@@ -216,7 +218,8 @@ class ElasticQuota(Plugin):
             ("quota metrics", self._measure),
         ]
         if self._status is not None:
-            found.append(("quota status", self._write_statuses))
+            found.append(("built-in quotas", self._create_builtin))
+            found.append(("quota status", self._status.run))
         watched = self.args.monitor_all_quotas and self.args.enable_runtime_quota
         if self.handle.client is not None and watched:
             found.append(("quota revocation", self.revoke_controller().run))
@@ -256,14 +259,18 @@ class ElasticQuota(Plugin):
             self.metrics.update(self.groups)
             await asyncio.sleep(_METRICS_SECONDS)
 
-    async def _write_statuses(self) -> None:
+    async def _create_builtin(self) -> None:
+        """Now, and whenever the kind comes to the server."""
         assert self._status is not None, "there are no statuses without a cluster"
         limits = {
             SYSTEM: self.args.system_quota_group_max,
             DEFAULT: self.args.default_quota_group_max,
         }
-        await self._status.create_builtin(self.args.quota_group_namespace, limits)
-        await self._status.run()
+        while True:
+            if self._canonical.served:
+                await self._status.create_builtin(self.args.quota_group_namespace, limits)
+            self._came.clear()
+            await self._came.wait()
 
     def _status_controller(self, made: Sequence[hooks.QuotaHook]) -> StatusController | None:
         if self.handle.client is None:
