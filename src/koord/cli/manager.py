@@ -14,7 +14,7 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import flags
-from koord.cli.programs import look_seldom, run_program
+from koord.cli.programs import begin_dry_run, look_seldom, run_program
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
@@ -37,7 +37,8 @@ Offers what is idle on nodes as batch and mid resources, tells agents what to re
 how to protect services, keeps roots of quota trees.
 
 Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
-Several may run; one leads. Lists: a name, * for all, -name for not that one."""
+Several may run; one leads, and one with --dry-run works beside it without writing.
+Lists: a name, * for all, -name for not that one."""
 _EXAMPLE = "example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config"
 _ANY_ADDRESS = ("0.0.0.0", "::")
 
@@ -71,6 +72,7 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
         requests_per_second=float(options.rest_config_qps or 50),
         burst=options.rest_config_burst or 100,
         registry=metrics.controllers,
+        dry_run=begin_dry_run(options.dry_run, metrics.controllers),
     )
     try:
         return await run_until_stopped(await _parts(client, options, metrics))
@@ -95,7 +97,7 @@ async def _parts(
     await _listen("--metrics-addr", options.metrics_addr, serving)
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
-    if options.enable_leader_election:
+    if options.enable_leader_election and client.dry_run is None:
         elector = _elector(client, options, reachable(serving.url), metrics)
     supervisor = supervise(metrics, clock)
     app = App(client, options, clock, recorder, elector, metrics, installed(), supervisor)

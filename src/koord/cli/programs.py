@@ -15,6 +15,9 @@ from koord.base.errors import KoordError, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.base.metrics import Registry
+    from koord.kube.dryrun import DryRun
+
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
@@ -67,6 +70,23 @@ def _report(error: Exception) -> int:
 def _silence_stdout() -> None:
     # Python would complain again while closing it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def begin_dry_run(wanted: bool, registry: Registry) -> DryRun | None:
+    """What takes a daemon's writes with ``--dry-run``, which is told of; None without.
+
+    Args:
+        wanted: the flag.
+        registry: of the daemon, where writes are counted.
+    """
+    if not wanted:
+        return None
+    from koord.base import log
+    from koord.kube.dryrun import DryRun
+
+    text = "dry run: nothing is written, neither to the cluster nor to this machine"
+    log.get("dryrun").warning(text)
+    return DryRun(registry)
 
 
 async def look_seldom() -> None:

@@ -128,6 +128,8 @@ class LeaderElector:
     ) -> None:
         if not identity:
             raise KoordError("leader election", "identity", identity, "a name of this process")
+        if client.dry_run is not None:
+            raise KoordError("leader election", "client", "a dry run", "one that writes")
         self.identity = identity
         self._client = client
         self._name = name
