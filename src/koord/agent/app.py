@@ -29,7 +29,7 @@ from koord.agent.prediction.checkpoints import Checkpoints
 from koord.agent.prediction.models import NODE, SYSTEM, Models, class_model
 from koord.agent.prediction.training import train
 from koord.agent.report.device import device_changes, device_object
-from koord.agent.report.publisher import Publisher, report_problem
+from koord.agent.report.publisher import Attempt, Publisher
 from koord.agent.report.reporters import MetricReporter, TopologyReporter
 from koord.agent.states.informers import ClusterStates
 from koord.agent.states.pods_source import PolledPods
@@ -50,7 +50,6 @@ from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.priority import PriorityClass
 from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
-from koord.kube.errors import ApiError, TransportError
 from koord.kube.informer import Informer
 
 if TYPE_CHECKING:
@@ -391,11 +390,8 @@ class Agent:
         await self._devices.synced()
         while True:
             await asyncio.sleep(self.options.node_topology_sync_interval)
-            with self.supervisor.round("Device"):
-                try:
-                    await self._report_device()
-                except (ApiError, TransportError) as error:
-                    report_problem("Device", error)
+            with self.supervisor.round("Device"), Attempt(self.supervisor, "Device"):
+                await self._report_device()
 
     async def _report_device(self) -> None:
         node = self.store.snapshot().node.value

@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
+    from koord.agent.host.roots import default_roots, require
     from koord.agent.serving import AgentEndpoints
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
@@ -103,6 +104,9 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.kube.http import HttpTransport
     from koord.kube.lifecycle import Component, run_until_stopped
 
+    roots = options.roots(default_roots())
+    where = log.fields(mode=require(roots), cgroup=roots.cgroup, sys=roots.sys, proc=roots.proc)
+    log.get("agent").info("looks after the machine", extra=where)
     clock, registry = SystemClock(), new_registry()
     supervisor = Supervisor(NAME, registry, clock)
     cluster = ClusterConfig.load(kubeconfig)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
 from functools import partial
@@ -14,7 +13,7 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import flags
-from koord.cli.programs import begin_dry_run, look_seldom, run_program
+from koord.cli.programs import begin_dry_run, look_seldom, reachable, run_program
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
@@ -40,7 +39,6 @@ Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config ar
 Several may run; one leads, and one with --dry-run works beside it without writing.
 Lists: a name, * for all, -name for not that one."""
 _EXAMPLE = "example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config"
-_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
@@ -117,16 +115,6 @@ async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
         await endpoints.start()
     except OSError as error:
         raise KoordError(flag, "", address, f"free ({error.strerror})") from None
-
-
-def reachable(url: str) -> str:
-    """Where others find what listens at a URL: every address is this pod's, or this machine's."""
-    scheme, _, place = url.partition("://")
-    host, _, port = place.rpartition(":")
-    if host.strip("[]") not in _ANY_ADDRESS:
-        return url
-    mine = os.environ.get("POD_IP") or socket.gethostname()
-    return f"{scheme}://{f'[{mine}]' if ':' in mine else mine}:{port}"
 
 
 def in_process(cluster: Cluster) -> Component:

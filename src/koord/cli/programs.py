@@ -7,6 +7,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from koord.kube.dryrun import DryRun
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def run_program(work: Callable[[], int]) -> None:
@@ -70,6 +72,16 @@ def _report(error: Exception) -> int:
 def _silence_stdout() -> None:
     # Python would complain again while closing it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def reachable(url: str) -> str:
+    """Where others find what listens at a URL: every address is this pod's, or this machine's."""
+    scheme, _, place = url.partition("://")
+    host, _, port = place.rpartition(":")
+    if host.strip("[]") not in _ANY_ADDRESS:
+        return url
+    mine = os.environ.get("POD_IP") or socket.gethostname()
+    return f"{scheme}://{f'[{mine}]' if ':' in mine else mine}:{port}"
 
 
 def begin_dry_run(wanted: bool, registry: Registry) -> DryRun | None:

@@ -14,7 +14,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.programs import begin_dry_run, look_seldom
+from koord.cli.programs import begin_dry_run, look_seldom, reachable
 from koord.cli.values import seconds, whole_number
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ def scheduler(
     """Schedule pods that name koord-scheduler, or the names of the configuration's profiles.
 
     Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
-    service account and ~/.kube/config are tried. Several may run; one leads. With
-    --dry-run it decides beside whoever leads, counts its own decisions from then on, and
-    tells the bindings it would make.
+    service account and ~/.kube/config are tried. Several may run; one leads.
+    With --dry-run it decides beside the leader, counts what it decided, and
+    tells the bindings that it would make.
 
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
@@ -185,7 +185,7 @@ async def _parts(
     except OSError as error:
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
     stands = wishes.leader_elect and client.dry_run is None
-    elector = _elector(client, wish, endpoints.url, metrics) if stands else None
+    elector = _elector(client, wish, reachable(endpoints.url), metrics) if stands else None
     seed = uuid4().int
     supervisor = supervise(metrics, clock)
     app = App(client, wish, clock, recorder, gates, elector, metrics, registry, seed, supervisor)

@@ -94,6 +94,7 @@ class AuditLog:
         self._kept_bytes = 0
         self._flushed_seconds = clock.monotonic_seconds()
         self.dropped = 0
+        self._failing = ""
 
     def record(self, verbosity: int, subject: Subject, reason: str, message: str) -> None:
         """Takes an event up, and writes what waits when that is 5 seconds old."""
@@ -116,7 +117,14 @@ class AuditLog:
                 self._append(self._directory, chunk)
         except OSError as error:
             self.dropped += len(waiting)
-            _LOG.warning("audit events lost", extra=log.fields(error=one_line(str(error))))
+            why = one_line(str(error))
+            if why != self._failing:
+                _LOG.warning("audit events lost", extra=log.fields(error=why))
+            self._failing = why
+        else:
+            if waiting and self._failing:
+                _LOG.info("audit log written again", extra=log.fields(lost=self.dropped))
+                self._failing = ""
 
     def events(self) -> Iterator[dict[str, object]]:
         """Every event that is there, the newest first; lines that are none are skipped."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from koord.agent.prediction.models import Peak
 from koord.agent.prediction.reclaimable import PredictedPod, predict
 from koord.agent.report.nodemetric import Reported, status
-from koord.agent.report.publisher import report_problem, topology_changes
+from koord.agent.report.publisher import Attempt, topology_changes
 from koord.agent.report.topology import (
     STATIC,
     Hardware,
@@ -25,10 +25,8 @@ from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
 from koord.base import log
-from koord.base.errors import KoordError, one_line
 from koord.base.supervision import Supervisor
 from koord.kernels.quantity import Quantity, Rounding
-from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
     from koord.agent.metrics.reader import MetricReader
@@ -108,12 +106,10 @@ class MetricReporter:
 
     async def _reported(self) -> bool:
         """Whether nothing is left to do until the next interval."""
-        with self._supervisor.round("NodeMetric"):
-            try:
-                await self.report()
-            except (ApiError, TransportError) as error:
-                return not report_problem("NodeMetric", error)
-        return True
+        attempt = Attempt(self._supervisor, "NodeMetric")
+        with self._supervisor.round("NodeMetric"), attempt:
+            await self.report()
+        return not attempt.again
 
     async def report(self) -> bool:
         """One report; False where there is nothing to report or nobody to report to."""
@@ -146,11 +142,9 @@ class MetricReporter:
             return None
         now = self._clock.wall_seconds()
         pods = [predicted_pod(pod, now) for pod in snapshot.pods.value]
-        try:
+        with self._supervisor.round("reclaimable"):
             return predict(self._models, pods, _allocatable(node))
-        except KoordError as error:
-            _LOG.info("nothing predicted", extra=log.fields(reason=error))
-            return None
+        return None
 
 
 def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
@@ -216,11 +210,9 @@ class TopologyReporter:
     async def run(self) -> None:
         """Looks again and again until cancelled."""
         while True:
-            with self._supervisor.round("topology"):
-                try:
-                    await self.report()
-                except (ApiError, TransportError) as error:
-                    report_problem("NodeResourceTopology", error)
+            attempt = Attempt(self._supervisor, "NodeResourceTopology")
+            with self._supervisor.round("topology"), attempt:
+                await self.report()
             await asyncio.sleep(self._interval_seconds)
 
     async def report(self) -> None:
@@ -250,11 +242,9 @@ class TopologyReporter:
     async def _ask_kubelet(self) -> None:
         if self._kubelet is None:
             return
-        try:
+        # What it said last stays true until it restarts, and then it answers again.
+        with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
-        except (KoordError, TransportError, TimeoutError) as error:
-            # What it said last stays true until it restarts, and then it answers again.
-            _LOG.info("kubelet not asked", extra=log.fields(reason=one_line(str(error))))
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration
