@@ -144,7 +144,7 @@ class Attempt:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if error is None:
+        if error is None and self._part in self._supervisor.parts:
             self._supervisor.worked(self._part)
         if not isinstance(error, ApiError | TransportError):
             return False

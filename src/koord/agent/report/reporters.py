@@ -25,6 +25,7 @@ from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
 from koord.base import log
+from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
 from koord.kernels.quantity import Quantity, Rounding
 
@@ -89,6 +90,8 @@ class MetricReporter:
         self._summaries = summaries
         self._cold_pages = cold_pages
         self.last: NodeMetricStatus | None = None
+        # Why nothing could be predicted last time; empty where it could.
+        self._unpredicted = ""
 
     async def run(self) -> None:
         """Reports until cancelled; an interval passes before the first time.
@@ -142,9 +145,16 @@ class MetricReporter:
             return None
         now = self._clock.wall_seconds()
         pods = [predicted_pod(pod, now) for pod in snapshot.pods.value]
-        with self._supervisor.round("reclaimable"):
-            return predict(self._models, pods, _allocatable(node))
-        return None
+        try:
+            found = predict(self._models, pods, _allocatable(node))
+        except KoordError as error:
+            # As long as nothing is learnt there is nothing to predict from: no failure.
+            if str(error) != self._unpredicted:
+                _LOG.info("nothing predicted", extra=log.fields(reason=error))
+            self._unpredicted = str(error)
+            return None
+        self._unpredicted = ""
+        return found
 
 
 def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
