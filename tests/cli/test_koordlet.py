@@ -26,7 +26,8 @@ def test_flags_have_the_originals_defaults() -> None:
     assert (kubeconfig, verbosity) == (None, 2)
     assert options == AgentOptions(node_name="n1")
     assert options.roots(Roots()) == Roots()
-    assert options.listen() == ("0.0.0.0", 9316)
+    assert options.listen() == ("127.0.0.1", 9316)
+    assert parse([*HERE, "--addr=:9316"])[0].listen() == ("0.0.0.0", 9316)
 
 
 def test_every_kind_of_flag_is_read() -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from koord.cli.flags import without_effect
-from koord.cli.manager import main, parse, reachable
+from koord.cli.manager import main, parse
+from koord.cli.programs import reachable
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 from tests.cli.pages import compatibility
@@ -36,8 +37,11 @@ ORIGINALS = [
 def test_flags_have_the_originals_defaults() -> None:
     options, kubeconfig, verbosity = parse([])
     assert (options, kubeconfig, verbosity) == (ManagerOptions(), None, 2)
-    assert options.metrics_listen() == ("0.0.0.0", 8080)
-    assert options.health_listen() == ("0.0.0.0", 8000)
+    assert options.metrics_listen() == ("127.0.0.1", 8080)
+    assert options.health_listen() == ("127.0.0.1", 8000)
+    told, _, _ = parse(["--metrics-addr=:8080", "--health-probe-addr=:8000"])
+    assert told.metrics_listen() == ("0.0.0.0", 8080)
+    assert told.health_listen() == ("0.0.0.0", 8000)
 
 
 def test_the_originals_deployment_starts_as_it_is() -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from koord.kube.errors import TransportError
 from koord.kube.messages import Request, Response
 from koord.kube.retry import RetryPolicy
 from tests.kube.fake_server import FakeServer
-from tests.kube.harness import run_virtual
+from tests.kube.harness import logged, run_virtual
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/koordinator-system/leases/koord"
 
@@ -63,6 +64,24 @@ class Line:
             await asyncio.sleep(1)
             raise TransportError("lost")
         await asyncio.sleep(seconds)
+
+
+def test_a_server_that_is_away_for_a_while_is_told_of_once_and_counted() -> None:
+    """A contender tries 8 times in vain, 2 to 4.4 s apart, then gets the lease."""
+    clock, server = VirtualClock(), FakeServer()
+    away = [None] * 8
+
+    async def story() -> None:
+        line = Line(server, lambda: away.pop() if away else 0.0)
+        await elector_of(line, "one", clock).lead(lambda: asyncio.sleep(0))
+
+    with logged("koord.election", logging.INFO) as records:
+        run_virtual(story(), clock)
+    told = [(r.getMessage(), vars(r)["koord_fields"]) for r in records]
+    assert told[:2] == [
+        ("lease cannot be taken", {"lease": "koord", "error": "lost"}),
+        ("lease written again", {"lease": "koord", "repeated": 7}),
+    ]
 
 
 def elector_of(

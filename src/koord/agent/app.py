@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from koord.agent.baseline import Baseline
 from koord.agent.executor.audit import AuditLog, reporter
 from koord.agent.executor.opening import open_executor
+from koord.agent.executor.report import Planned
 from koord.agent.hardware import read_hardware
 from koord.agent.hooks import registry as hooks
 from koord.agent.hooks.options import machine_options
@@ -28,7 +29,7 @@ from koord.agent.prediction.checkpoints import Checkpoints
 from koord.agent.prediction.models import NODE, SYSTEM, Models, class_model
 from koord.agent.prediction.training import train
 from koord.agent.report.device import device_changes, device_object
-from koord.agent.report.publisher import Publisher, report_problem
+from koord.agent.report.publisher import Attempt, Publisher
 from koord.agent.report.reporters import MetricReporter, TopologyReporter
 from koord.agent.states.informers import ClusterStates
 from koord.agent.states.pods_source import PolledPods
@@ -50,7 +51,6 @@ from koord.api.protocol.priority import PriorityClass
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
-from koord.kube.errors import ApiError, TransportError
 from koord.kube.informer import Informer
 from koord.kube.reflector import InformerMetrics
 from koord.kube.served import tell_of_start
@@ -119,12 +119,16 @@ class Agent:
         supervisor: keeps each loop going, whatever another fails of.
 
     Raises:
-        KoordError: the journal cannot be read, or an outside plugin makes no sense.
+        KoordError: the journal cannot be read, an outside plugin makes no sense, or the client
+            writes in a dry run.
     """
 
     def __init__(self, options: AgentOptions, machine: Machine, around: Surroundings) -> None:
         self.options, self.machine, self._around = options, machine, around
-        clock = around.clock
+        clock, dry_run = around.clock, around.client.dry_run
+        if options.dry_run and dry_run is None:
+            raise KoordError("--dry-run", "", "a client that writes", "one that does not")
+        self._dry_run = dry_run
         self.gates = options.gates()
         self.supervisor = around.supervisor or Supervisor("koordlet", around.registry, clock)
         self.store = StateStore(clock, self.supervisor)
@@ -155,8 +159,8 @@ class Agent:
         self._settings = settings
         self.owners = Owners(self.store)
         self.audit = AuditLog(
-            Path(options.audit_log_dir), clock, options.audit_max_disk_space_mb,
-            options.audit_verbose,
+            Path(options.audit_log_dir) if dry_run is None else None, clock,
+            options.audit_max_disk_space_mb, options.audit_verbose,
         )  # fmt: skip
         self.executor = self._open_executor()
         self.reconciler = Reconciler(
@@ -167,7 +171,7 @@ class Agent:
         self.volumes = Volumes(around.client, self.supervisor) if limits_io else None
         self.loop = self._strategy_loop()
         self.models = Models(options.prediction())
-        self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath)
+        self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath, dry_run)
         self._publisher = Publisher(around.client, self.store, around.recorder)
         self._make_reports()
         self._ready = asyncio.Event()
@@ -201,6 +205,11 @@ class Agent:
             cold_pages=_SCANNER in self.advisor.standings,
             supervisor=self.supervisor,
         )  # fmt: skip
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is written, because the client takes all writes."""
+        return self._dry_run is not None
 
     @property
     def is_ready(self) -> bool:
@@ -289,18 +298,22 @@ class Agent:
 
     def _open_executor(self) -> HostExecutor:
         audited = reporter(self.audit, self.owners.subject)
-        dry_run = self.options.dry_run
+        dry_run = self._dry_run
 
         def tell(told: Told) -> None:
             self.owners.note(told, self._around.clock.wall_seconds())
-            if self.gates.enabled("AuditEvents") or dry_run:
+            if self.gates.enabled("AuditEvents") or dry_run is not None:
                 audited(told)
+            if isinstance(told, Planned) and dry_run is not None:
+                value, owners = str(told.made.value), ",".join(told.made.owners)
+                dry_run.local("write", str(told.target), told.target.resource,
+                              value=value, owners=owners, reason=told.made.reason)  # fmt: skip
 
         return open_executor(
             self.machine,
             self._around.clock,
             force_seconds=self.options.resource_force_update_seconds,
-            dry_run=dry_run,
+            dry_run=dry_run is not None,
             reporter=tell,
             baseline=Baseline(self.machine, lambda: self.store.snapshot().pods.value),
         )
@@ -312,13 +325,14 @@ class Agent:
             self.machine.roots,
             disable_unset_cpu_quota=self.options.disable_unset_cpu_quota,
             hami_library=self.options.hami_core_library_directory_path,
+            dry_run=self._dry_run,
         )
         return hooks.load(options)
 
     def _evictor(self) -> ApiEvictor | CgroupKiller | DryEvictor:
         around = self._around
-        if self.options.dry_run:
-            return DryEvictor(around.clock)
+        if self._dry_run is not None:
+            return DryEvictor(around.clock, self._dry_run)
         if self.options.only_evict_by_api:
             return ApiEvictor(around.client, around.recorder, around.clock)
         processes = Processes(self.machine.hierarchy)
@@ -398,11 +412,8 @@ class Agent:
         await self._devices.synced()
         while True:
             await asyncio.sleep(self.options.node_topology_sync_interval)
-            with self.supervisor.round("Device"):
-                try:
-                    await self._report_device()
-                except (ApiError, TransportError) as error:
-                    report_problem("Device", error)
+            with self.supervisor.round("Device"), Attempt(self.supervisor, "Device"):
+                await self._report_device()
 
     async def _report_device(self) -> None:
         node = self.store.snapshot().node.value

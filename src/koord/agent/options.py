@@ -106,7 +106,7 @@ class AgentOptions:
     audit_max_concurrent_readers: Annotated[int, "clients that page through it at a time"] = 4
     audit_max_events_limit: Annotated[int, "the largest page"] = 2048
 
-    addr: Annotated[str, "serve health, metrics and status on HOST:PORT"] = ":9316"
+    addr: Annotated[str, "serve health, metrics and status on HOST:PORT"] = "127.0.0.1:9316"
 
     def roots(self, base: Roots) -> Roots:
         """The host's directories: what is told, else the mode's."""

@@ -32,7 +32,7 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
         "node": agent.options.node_name,
         "time": seconds_text(wall),
         "ready": agent.is_ready,
-        "dryRun": agent.options.dry_run,
+        "dryRun": agent.dry_run,
         "machine": machine_status(agent.machine),
         "states": {
             name: _part(getattr(snapshot, name), now)

@@ -19,7 +19,7 @@ from koord.agent.unused_flags import UNUSED
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import flags
-from koord.cli.programs import run_program
+from koord.cli.programs import begin_dry_run, run_program
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from koord.base.supervision import Supervisor
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
+    from koord.kube.dryrun import DryRun
     from koord.kube.events import EventRecorder
     from koord.kube.messages import Transport
 
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
+    from koord.agent.host.roots import default_roots, require
     from koord.agent.serving import AgentEndpoints
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
@@ -102,11 +104,14 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.kube.http import HttpTransport
     from koord.kube.lifecycle import Component, run_until_stopped
 
+    roots = options.roots(default_roots())
+    where = log.fields(mode=require(roots), cgroup=roots.cgroup, sys=roots.sys, proc=roots.proc)
+    log.get("agent").info("looks after the machine", extra=where)
     clock, registry = SystemClock(), new_registry()
     supervisor = Supervisor(NAME, registry, clock)
     cluster = ClusterConfig.load(kubeconfig)
     transport = HttpTransport(cluster)
-    client = Client(transport, NAME)
+    client = Client(transport, NAME, dry_run=begin_dry_run(options.dry_run, registry))
     recorder = EventRecorder(client, NAME, host=options.node_name, clock=clock, metrics=registry)
     host, port = options.listen()
     endpoints = AgentEndpoints(registry, clock, host, port)
@@ -144,7 +149,7 @@ async def _agent(
     client, recorder, registry, clock, supervisor = around
     node = await own_node(client, options.node_name)
     kubelet = _kubelet(options, cluster, node, lambda way: TimedTransport(way, registry, clock))
-    machine = _machine(options, node)
+    machine = _machine(options, node, client.dry_run)
     whole = Surroundings(client, recorder, kubelet, registry, clock, supervisor)
     agent = Agent(options, machine, whole)
     endpoints.attach(agent)
@@ -175,16 +180,21 @@ async def own_node(client: Client, name: str) -> Node:
         await asyncio.sleep(_NODE_RETRY_SECONDS)
 
 
-def _machine(options: AgentOptions, node: Node) -> Machine:
+def _machine(options: AgentOptions, node: Node, dry_run: DryRun | None) -> Machine:
     from koord.agent.host.driver import ask_kubelet
     from koord.agent.host.machine import find
-    from koord.agent.host.mounting import mount_quietly
+    from koord.agent.host.mounting import is_to_be_mounted, mount_quietly
     from koord.agent.host.roots import default_roots
     from koord.kernels.cgroup_path import Driver
 
     roots = options.roots(default_roots())
-    if options.gates().enabled("RdtResctrl") and not options.dry_run:
-        mount_quietly(roots)
+    if options.gates().enabled("RdtResctrl"):
+        if dry_run is None:
+            mount_quietly(roots)
+        else:
+            with suppress(KoordError):  # what cannot be read is told of below
+                if is_to_be_mounted(roots):
+                    dry_run.local("mount", roots.resctrl)
     port = node.status.daemon_endpoints.kubelet_endpoint.port
     driver = Driver(options.cgroup_driver) if options.cgroup_driver else None
     return find(roots, driver, lambda: ask_kubelet(roots.proc, port))

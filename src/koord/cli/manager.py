@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
 from functools import partial
@@ -14,7 +13,7 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import flags
-from koord.cli.programs import look_seldom, run_program
+from koord.cli.programs import begin_dry_run, look_seldom, reachable, run_program
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
@@ -37,9 +36,9 @@ Offers what is idle on nodes as batch and mid resources, tells agents what to re
 how to protect services, keeps roots of quota trees.
 
 Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
-Several may run; one leads. Lists: a name, * for all, -name for not that one."""
+Several may run; one leads, and one with --dry-run works beside it without writing.
+Lists: a name, * for all, -name for not that one."""
 _EXAMPLE = "example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config"
-_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
@@ -71,6 +70,7 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
         requests_per_second=float(options.rest_config_qps or 50),
         burst=options.rest_config_burst or 100,
         registry=metrics.controllers,
+        dry_run=begin_dry_run(options.dry_run, metrics.controllers),
     )
     try:
         return await run_until_stopped(await _parts(client, options, metrics))
@@ -95,7 +95,7 @@ async def _parts(
     await _listen("--metrics-addr", options.metrics_addr, serving)
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
-    if options.enable_leader_election:
+    if options.enable_leader_election and client.dry_run is None:
         elector = _elector(client, options, reachable(serving.url), metrics)
     supervisor = supervise(metrics, clock)
     app = App(client, options, clock, recorder, elector, metrics, installed(), supervisor)
@@ -115,16 +115,6 @@ async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
         await endpoints.start()
     except OSError as error:
         raise KoordError(flag, "", address, f"free ({error.strerror})") from None
-
-
-def reachable(url: str) -> str:
-    """Where others find what listens at a URL: every address is this pod's, or this machine's."""
-    scheme, _, place = url.partition("://")
-    host, _, port = place.rpartition(":")
-    if host.strip("[]") not in _ANY_ADDRESS:
-        return url
-    mine = os.environ.get("POD_IP") or socket.gethostname()
-    return f"{scheme}://{f'[{mine}]' if ':' in mine else mine}:{port}"
 
 
 def in_process(cluster: Cluster) -> Component:

@@ -7,6 +7,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,11 @@ from koord.base.errors import KoordError, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.base.metrics import Registry
+    from koord.kube.dryrun import DryRun
+
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def run_program(work: Callable[[], int]) -> None:
@@ -67,6 +72,33 @@ def _report(error: Exception) -> int:
 def _silence_stdout() -> None:
     # Python would complain again while closing it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def reachable(url: str) -> str:
+    """Where others find what listens at a URL: every address is this pod's, or this machine's."""
+    scheme, _, place = url.partition("://")
+    host, _, port = place.rpartition(":")
+    if host.strip("[]") not in _ANY_ADDRESS:
+        return url
+    mine = os.environ.get("POD_IP") or socket.gethostname()
+    return f"{scheme}://{f'[{mine}]' if ':' in mine else mine}:{port}"
+
+
+def begin_dry_run(wanted: bool, registry: Registry) -> DryRun | None:
+    """What takes a daemon's writes with ``--dry-run``, which is told of; None without.
+
+    Args:
+        wanted: the flag.
+        registry: of the daemon, where writes are counted.
+    """
+    if not wanted:
+        return None
+    from koord.base import log
+    from koord.kube.dryrun import DryRun
+
+    text = "dry run: nothing is written, neither to the cluster nor to this machine"
+    log.get("dryrun").warning(text)
+    return DryRun(registry)
 
 
 async def look_seldom() -> None:

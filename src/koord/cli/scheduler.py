@@ -14,7 +14,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.programs import look_seldom
+from koord.cli.programs import begin_dry_run, look_seldom, reachable
 from koord.cli.values import seconds, whole_number
 
 if TYPE_CHECKING:
@@ -46,6 +46,18 @@ class Wishes(NamedTuple):
     leader_elect: bool | None
     timeout_seconds: float
     api_check_seconds: float
+    dry_run: bool = False
+
+
+_Port = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        metavar="P",
+        parser=whole_number("--port", 0, 65_535),
+        help="serve health, metrics and explanations on it; 0 for any free one",
+    ),
+]
 
 
 def scheduler(
@@ -58,15 +70,7 @@ def scheduler(
     address: Annotated[
         str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
     ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port",
-            metavar="P",
-            parser=whole_number("--port", 0, 65_535),
-            help="serve health, metrics and explanations on it; 0 for any free one",
-        ),
-    ] = 10251,
+    port: _Port = 10251,
     feature_gates: Annotated[
         str, typer.Option("--feature-gates", metavar="A=true,...", help="switch features")
     ] = "",
@@ -92,6 +96,9 @@ def scheduler(
             help="compare the cache of one kind in turn with the API so often; 0 never does",
         ),
     ] = 300.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+    ] = False,
     verbosity: Annotated[
         int,
         typer.Option(
@@ -103,12 +110,14 @@ def scheduler(
 
     Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
     service account and ~/.kube/config are tried. Several may run; one leads.
+    With --dry-run it decides beside the leader, counts what it decided, and
+    tells the bindings that it would make.
 
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
     log.setup(verbosity)
     try:
-        wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check)
+        wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check, dry_run)
         status = asyncio.run(_run(config, kubeconfig, wishes))
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
@@ -122,9 +131,11 @@ async def _run(
     kubeconfig: Path | None,
     wishes: Wishes,
 ) -> int:
+    from koord.base.metrics import registry as new_registry
     from koord.cli.flags import warn_of_gates
     from koord.controllers.scheduler.config.load import load, shipped
     from koord.controllers.scheduler.gates import feature_gates as parse_gates
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.registry import Registry
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
@@ -140,11 +151,13 @@ async def _run(
     warn_of_gates("scheduler", gates)
     transport = HttpTransport(ClusterConfig.load(path), connections=_CONNECTIONS)
     limit = wish.qps if wish.qps > 0 else None
-    client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst)
+    metrics = SchedulerMetrics(new_registry())
+    told = begin_dry_run(wishes.dry_run, metrics.registry)
+    client = Client(transport, NAME, requests_per_second=limit, burst=wish.burst, dry_run=told)
     if wishes.leader_elect is None:
         wishes = wishes._replace(leader_elect=wish.leader_election.leader_elect)
     try:
-        parts = await _parts(client, wish, registry, gates, wishes)
+        parts = await _parts(client, wish, registry, gates, wishes, metrics)
         return await run_until_stopped(parts)
     finally:
         await transport.close()
@@ -156,16 +169,14 @@ async def _parts(
     registry: Registry,
     gates: FeatureGates,
     wishes: Wishes,
+    metrics: SchedulerMetrics,
 ) -> list[Component]:
     from koord.base.clock import SystemClock
-    from koord.base.metrics import registry as new_registry
     from koord.controllers.scheduler.app import App, supervise
-    from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.serving import SchedulerEndpoints
     from koord.kube.events import EventRecorder
     from koord.kube.lifecycle import Component
 
-    metrics = SchedulerMetrics(new_registry())
     clock = SystemClock()
     recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
     endpoints = SchedulerEndpoints(metrics, wishes.address, wishes.port)
@@ -173,7 +184,8 @@ async def _parts(
         await endpoints.start()
     except OSError as error:
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
-    elector = _elector(client, wish, endpoints.url, metrics) if wishes.leader_elect else None
+    stands = wishes.leader_elect and client.dry_run is None
+    elector = _elector(client, wish, reachable(endpoints.url), metrics) if stands else None
     seed = uuid4().int
     supervisor = supervise(metrics, clock)
     app = App(client, wish, clock, recorder, gates, elector, metrics, registry, seed, supervisor)

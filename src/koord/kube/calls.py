@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.registry import Kind
     from koord.base.metrics import Registry
+    from koord.kube.dryrun import DryRun
     from koord.kube.messages import Request, Response, Stream, Transport
 
 # These keep a controller's lead and its voice: they must not queue behind its other work.
@@ -33,8 +35,10 @@ class Calls:
         burst: int,
         timeout_seconds: float,
         registry: Registry | None,
+        dry_run: DryRun | None = None,
     ) -> None:
         self._transport = transport
+        self.dry_run = dry_run
         self._timeout_seconds = timeout_seconds
         self._caller = Caller(policy, CallMetrics(registry))
         self._limiter: RateLimiter | None = None
@@ -60,11 +64,15 @@ class Calls:
             timeout_seconds: for all tries together; None for the client's.
             verb: for the metrics, where it is not the method.
 
+        In a dry run only reads are sent.
+
         Raises:
             ApiError: any status but 2xx.
             TransportError: no answer came.
         """
-
+        if self.dry_run is not None and self.dry_run.takes(request):
+            reading = partial(self._read, kind, timeout_seconds)
+            return self.dry_run.answer(request, kind, reading)
         send = self._transport.send
 
         async def attempt(left: float | None) -> Response:
@@ -85,6 +93,11 @@ class Calls:
 
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         return await self._caller.call(attempt, "WATCH", True, seconds, self._bucket(kind))
+
+    def _read(
+        self, kind: Kind | None, timeout_seconds: float | None, request: Request
+    ) -> Coroutine[Any, Any, Response]:
+        return self.send(request, kind, True, timeout_seconds)
 
     def _bucket(self, kind: Kind | None) -> RateLimiter | None:
         return self._limiter if kind is None else self._apart.get(kind.plural, self._limiter)

@@ -39,6 +39,7 @@ from koord.kube.watch import Watch
 
 if TYPE_CHECKING:
     from koord.base.metrics import Registry
+    from koord.kube.dryrun import DryRun
     from koord.kube.messages import Transport
     from koord.kube.retry import RetryPolicy
 
@@ -62,6 +63,7 @@ class Client:
         burst: how many requests may go at once before the rate counts.
         timeout_seconds: for a call with all its tries, where the call names none.
         registry: where calls are counted.
+        dry_run: takes all that would be written; then nothing but reads is sent.
     """
 
     def __init__(
@@ -73,11 +75,17 @@ class Client:
         burst: int = 100,
         timeout_seconds: float = 60.0,
         registry: Registry | None = None,
+        dry_run: DryRun | None = None,
     ) -> None:
         self._field_manager = field_manager
         self._calls = Calls(
-            transport, policy, requests_per_second, burst, timeout_seconds, registry
+            transport, policy, requests_per_second, burst, timeout_seconds, registry, dry_run
         )
+
+    @property
+    def dry_run(self) -> DryRun | None:
+        """What takes the writes in a dry run; nobody may wait there for what would follow."""
+        return self._calls.dry_run
 
     @overload
     async def get(

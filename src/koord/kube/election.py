@@ -128,6 +128,8 @@ class LeaderElector:
     ) -> None:
         if not identity:
             raise KoordError("leader election", "identity", identity, "a name of this process")
+        if client.dry_run is not None:
+            raise KoordError("leader election", "client", "a dry run", "one that writes")
         self.identity = identity
         self._client = client
         self._name = name
@@ -152,6 +154,8 @@ class LeaderElector:
         # When the lead ends if it is not renewed, and whether it ended before that.
         self._until = 0.0
         self._lost = False
+        # What was warned of last, and how often the same has come again since.
+        self._warned, self._repeated = ("", ""), 0
         # Whether work goes on that was cancelled and has not ended: its lease is not given back.
         self._stuck = False
 
@@ -275,6 +279,7 @@ class LeaderElector:
                 return False
             raise
         self._own = stored
+        self._recovered()
         self._see(stored)
         if self._token is None:
             version = int(stored.metadata.resource_version)
@@ -364,5 +369,17 @@ class LeaderElector:
         return micros_text(self._clock.wall_seconds())
 
     def _warn(self, what: str, error: BaseException) -> None:
+        """Tells of a failure, of the same that comes again and again once."""
         told = one_line(str(error)) or type(error).__name__
+        if (what, told) == self._warned:
+            self._repeated += 1
+            return
+        self._warned, self._repeated = (what, told), 0
         _LOG.warning(what, extra=log.fields(lease=self._name, error=told))
+
+    def _recovered(self) -> None:
+        """The lease was written again; with how often it had failed after that was told."""
+        if self._repeated:
+            where = log.fields(lease=self._name, repeated=self._repeated)
+            _LOG.info("lease written again", extra=where)
+        self._warned, self._repeated = ("", ""), 0

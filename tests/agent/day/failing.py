@@ -26,16 +26,20 @@ class FailingTransport:
         gone: nothing is answered.
         rate: share of writes that are refused or not answered.
         evicted: paths of evictions that were asked for.
+        writes: method and path of all that was no read.
     """
 
     def __init__(self, inner: InProcessTransport, draw: random.Random) -> None:
         self._inner, self._draw = inner, draw
         self.gone, self.rate = False, 0.0
         self.evicted: list[str] = []
+        self.writes: list[str] = []
         self._streams: list[Stream] = []
 
     async def send(self, request: Request) -> Response:
         self._check()
+        if request.method != "GET":
+            self.writes.append(f"{request.method} {request.path}")
         if request.method != "GET" and self._draw.random() < self.rate:
             if self._draw.random() < 0.5:
                 return Response(409, _CONFLICT)

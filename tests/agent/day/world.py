@@ -29,6 +29,7 @@ from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
 from koord.kube import crds as installing
 from koord.kube.client import Client
+from koord.kube.dryrun import DryRun
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
 from koord.kube.patches import Patch
@@ -82,7 +83,7 @@ class World:
 
     def __init__(
         self, folder: Path, version: Version, seed: int, step: int, plane: EmbeddedControlPlane,
-        clock: VirtualClock,
+        clock: VirtualClock, dry_run: bool = False,
     ) -> None:  # fmt: skip
         self.draw = rng.stream(seed, "day")
         self.clock, self.plane, self.step = clock, plane, step
@@ -90,10 +91,12 @@ class World:
         self.admin = Client(plane.transport(), "admin", requests_per_second=None)
         self.transport = FailingTransport(plane.transport(), rng.stream(seed, "transport"))
         self.faults = Moody(seed, dict(_FAULTS))
-        client = Client(self.transport, "koordlet", requests_per_second=None)
+        self.metrics = registry()
+        told = DryRun(self.metrics) if dry_run else None
+        client = Client(self.transport, "koordlet", requests_per_second=None, dry_run=told)
         self.events = EventRecorder(client, "koordlet", host=NODE, clock=clock)
-        self.options = options(folder, step)
-        around = Surroundings(client, self.events, None, registry(), clock)
+        self.options = replace(options(folder, step), dry_run=dry_run)
+        around = Surroundings(client, self.events, None, self.metrics, clock)
         self.descriptors = descriptors()
         self.agent = Agent(self.options, self.plant.machine, around)
         self.pods: dict[str, PodState] = {}
@@ -205,6 +208,8 @@ class World:
         await asyncio.sleep(seconds)
         self.transport.gone = False
         await asyncio.sleep(_REPORT_SECONDS)
+        if self.options.dry_run:
+            return
         metric = await self.admin.get(NodeMetric, NODE)
         assert metric.status.update_time is not None
         age = self.clock.wall_seconds() - metric.status.update_time.timestamp()
@@ -233,14 +238,15 @@ Check = Callable[[World], Awaitable[None]]
 
 
 def play(
-    folder: Path, version: Version, seed: int, hours: int, quiet: Check, step: int = STEP_SECONDS
-) -> World:
+    folder: Path, version: Version, seed: int, hours: int, quiet: Check, step: int = STEP_SECONDS,
+    dry_run: bool = False,
+) -> World:  # fmt: skip
     """A day of an agent; ``quiet`` is called at every quiet moment and after the stop."""
     clock = VirtualClock(START)
 
     async def whole() -> World:
         async with EmbeddedControlPlane(Options(clock=clock, seed=seed)) as plane:
-            world = World(folder, version, seed, step, plane, clock)
+            world = World(folder, version, seed, step, plane, clock, dry_run)
             await world.prepare()
             with inject(world.faults):
                 await _run(world, hours, quiet)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from koord.base import faults
 from koord.base.clock import VirtualClock
 from koord.base.faults import Plan, Rule
 from tests.agent.executor.rig import QUOTA, SHARES, Rig, want
+from tests.kube.harness import logged
 
 ONE = "kubepods/pod1/c1"
 
@@ -55,6 +57,20 @@ def test_verbosity_drops_events_and_0_keeps_all(tmp_path: Path) -> None:
     log = Log(tmp_path / "b", verbose=0)
     log.record(1, verbosity=9)
     assert len(list(log.audit.events())) == 1
+
+
+def test_a_disk_that_stays_full_is_told_of_once_and_counted(tmp_path: Path) -> None:
+    log = Log(tmp_path / "a")
+    (tmp_path / "a").write_text("no directory")
+    with logged("koord.agent.audit", logging.INFO) as records:
+        for number in range(3):
+            log.record(number)
+            log.audit.flush()
+        (tmp_path / "a").unlink()
+        log.record(4)
+        log.audit.flush()
+    told = [(r.getMessage(), vars(r)["koord_fields"].get("lost")) for r in records]
+    assert told == [("audit events lost", None), ("audit log written again", 3)]
 
 
 def test_files_hold_2_mib_and_the_oldest_go(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from koord.agent.host import features, machine
 from koord.agent.host.cpuinfo import read_cpu_info
 from koord.agent.host.features import Feature
 from koord.agent.host.limits import raise_descriptors
-from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, Roots, default_roots
+from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, Roots, default_roots, require
 from koord.base.errors import KoordError
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
@@ -63,6 +63,36 @@ def test_mounts_of_a_container(tree: MachineTree) -> None:
 def test_which_mounts_is_told_by_the_environment() -> None:
     assert default_roots({"agent_mode": HOST_MODE}) == Roots()
     assert default_roots({}) == IN_CONTAINER
+
+
+def test_mounts_that_are_not_there_are_told_with_the_mode(tmp_path: Path) -> None:
+    """On a machine where somebody forgot agent_mode, and in a container that has it set."""
+    nowhere = IN_CONTAINER.beneath(str(tmp_path))
+    with pytest.raises(KoordError) as refused:
+        require(nowhere, {})
+    assert str(refused.value) == (
+        "environment agent_mode: got '', expected a container with the host's cgroup mounted as "
+        f"{tmp_path}/host-cgroup, which is not there: on the host itself set agent_mode=hostMode; "
+        "elsewhere pass --cgroup-root-dir"
+    )
+    (tmp_path / "host-cgroup/cpu").mkdir(parents=True)
+    (tmp_path / "host-sys").mkdir()
+    with pytest.raises(KoordError, match=r"host-sys, which has nothing of it: .*--sys-root-dir$"):
+        require(nowhere, {"agent_mode": "host"})
+    with pytest.raises(KoordError) as refused:
+        require(Roots().beneath(str(tmp_path)), {"agent_mode": HOST_MODE})
+    assert str(refused.value) == (
+        "environment agent_mode: got 'hostMode', expected the host's own "
+        f"{tmp_path}/sys/fs/cgroup, which is not there: in a container unset agent_mode, and mount "
+        "the host's directories as /host-cgroup and so on; elsewhere pass --cgroup-root-dir"
+    )
+    assert refused.value.exit_status == 2
+
+
+def test_mounts_that_are_there_are_told_too(tree: MachineTree) -> None:
+    assert require(tree.roots, {"agent_mode": HOST_MODE}) == "on the host itself"
+    words = "in a container, the host's directories mounted"
+    assert require(tree.roots, {}) == words
 
 
 def test_features_of_a_plain_machine(tree: MachineTree) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -370,10 +371,58 @@ def test_a_refusal_of_the_server_is_no_fault_of_the_topology() -> None:
 
     errors = ApiError(Status(code=409, message="conflict")), TransportError("down")
     reporter = Refused(*errors, ApiError(Status(code=500, message="ill")))
-    with logged("koord.agent", logging.WARNING) as records, pytest.raises(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError):
         asyncio.run(reporter.run())
-    assert {record.getMessage() for record in records} == {"not reported"}
     assert reporter._supervisor.part("topology").failures == 0
+    assert reporter._supervisor.part("report of NodeResourceTopology").failures == 2
+
+
+def test_what_fails_every_three_seconds_is_told_once_and_counted() -> None:
+    """A kubelet that does not answer for a minute, and a server that refuses: a line each."""
+
+    class Silent:
+        async def configuration(self) -> None:
+            raise TransportError("https://10.0.0.1:10250: GET /configz: refused")
+
+    class Held:
+        has_synced = True
+
+        def get(self, name: str) -> None:
+            return None
+
+    class Refusing(Publisher):
+        async def publish(self, *arguments: Any) -> bool:
+            raise ApiError(Status(code=403, message="noderesourcetopologies is forbidden"))
+
+    clock = VirtualClock(0.0)
+    store = StateStore(clock)
+    client: Any = None
+    supervisor, refusing = Supervisor("report", clock=clock), Refusing(client, store)
+    kubelet: Any = Silent()
+    existing: Any = Held()
+    reporter = TopologyReporter(
+        store, HARDWARE, kubelet, "/none", existing, refusing, 3.0, supervisor
+    )
+
+    async def minute() -> None:
+        store.put(Part.NODE, node())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(59.0):
+                await reporter.run()
+
+    with logged("koord", logging.INFO) as records:
+        run_virtual(minute(), clock)
+    told = [vars(record)["koord_fields"] for record in records]
+    assert told == [
+        {"part": "kubelet's configuration",
+         "error": "https://10.0.0.1:10250: GET /configz: refused"},
+        {"part": "report of NodeResourceTopology",
+         "error": "the API server refused: noderesourcetopologies is forbidden"},
+    ]  # fmt: skip
+    failures = {name: part.failures for name, part in supervisor.parts.items()}
+    assert failures == {
+        "topology": 0, "kubelet's configuration": 20, "report of NodeResourceTopology": 20,
+    }  # fmt: skip
 
 
 def test_a_malformed_annotation_is_told_of_once_a_value(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -76,18 +77,24 @@ class AuditLog:
     """Writes events; a full disk costs events, never the agent.
 
     Args:
-        directory: made where it is not there.
+        directory: made where it is not there; None, for a dry run, keeps the newest 2 MiB in
+            memory and writes nothing.
         clock: for time stamps and flushing.
         disk_mb: how much the files may hold together (``--audit-max-disk-space-mb``).
         verbose: events of a higher verbosity are dropped (``--audit-verbose``); 0 keeps all.
     """
 
-    def __init__(self, directory: Path, clock: Clock, disk_mb: int = 16, verbose: int = 3) -> None:
+    def __init__(
+        self, directory: Path | None, clock: Clock, disk_mb: int = 16, verbose: int = 3
+    ) -> None:
         self._directory, self._clock, self._verbose = directory, clock, verbose
         self._files_most = max(disk_mb * _MEGABYTE // FILE_BYTES, 1)
         self._waiting: list[bytes] = []
+        self._kept: deque[bytes] = deque()
+        self._kept_bytes = 0
         self._flushed_seconds = clock.monotonic_seconds()
         self.dropped = 0
+        self._failing = ""
 
     def record(self, verbosity: int, subject: Subject, reason: str, message: str) -> None:
         """Takes an event up, and writes what waits when that is 5 seconds old."""
@@ -102,17 +109,30 @@ class AuditLog:
         """Writes what waits."""
         self._flushed_seconds = self._clock.monotonic_seconds()
         waiting, self._waiting = self._waiting, []
+        if self._directory is None:
+            self._keep(waiting)
+            return
         try:
             for chunk in _chunks(waiting):
-                self._append(chunk)
+                self._append(self._directory, chunk)
         except OSError as error:
             self.dropped += len(waiting)
-            _LOG.warning("audit events lost", extra=log.fields(error=one_line(str(error))))
+            why = one_line(str(error))
+            if why != self._failing:
+                _LOG.warning("audit events lost", extra=log.fields(error=why))
+            self._failing = why
+        else:
+            if waiting and self._failing:
+                _LOG.info("audit log written again", extra=log.fields(lost=self.dropped))
+                self._failing = ""
 
     def events(self) -> Iterator[dict[str, object]]:
         """Every event that is there, the newest first; lines that are none are skipped."""
         self.flush()
-        for path in reversed(self._files()):
+        if self._directory is None:
+            yield from [json.loads(line) for line in reversed(self._kept)]
+            return
+        for path in reversed(_files(self._directory)):
             try:
                 lines = path.read_bytes().splitlines()
             except FileNotFoundError:
@@ -123,12 +143,18 @@ class AuditLog:
                 except ValueError:
                     continue
 
-    def _append(self, chunk: bytes) -> None:
-        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        files = self._files()
+    def _keep(self, lines: list[bytes]) -> None:
+        self._kept.extend(lines)
+        self._kept_bytes += sum(map(len, lines))
+        while self._kept_bytes > FILE_BYTES:
+            self._kept_bytes -= len(self._kept.popleft())
+
+    def _append(self, directory: Path, chunk: bytes) -> None:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        files = _files(directory)
         if not files or files[-1].stat().st_size + len(chunk) > FILE_BYTES:
             number = int(files[-1].stem.rpartition("-")[2]) + 1 if files else 1
-            files.append(self._directory / f"audit-{number:09}.log")
+            files.append(directory / f"audit-{number:09}.log")
         for old in files[: -self._files_most]:
             old.unlink(missing_ok=True)
         faults.point("audit.write")
@@ -136,8 +162,9 @@ class AuditLog:
         with os.fdopen(os.open(files[-1], flags, 0o640), "ab") as file:
             file.write(chunk)
 
-    def _files(self) -> list[Path]:
-        return sorted(self._directory.glob("audit-[0-9]*[0-9].log"))
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("audit-[0-9]*[0-9].log"))
 
 
 def _chunks(lines: list[bytes]) -> Iterator[bytes]:

@@ -101,6 +101,8 @@ class HostExecutor:
         self._lived_seconds = self._started_seconds
         self._recheck: set[Target] = set()
         self._lacking: set[str] = set()
+        # Why the journal could not be written last time; empty where it was.
+        self._uncommitted = ""
         self._inquiries = Inquiries(self._board, journal, self._kind, settings.version)
 
     def adopt(self, originals: Iterable[tuple[Target, Value]]) -> None:
@@ -331,12 +333,16 @@ class HostExecutor:
         return held
 
     def _commit_quietly(self) -> None:
+        error = ""
         try:
             if not self._settings.dry_run:
                 self._journal.commit()
-        except OSError as error:
+        except OSError as failure:
             # What is on disk names more than is still to be given back, which does no harm.
-            _LOG.warning("journal not written", extra=log.fields(error=one_line(str(error))))
+            error = one_line(str(failure))
+        if error and error != self._uncommitted:
+            _LOG.warning("journal not written", extra=log.fields(error=error))
+        self._uncommitted = error
 
     # -- writing -------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from koord.kernels import resctrl
 
 if TYPE_CHECKING:
     from koord.agent.host.roots import Roots
+    from koord.kube.dryrun import DryRun
 
 HAMI_LIBRARY = "/usr/local/vgpu/libvgpu.so"
 
@@ -76,6 +78,7 @@ def machine_options(
     *,
     disable_unset_cpu_quota: bool = False,
     hami_library: str = HAMI_LIBRARY,
+    dry_run: DryRun | None = None,
 ) -> HookOptions:
     """Options that ask the machine itself.
 
@@ -85,6 +88,7 @@ def machine_options(
         roots: where its files are.
         disable_unset_cpu_quota: see :class:`HookOptions`.
         hami_library: see :class:`HookOptions`.
+        dry_run: takes what would be written; None writes.
     """
     return HookOptions(
         gate=gate,
@@ -93,7 +97,7 @@ def machine_options(
         scheduler_feature=lambda name: scheduler_feature(roots, name),
         pci_names=lambda path: _pci_names(roots, path),
         resctrl_info=lambda: _resctrl_info(roots),
-        make_directory=_make_anew,
+        make_directory=_make_anew if dry_run is None else partial(dry_run.local, "make"),
         disable_unset_cpu_quota=disable_unset_cpu_quota,
         hami_library=hami_library,
     )

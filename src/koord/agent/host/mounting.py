@@ -50,7 +50,7 @@ def mount_resctrl(roots: Roots, mounter: Mounter = mount) -> bool:
     Raises:
         KoordError: the kernel refuses, or what is mounted then is not resctrl.
     """
-    if not read_cpu_info(roots).controls_cache or is_mounted(roots.resctrl):
+    if not is_to_be_mounted(roots):
         return False
     try:
         faults.point("host.mount")
@@ -62,6 +62,11 @@ def mount_resctrl(roots: Roots, mounter: Mounter = mount) -> bool:
         expected = "info/L3/cbm_mask and schemata once it is mounted"
         raise KoordError(roots.resctrl, "mount", TYPE, expected, Code.UNSUPPORTED)
     return True
+
+
+def is_to_be_mounted(roots: Roots) -> bool:
+    """Whether resctrl is not mounted and the processor has what it is for."""
+    return read_cpu_info(roots).controls_cache and not is_mounted(roots.resctrl)
 
 
 def mount_quietly(roots: Roots, mounter: Mounter = mount) -> None:

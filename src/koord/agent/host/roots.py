@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +55,51 @@ IN_CONTAINER = Roots(
 """As koordlet's DaemonSet mounts them."""
 
 
+_MODE = "agent_mode"
+# One of these is in every cgroup tree: of v2, of v1, or what a kubelet made in it.
+_IN_CGROUP = ("cgroup.controllers", "cpu", "memory", "kubepods.slice", "kubepods")
+# What is looked for within each directory that there is no doing without, and its flag.
+_NEEDED = {
+    "cgroup": (_IN_CGROUP, "--cgroup-root-dir"),
+    "sys": (("devices/system/cpu",), "--sys-root-dir"),
+    "proc": (("stat",), "--proc-root-dir"),
+}
+
+
 def default_roots(environment: Mapping[str, str] | None = None) -> Roots:
     """The roots of this process's mode; ``agent_mode=hostMode`` is the host itself."""
-    mode = (os.environ if environment is None else environment).get("agent_mode", "")
-    return Roots() if mode == HOST_MODE else IN_CONTAINER
+    return Roots() if _mode(environment) == HOST_MODE else IN_CONTAINER
+
+
+def require(roots: Roots, environment: Mapping[str, str] | None = None) -> str:
+    """Looks whether the host's directories are where they should be.
+
+    Args:
+        roots: where they should be.
+        environment: with the mode; None for this process's.
+
+    Returns:
+        The mode, in words.
+
+    Raises:
+        KoordError: one is not; the text says which mode this is and how to change it.
+    """
+    mode = _mode(environment)
+    on_host = mode == HOST_MODE
+    for name, (inside, flag) in _NEEDED.items():
+        place = Path(getattr(roots, name))
+        if any((place / each).exists() for each in inside):
+            continue
+        there = "has nothing of it" if place.is_dir() else "is not there"
+        if on_host:
+            expected = f"the host's own {place}, which {there}: in a container unset {_MODE}, and "
+            expected += f"mount the host's directories as {IN_CONTAINER.cgroup} and so on"
+        else:
+            expected = f"a container with the host's {name} mounted as {place}, which {there}: "
+            expected += f"on the host itself set {_MODE}={HOST_MODE}"
+        raise KoordError(f"environment {_MODE}", "", mode, f"{expected}; elsewhere pass {flag}")
+    return "on the host itself" if on_host else "in a container, the host's directories mounted"
+
+
+def _mode(environment: Mapping[str, str] | None) -> str:
+    return (os.environ if environment is None else environment).get(_MODE, "")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from koord.agent.prediction.models import Model, Models
+    from koord.kube.dryrun import DryRun
 
 VERSION = 1
 _SUFFIX = ".tmp"
@@ -32,10 +33,11 @@ class Checkpoints:
 
     Args:
         folder: made if it is not there; nothing else may lie in it.
+        dry_run: takes what would be written and deleted; None writes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str], dry_run: DryRun | None = None) -> None:
+        self._folder, self._dry_run = Path(folder), dry_run
 
     def restore(self, models: Models, known: Container[str]) -> list[str]:
         """Reads the models whose names are known; deletes every other file.
@@ -43,8 +45,11 @@ class Checkpoints:
         Returns:
             The names of what was restored, in order.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        restored = []
+        restored: list[str] = []
+        if self._dry_run is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        elif not self._folder.is_dir():
+            return restored
         for path in sorted(self._folder.iterdir()):
             name = path.name
             if name.endswith(_SUFFIX) or name not in known:
@@ -86,6 +91,9 @@ class Checkpoints:
             "memory": model.memory.save(),
             "updatedMilliseconds": model.updated_ms,
         }
+        if self._dry_run is not None:
+            self._dry_run.local("write", str(self._folder / name))
+            return
         text = json.dumps(body, sort_keys=True)
         document = {"version": VERSION, "crc32": zlib.crc32(text.encode()), "model": body}
         partial = self._folder / f"{name}{_SUFFIX}"
@@ -98,7 +106,10 @@ class Checkpoints:
         partial.replace(self._folder / name)
 
     def _delete(self, name: str) -> None:
-        (self._folder / name).unlink(missing_ok=True)
+        if self._dry_run is None:
+            (self._folder / name).unlink(missing_ok=True)
+        elif (self._folder / name).exists():
+            self._dry_run.local("delete", str(self._folder / name))
 
 
 def _loaded(models: Models, document: dict[str, Any]) -> Model:

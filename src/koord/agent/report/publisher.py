@@ -18,7 +18,7 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.topology import NodeResourceTopology, Zone
 from koord.api.objects import stamped
 from koord.api.protocol import keys
-from koord.base import faults, log
+from koord.base import faults
 from koord.base.errors import KoordError
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from koord.agent.states.snapshot import States
+    from koord.base.supervision import Supervisor
     from koord.kube.client import Client
     from koord.kube.events import EventRecorder
 
@@ -37,7 +38,6 @@ _COPIED = {
     "labels": (keys.ENABLE_NUMA_RESERVATION,),
 }
 _NOT_FOUND, _EXISTS = 404, 409
-_LOG = log.get("agent.report")
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 
@@ -124,13 +124,36 @@ class Publisher:
         return left
 
 
-def report_problem(what: str, error: ApiError | TransportError) -> bool:
-    """Tells of a report that could not be written; whether it is one to be tried again."""
-    if isinstance(error, ApiError) and error.http_status in (_NOT_FOUND, _EXISTS):
-        # Somebody was faster, or the object went: the cache hears of it.
-        return False
-    _LOG.warning("not reported", extra=log.fields(object=what, reason=error))
-    return True
+class Attempt:
+    """One try to report; what the server or the way to it fails of is told once and counted.
+
+    It counts as a part of its own, ``report of KIND``: those who compute have done their work.
+
+    Args:
+        supervisor: tells and counts.
+        what: kind of the object.
+
+    Attributes:
+        again: whether it failed of something that is to be tried again.
+    """
+
+    def __init__(self, supervisor: Supervisor, what: str) -> None:
+        self._supervisor, self._part = supervisor, f"report of {what}"
+        self.again = False
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if error is None and self._part in self._supervisor.parts:
+            self._supervisor.worked(self._part)
+        if not isinstance(error, ApiError | TransportError):
+            return False
+        # Else somebody was faster, or the object went: the cache hears of it.
+        if not isinstance(error, ApiError) or error.http_status not in (_NOT_FOUND, _EXISTS):
+            self.again = True
+            self._supervisor.failed(self._part, error)
+        return True
 
 
 def metadata_changes(there: Object, wanted: Object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from koord.agent.prediction.models import Peak
 from koord.agent.prediction.reclaimable import PredictedPod, predict
 from koord.agent.report.nodemetric import Reported, measured_pods, status
-from koord.agent.report.publisher import report_problem, topology_changes
+from koord.agent.report.publisher import Attempt, topology_changes
 from koord.agent.report.topology import (
     STATIC,
     Hardware,
@@ -26,10 +26,9 @@ from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
 from koord.base import log
-from koord.base.errors import KoordError, one_line
+from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
 from koord.kernels.quantity import Quantity, Rounding
-from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
     from koord.agent.metrics.reader import MetricReader
@@ -92,6 +91,8 @@ class MetricReporter:
         self._summaries = summaries
         self._cold_pages = cold_pages
         self.last: NodeMetricStatus | None = None
+        # Why nothing could be predicted last time; empty where it could.
+        self._unpredicted = ""
 
     async def run(self) -> None:
         """Reports until cancelled; an interval passes before the first time.
@@ -109,12 +110,10 @@ class MetricReporter:
 
     async def _reported(self) -> bool:
         """Whether nothing is left to do until the next interval."""
-        with self._supervisor.round("NodeMetric"):
-            try:
-                await self.report()
-            except (ApiError, TransportError) as error:
-                return not report_problem("NodeMetric", error)
-        return True
+        attempt = Attempt(self._supervisor, "NodeMetric")
+        with self._supervisor.round("NodeMetric"), attempt:
+            await self.report()
+        return not attempt.again
 
     async def report(self) -> bool:
         """One report; False where there is nothing to report or nobody to report to."""
@@ -148,10 +147,15 @@ class MetricReporter:
         now = self._clock.wall_seconds()
         pods = [predicted_pod(pod, now) for pod in measured]
         try:
-            return predict(self._models, pods, _allocatable(node))
+            found = predict(self._models, pods, _allocatable(node))
         except KoordError as error:
-            _LOG.info("nothing predicted", extra=log.fields(reason=error))
+            # As long as nothing is learnt there is nothing to predict from: no failure.
+            if str(error) != self._unpredicted:
+                _LOG.info("nothing predicted", extra=log.fields(reason=error))
+            self._unpredicted = str(error)
             return None
+        self._unpredicted = ""
+        return found
 
 
 def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
@@ -223,11 +227,9 @@ class TopologyReporter:
     async def run(self) -> None:
         """Looks again and again until cancelled."""
         while True:
-            with self._supervisor.round("topology"):
-                try:
-                    await self.report()
-                except (ApiError, TransportError) as error:
-                    report_problem("NodeResourceTopology", error)
+            attempt = Attempt(self._supervisor, "NodeResourceTopology")
+            with self._supervisor.round("topology"), attempt:
+                await self.report()
             await asyncio.sleep(self._interval_seconds)
 
     async def report(self) -> None:
@@ -259,11 +261,9 @@ class TopologyReporter:
     async def _ask_kubelet(self) -> None:
         if self._kubelet is None:
             return
-        try:
+        # What it said last stays true until it restarts, and then it answers again.
+        with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
-        except (KoordError, TransportError, TimeoutError) as error:
-            # What it said last stays true until it restarts, and then it answers again.
-            _LOG.info("kubelet not asked", extra=log.fields(reason=one_line(str(error))))
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration

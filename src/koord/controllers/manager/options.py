@@ -39,8 +39,9 @@ class ManagerOptions:
     seconds.
     """
 
-    metrics_addr: Annotated[str, "serve metrics and explanations on HOST:PORT"] = ":8080"
-    health_probe_addr: Annotated[str, "serve /healthz and /readyz on HOST:PORT"] = ":8000"
+    metrics_addr: Annotated[str, "serve metrics and explanations on HOST:PORT"] = "127.0.0.1:8080"
+    health_probe_addr: Annotated[str, "serve /healthz and /readyz on HOST:PORT"] = "127.0.0.1:8000"
+    dry_run: Annotated[bool, "lead and write nothing; say what would be written"] = False
     enable_leader_election: Annotated[bool, "of several, one acts"] = True
     leader_election_namespace: Annotated[str, "of the Lease"] = "koordinator-system"
     leader_elect_resource_lock: Annotated[str, "what the lead is held on"] = "leases"

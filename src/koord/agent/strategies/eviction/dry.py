@@ -6,14 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.strategies.eviction.evictor import Fate
-from koord.base import log
 
 if TYPE_CHECKING:
     from koord.agent.states.pods import PodState
     from koord.base.clock import Clock
+    from koord.kube.dryrun import DryRun
 
 TOLD_AGAIN_SECONDS = 120.0
-_LOG = log.get("agent.eviction")
 
 
 class DryEvictor:
@@ -21,10 +20,11 @@ class DryEvictor:
 
     Args:
         clock: for how long.
+        dry_run: told of it.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, dry_run: DryRun) -> None:
+        self._clock, self._dry_run = clock, dry_run
         self._told: dict[str, float] = {}
 
     def evict(self, pod: PodState, feature: str, message: str) -> Fate:
@@ -32,7 +32,8 @@ class DryEvictor:
         if self.fate(pod.uid) is not None:
             return Fate.UNDER_WAY
         self._told[pod.uid] = self._clock.monotonic_seconds()
-        _LOG.info("would evict", extra=log.fields(pod=pod.key, feature=feature, reason=message))
+        title = f"Pod {pod.key}"
+        self._dry_run.local("evict", title, "pods", feature=feature, reason=message)
         return Fate.STARTED
 
     def fate(self, uid: str) -> Fate | None:

@@ -94,6 +94,8 @@ class Carrier:
             await self._bind(client, volume, claim)
         for _, claim in decided.provisions:
             await self._select(client, claim, decided.node)
+        if client.dry_run is not None:
+            return  # Nobody makes or binds what nobody was asked for.
         event = asyncio.Event()
         self._changed.add(event)
         try:
