@@ -67,14 +67,17 @@ class Sink(NamedTuple, Generic[O]):
         listed: gets objects as a list has them, and whether their parts are shared already; gives
             their keys.
         completed: a whole list was told: what is not among these keys is gone.
-        changed: gets an event of the watch; its object is not None.
+        changed: gets an event of the watch; its object is not None. Gives its key.
         vanished: gets the key of an object whose last state does not decode.
+        unread: gets the key of an object that does not decode, with why; None once it does again,
+            or is gone.
     """
 
     listed: Callable[[list[O], bool], list[str]]
     completed: Callable[[set[str]], None]
-    changed: Callable[[WatchEvent[O]], None]
+    changed: Callable[[WatchEvent[O]], str]
     vanished: Callable[[str], None]
+    unread: Callable[[str, Unreadable | None], None]
 
 
 class Reflector(Generic[O]):
@@ -125,7 +128,7 @@ class Reflector(Generic[O]):
         # Whether a watch is open: what is cached is then as new as the server can tell.
         self.watching = False
         self._progress = False
-        # Key to version of what does not decode and has been warned of.
+        # Key to version of what does not decode and has been warned of, while it is there.
         self.unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -174,7 +177,7 @@ class Reflector(Generic[O]):
                 self._target, limit=self._limit, reader=self._reader, **self._selection
             )
             async for page in pages:
-                seen.update(self._sink.listed(page.items, page.shared))
+                seen.update(self._listed(page.items, page.shared))
                 seen.update(self._not_read(unreadable) for unreadable in page.unreadable)
                 version = page.resource_version
                 # Others get a turn between pages.
@@ -192,6 +195,7 @@ class Reflector(Generic[O]):
     def _complete(self, seen: set[str], version: str) -> None:
         self.version = version
         self._sink.completed(seen)
+        self._settled([key for key in self.unreadable if key not in seen])
 
     async def _watch(self) -> None:
         self._metrics.watches.labels(self._name).inc()
@@ -221,21 +225,39 @@ class Reflector(Generic[O]):
         """Takes events; ``seen`` holds the keys of a list that is still streamed."""
         for event in batch:
             if event.unreadable is not None:
-                key = self._not_read(event.unreadable)
-                if seen is not None:
-                    seen.add(key)
-                elif event.type == "DELETED":
-                    self._sink.vanished(key)
+                self._odd(event.type, event.unreadable, seen)
             if seen is None:
                 if event.object is not None:
-                    self._sink.changed(event)
+                    self._settled([self._sink.changed(event)])
                 self.version = event.resource_version or self.version
             elif event.object is not None:
-                seen.update(self._sink.listed([event.object], event.shared))
+                seen.update(self._listed([event.object], event.shared))
             elif event.initial_events_end:
                 self._complete(seen, event.resource_version)
                 seen = None
         return seen
+
+    def _odd(self, change: str, unreadable: Unreadable, seen: set[str] | None) -> None:
+        """An event about an object that does not decode."""
+        if seen is not None:
+            seen.add(self._not_read(unreadable))
+        elif change == "DELETED":
+            self._sink.vanished(unreadable.key)
+            self._settled([unreadable.key])
+        else:
+            self._not_read(unreadable)
+
+    def _listed(self, values: list[O], shared: bool) -> list[str]:
+        keys = self._sink.listed(values, shared)
+        self._settled(keys)
+        return keys
+
+    def _settled(self, keys: list[str]) -> None:
+        """Objects decode, or are gone."""
+        if self.unreadable:
+            for key in keys:
+                if self.unreadable.pop(key, None) is not None:
+                    self._sink.unread(key, None)
 
     def _not_read(self, unreadable: Unreadable) -> str:
         """Warns of an object that does not decode, once a state.
@@ -249,6 +271,7 @@ class Reflector(Generic[O]):
             self._metrics.unreadable.labels(self._name).inc()
             told = log.fields(kind=self._name, key=key, error=one_line(str(unreadable.error)))
             _LOG.warning("object not read", extra=told)
+            self._sink.unread(key, unreadable)
         return key
 
 
