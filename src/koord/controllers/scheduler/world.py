@@ -13,6 +13,7 @@ from koord.controllers.cluster.pods import Shapes
 from koord.controllers.cluster.transforms import transforms
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.invalid.objects import InvalidObjects
 from koord.controllers.scheduler.orphans import Orphans
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
@@ -88,6 +89,7 @@ class World:
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None
         self.woken: Callable[[], None] = lambda: None
+        self.invalid = InvalidObjects(client, self.event, clock)
         # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
         # that. The feed comes last and brings the pods.
         self.view(Node).on_change(self._opened, self._changed, self._closed)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.invalid.objects import InvalidObjects
     from koord.kube.client import Client
 
 O = TypeVar("O")  # noqa: E741
@@ -33,6 +34,7 @@ class Handle(Protocol):
         scheduler_name: of the profile.
         registry: where a plugin's metrics go.
         supervisor: keeps going what a plugin begins beside the loop.
+        invalid: is told of objects that cannot be used as they are written.
     """
 
     table: NodeTable
@@ -43,6 +45,7 @@ class Handle(Protocol):
     scheduler_name: str
     registry: Registry
     supervisor: Supervisor
+    invalid: InvalidObjects
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""
