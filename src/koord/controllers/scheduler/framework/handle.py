@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
     from koord.base.supervision import Supervisor
@@ -61,6 +62,10 @@ class Handle(Protocol):
 
     def event(self, about: Any, kind: str, reason: str, message: str) -> None:
         """Writes an event, ``Normal`` or ``Warning``."""
+        ...
+
+    def unschedulable(self, pod: Pod, message: str) -> None:
+        """Says why a pod that is not being tried gets no node: its condition, and an event."""
         ...
 
     def pod(self, uid: str) -> PodInfo | None:

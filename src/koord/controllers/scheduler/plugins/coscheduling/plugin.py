@@ -280,7 +280,7 @@ class Coscheduling(Plugin):
             self.args.controller_workers, self.handle.supervisor,
         )  # fmt: skip
         networks = NetworkController(self.topology, client, self.handle.supervisor)
-        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.event)
+        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.unschedulable)
         return (
             ("podgroup-controller", pod_groups.run),
             ("network-topology", networks.run),
