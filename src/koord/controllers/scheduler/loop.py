@@ -27,6 +27,7 @@ from koord.controllers.scheduler.binding import (
 from koord.controllers.scheduler.decider import Decider, Decision, Plugins
 from koord.controllers.scheduler.failures import Failure, FailureWriter
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.diagnosis import joined
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.monitor import Monitor
 from koord.controllers.scheduler.queue import events as ev
@@ -276,7 +277,7 @@ class Loop:
                     break
             if decider.plugins.post_filter:
                 self.parts.metrics.preempted(victims)
-        message = diagnosis.message(" ".join(said))
+        message = diagnosis.message(joined(said))
         self._observe(decision, message)
         if nominated:
             self.parts.queue.nominator.nominate(queued.info, nominated)
