@@ -19,6 +19,8 @@ def pod(answer: Answer) -> None:
     where = f" on {answer['node']}" if answer.get("node") else ""
     print(f"{answer['pod']}: {answer['state']}{where}")
     print(_last(answer))
+    for note in answer.get("notes", []):
+        print(f"{note}.")
     fitting = f"{answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it"
     if answer.get("refused"):
         first = f", {answer['chosen']} first" if answer.get("chosen") else ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from koord.api.kinds.pod import Pod
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
-from koord.controllers.scheduler.explain import gang
+from koord.controllers.scheduler.explain import gang, kinds
 from koord.controllers.scheduler.explain.answer import Explanation
 from koord.controllers.scheduler.explain.whatif import explain
 
@@ -57,6 +57,7 @@ class Explainer:
         into = Explanation(f"{namespace}/{name}", state, self._history.since)
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
+        into.notes = kinds.notes(twin.pod, twin.shape, scheduler.world.table)
         planner = scheduler.planners.get(profile)
         if planner is None or not planner.concerns(info):
             return explain(decider, info, twin, into, scheduler.world.shapes)
