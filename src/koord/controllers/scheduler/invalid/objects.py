@@ -77,6 +77,13 @@ class InvalidObjects:
         found = self._found.get((kind, key))
         return found.message if found is not None else ""
 
+    def named(self, kind: type[Object], name: str) -> str:
+        """What is wrong with the first object of a name, whatever its namespace; empty for none."""
+        for (other, key), finding in sorted(self._found.items(), key=lambda each: each[0][1]):
+            if other is kind and key.rpartition("/")[2] == name:
+                return finding.message
+        return ""
+
     def judge(
         self,
         kind: type[Object],

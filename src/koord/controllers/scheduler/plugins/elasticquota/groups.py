@@ -185,6 +185,10 @@ class QuotaGroups:
         placed = self._placed.get(group)
         return Place(placed[0], group) if placed else None
 
+    def names(self) -> list[str]:
+        """The groups that objects stand for, sorted."""
+        return sorted(self._placed)
+
     def tree(self, tree_id: str) -> QuotaTree:
         """The kernel's tree of an id that some group has."""
         return self._trees[tree_id]

@@ -204,6 +204,13 @@ class ElasticQuota(Plugin):
         known = "quotas, quotas/NAME and pods/NAMESPACE/NAME"
         raise KeyError(f"{'/'.join(path)}: no such path; there are {known}")
 
+    def figures_of(self, group: str, *, pods: bool = False) -> dict[str, Any] | None:
+        """For explanations: a group's limits and figures; None for one not in force."""
+        place = self.groups.place(group)
+        if place is None:
+            return None
+        return report.quota(self.groups, self.ledger, place, pods=pods)
+
     def why(self, pod: PodInfo) -> dict[str, Any]:
         """For explanations: whose quota a pod uses, and where it is over it."""
         return report.why(self.groups, self.ledger, self.admission, pod)
