@@ -23,7 +23,7 @@ def gang(answer: Answer) -> None:
         words.append(f"its PodGroup is {answer['phase']}")
     print("; ".join(words))
     _problem(answer)
-    if "plan" in answer:
+    if "plan" in answer and not answer.get("problem"):
         gang_lines(answer["plan"], answer.get("problem", ""))
     _pods(answer)
 
@@ -117,7 +117,12 @@ def _pods(answer: Answer) -> None:
     quotas = answer.get("quotas", [])
     if quotas:
         print()
-        _figures(quotas, ("max", "runtime", "used"), named=True)
+        valid = [one for one in quotas if not one.get("problem")]
+        if valid:
+            _figures(valid, ("max", "runtime", "used"), named=True)
+        for one in quotas:
+            if one.get("problem"):
+                print(f"The quota {one['name']} is not in force: {one['problem']}.")
 
 
 def _messages(pods: list[Answer]) -> None:

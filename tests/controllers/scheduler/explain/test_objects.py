@@ -138,3 +138,15 @@ def test_what_is_mended_is_no_longer_told(kind: Any) -> None:
         return [first, invalid.message(kind, f"default/{name}")]
 
     assert asked(ask)[0] == ["wrong", ""]
+
+
+def test_pods_that_name_a_quota_that_is_not_in_force() -> None:
+    odd = quota("team", min={"cpu": "4"}, max={"cpu": "2"})
+    found, _ = asked(
+        lambda objects, _: objects.gang("default", "g"), put=[odd], pods=[member("p0", "1")]
+    )
+    assert [(line["pod"], line["quota"]) for line in found["pods"]] == [("default/p0", "team")]
+    assert found["quotas"] == [
+        {"name": "team", "problem": "ElasticQuota default/team: spec.min[cpu]: got '4', "
+         "expected no more than the spec's max"}
+    ]  # fmt: skip

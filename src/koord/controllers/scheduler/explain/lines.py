@@ -25,10 +25,10 @@ class PodLine(Struct, omit_defaults=True, rename="camel"):
     """One pod.
 
     Attributes:
-        pod: ``namespace/name``, or the name of the Reservation that it stands for.
+        pod: ``namespace/name``; of one that stands for a Reservation ``reservation NAME``.
         state: in which part of the queue it waits, or ``waits on permit``, ``assumed``, ``bound``.
         node: where it counts; empty if nowhere.
-        quota: whose quota it uses; empty for nobody's.
+        quota: whose quota it uses, or names though that is not in force; empty for nobody's.
         reservation: the one it sits in; empty for none.
         devices: what it holds of the node's cards.
         message: why its last attempt found no node, if remembered.
@@ -106,6 +106,13 @@ class Lines:
         ordered = sorted(pods, key=lambda info: info.key)
         return [self._line(info) for info in ordered[:MOST]]
 
+    def title(self, info: PodInfo) -> str:
+        """How a pod is called."""
+        stand_ins = self._scheduler.loop.parts.stand_ins
+        if stand_ins.of(info.pod) is None:
+            return info.key
+        return f"reservation {stand_ins.title(info.pod)}"
+
     def quotas(self, lines: Iterable[PodLine]) -> list[QuotaLine]:
         """The quotas that these pods use, by name."""
         plugin = self.plugin("ElasticQuota")
@@ -113,7 +120,10 @@ class Lines:
         found = []
         for name in names if plugin is not None else ():
             figures = plugin.figures_of(name)
-            if figures is not None:
+            if figures is None:
+                problem = plugin.groups.claimed(name, "").problem
+                found.append(QuotaLine(name, problem=str(problem or "there is no such quota")))
+            else:
                 short = {key: figures[key] for key in ("used", "runtime", "max")}
                 found.append(QuotaLine(name, **short))
         return found
@@ -125,9 +135,8 @@ class Lines:
         info = there or info
         seat = info.allocations.get("Reservation")
         last = self._history.last(info.uid)
-        title = scheduler.loop.parts.stand_ins.title(pod)
         return PodLine(
-            title,
+            self.title(info),
             self.state(info.uid, there),
             scheduler.world.table.name(info.row) if there is not None else "",
             self._quota(info),
@@ -138,5 +147,7 @@ class Lines:
 
     def _quota(self, info: PodInfo) -> str:
         plugin = self.plugin("ElasticQuota")
-        place = plugin.ledger.claim(info.shape).place if plugin is not None else None
-        return place.group if place is not None else ""
+        if plugin is None:
+            return ""
+        claim = plugin.ledger.claim(info.shape)
+        return str(claim.place.group if claim.place is not None else claim.label)

@@ -127,11 +127,13 @@ class ObjectExplainer:
             problem = self._quota_problem(group)
             figures = plugin.figures_of(group, pods=True)
             if figures is not None:
-                pods = [entry.pod for entry in plugin.ledger.pods(group)]
-                lines = {line.pod: line for line in self._lines.of(pods)}
-                for key, one in figures["podCache"].items():
+                pods = {entry.pod.key: entry.pod for entry in plugin.ledger.pods(group)}
+                lines = {line.pod: line for line in self._lines.of(pods.values())}
+                cached = {self._lines.title(pods[key]): one
+                          for key, one in figures["podCache"].items()}  # fmt: skip
+                for key, one in cached.items():
                     one["node"] = lines[key].node if key in lines else ""
-                return {**figures, "problem": problem}
+                return {**figures, "problem": problem, "podCache": cached}
             if problem:
                 return {"name": group, "problem": problem}
         meant = nearest(name, plugin.groups.names())
