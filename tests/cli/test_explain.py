@@ -68,7 +68,10 @@ SPOILED = {"name": "shop/team", "problem": "ElasticQuota shop/team: spec.min[cpu
 PODS = {
     "pods": [
         {"pod": "shop/train-0", "state": "waits on permit", "node": "gpu-1", "quota": "team",
-         "devices": [{"type": "gpu", "minor": 0}]},
+         "devices": [{"type": "gpu", "minor": 0,
+                      "resources": {"koordinator.sh/gpu-core": "100"}},
+                     {"type": "gpu", "minor": 2,
+                      "resources": {"koordinator.sh/gpu-core": "50"}}]},
         {"pod": "shop/train-1", "state": "unschedulable", "quota": "team",
          "message": "0/2 nodes are available: 2 Insufficient cpu."},
         {"pod": "shop/train-2", "state": "unschedulable", "quota": "team",
@@ -174,6 +177,7 @@ ANSWERS: dict[str, tuple[int, Any]] = {
     "/apis/v1/explain/reservations/later": (200, RESERVATION),
     "/apis/v1/explain/reservations/odd": (200, ODD),
     "/apis/v1/explain/devices/gpu-1": (200, DEVICE),
+    "/apis/v1/explain/devices/cpu-1": (200, {"node": "cpu-1", "problem": "node cpu-1 has none"}),
 }
 
 
@@ -324,7 +328,7 @@ def test_a_gang_with_its_pods_nodes_and_quotas(koord: Run, server: str) -> None:
         "shop/train-1 is the first that would get none: too small.",
         "",
         "POD STATE NODE QUOTA DEVICES",
-        "shop/train-0 waits on permit gpu-1 team (type gpu, minor 0)",
+        "shop/train-0 waits on permit gpu-1 team gpu 0, gpu 2 (50%)",
         "shop/train-1 unschedulable - team -",
         "shop/train-2 unschedulable - team -",
         "and 2 pods more",
@@ -351,11 +355,12 @@ def test_a_reservation_and_one_that_cannot_be_read(koord: Run, server: str) -> N
 
 def test_the_cards_of_a_node(koord: Run, server: str) -> None:
     _, out, _ = koord("explain", "device", "gpu-1", "-n", "shop", "--server", server)
+    assert koord("explain", "device", "cpu-1", "--server", server)[1] == "node cpu-1 has none.\n"
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "devices of node gpu-1", "", "TYPE MINOR HEALTHY RESOURCE ALL FREE",
         "gpu 0 yes koordinator.sh/gpu-core 100 50", "gpu 10 no koordinator.sh/gpu-core 100 0", "",
         "POD STATE NODE QUOTA DEVICES",
-        "shop/train-0 waits on permit gpu-1 team (type gpu, minor 0)",
+        "shop/train-0 waits on permit gpu-1 team gpu 0, gpu 2 (50%)",
     ]  # fmt: skip
 
 

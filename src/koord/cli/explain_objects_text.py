@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from koord.api.protocol.resources import GPU_CORE
 from koord.cli.explain_text import counted, gang_lines, in_words, limit
 from koord.cli.output import print_table
 
 Answer = Mapping[str, Any]
+_WHOLE = "100"
 # Distinct messages of pods that are shown.
 _MESSAGES = 5
 
@@ -54,6 +56,9 @@ def reservation(answer: Answer) -> None:
 
 def device(answer: Answer) -> None:
     """The cards of a node, and who holds what of them."""
+    if "deviceDetailTotal" not in answer:
+        print(f"{answer['problem']}.")
+        return
     print(f"devices of node {answer['node']}")
     _problem(answer)
     rows = []
@@ -107,7 +112,7 @@ def _pods(answer: Answer) -> None:
     shown = [name for name in named if any(line.get(name) for line in pods)]
     rows = [
         [line["pod"], line["state"], line.get("node") or "-",
-         *(in_words(line[name]) if line.get(name) else "-" for name in shown)]
+         *(_cell(line.get(name)) for name in shown)]
         for line in pods
     ]  # fmt: skip
     print_table(["POD", "STATE", "NODE", *(name.upper() for name in shown)], rows)
@@ -123,6 +128,18 @@ def _pods(answer: Answer) -> None:
         for one in quotas:
             if one.get("problem"):
                 print(f"The quota {one['name']} is not in force: {one['problem']}.")
+
+
+def _cell(value: Any) -> str:
+    """A name; or which cards, with what of one where that is not all of it."""
+    if not isinstance(value, list):
+        return value or "-"
+    words = []
+    for card in value:
+        core = str(card.get("resources", {}).get(GPU_CORE, _WHOLE))
+        part = f" ({core}%)" if core != _WHOLE else ""
+        words.append(f"{card['type']} {card['minor']}{part}")
+    return ", ".join(words)
 
 
 def _messages(pods: list[Answer]) -> None:

@@ -129,7 +129,7 @@ class Lines:
         return found
 
     def _line(self, info: PodInfo) -> PodLine:
-        scheduler, pod = self._scheduler, info.pod
+        scheduler = self._scheduler
         # Plugins may know a pod by an object of their own.
         there = scheduler.world.accounts.get(info.uid)
         info = there or info
