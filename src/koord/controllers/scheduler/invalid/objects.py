@@ -70,6 +70,8 @@ class InvalidObjects:
         # What is to be written; those that are no longer invalid have an empty message.
         self._waiting: dict[tuple[type, str], Finding] = {}
         self._told: dict[tuple[type, str], tuple[str, str]] = {}
+        # What could not be written and was logged; it is tried again without a word.
+        self._unwritten: dict[tuple[type, str], Finding] = {}
         self._running = False
 
     def message(self, kind: type[Object], key: str) -> str:
@@ -151,10 +153,11 @@ class InvalidObjects:
                     self._forget(key)
                     continue
                 failed += 1
-                self._failed(finding, error)
+                self._failed(key, finding, error)
                 # Who may not write on it may still be heard.
                 written = True
             else:
+                self._unwritten.pop(key, None)
                 if self._waiting.get(key) == finding:
                     del self._waiting[key]
             if written:
@@ -176,6 +179,7 @@ class InvalidObjects:
         self._found.pop(at, None)
         self._told.pop(at, None)
         self._waiting.pop(at, None)
+        self._unwritten.pop(at, None)
 
     async def _write(self, kind: type[Object], finding: Finding) -> bool:
         """Whether the object did not say so already."""
@@ -193,7 +197,10 @@ class InvalidObjects:
                 self._told[at] = said
             self._event(finding.about, "Warning", finding.reason, finding.message)
 
-    def _failed(self, finding: Finding, error: Exception) -> None:
+    def _failed(self, at: tuple[type, str], finding: Finding, error: Exception) -> None:
+        if self._unwritten.get(at) == finding:
+            return
+        self._unwritten[at] = finding
         told = log.fields(
             kind=finding.about.kind, name=finding.about.name, error=one_line(str(error))
         )
