@@ -12,6 +12,7 @@ import yaml
 
 from koord.api import crds
 from koord.api.crdcompare import Side, compare
+from koord.kube import crds as installing
 
 from .samples import DATA
 
@@ -51,7 +52,7 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda d: version(d).update(name="v1beta1"), "v1alpha1: missing"),
     (lambda d: version(d).update(served=False), "v1alpha1.served: is False, not True"),
     (lambda d: version(d).pop("subresources"), "v1alpha1.subresources.status: missing"),
-    (lambda d: version(d)["additionalPrinterColumns"].pop(), "v1alpha1.columns.Expires: missing"),
+    (lambda d: version(d)["additionalPrinterColumns"].pop(), "v1alpha1.columns.Problem: missing"),
     (lambda d: version(d).pop("schema"), "v1alpha1.type: is None, not 'object'"),
     (lambda d: spec_schema(d)["properties"].pop("ttl"), "v1alpha1.spec.ttl: missing"),
     (lambda d: spec_schema(d)["properties"].update(more={}), "v1alpha1.spec.more: extra"),
@@ -78,3 +79,14 @@ def test_the_originals_definitions_lack_something_at_most(path: Any) -> None:
     theirs = yaml.safe_load(path.read_text("utf-8"))
     found = compare(OURS[theirs["metadata"]["name"]], theirs)
     assert {difference.side for difference in found} <= {Side.MISSING}
+
+
+def test_a_definition_that_lacks_columns_alone_is_current() -> None:
+    theirs = copy.deepcopy(OURS[NAME])
+    version(theirs)["additionalPrinterColumns"] = version(theirs)["additionalPrinterColumns"][:5]
+    theirs["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+    found = installing._check(NAME, OURS[NAME], theirs)
+    assert found.state is installing.State.CURRENT
+    assert [str(each) for each in found.differences] == ["v1alpha1.columns.Problem: missing"]
+    del spec_schema(theirs)["properties"]["ttl"]
+    assert installing._check(NAME, OURS[NAME], theirs).state is installing.State.OLDER

@@ -62,7 +62,43 @@ QUOTA = {
     "name": "team", "parentName": "root", "min": {"cpu": "1"},
     "max": {"cpu": "9223372036854775807m"}, "runtime": {"cpu": "2"}, "used": {"cpu": "1"},
     "request": {"cpu": "1"},
-    "podCache": {"default/b": {"isAssigned": True, "resource": {"cpu": "1"}}},
+    "podCache": {"default/b": {"isAssigned": True, "resource": {"cpu": "1"}, "node": "a"}},
+}  # fmt: skip
+SPOILED = {"name": "shop/team", "problem": "ElasticQuota shop/team: spec.min[cpu]: got '4'"}
+PODS = {
+    "pods": [
+        {"pod": "shop/train-0", "state": "waits on permit", "node": "gpu-1", "quota": "team",
+         "devices": [{"type": "gpu", "minor": 0,
+                      "resources": {"koordinator.sh/gpu-core": "100"}},
+                     {"type": "gpu", "minor": 2,
+                      "resources": {"koordinator.sh/gpu-core": "50"}}]},
+        {"pod": "shop/train-1", "state": "unschedulable", "quota": "team",
+         "message": "0/2 nodes are available: 2 Insufficient cpu."},
+        {"pod": "shop/train-2", "state": "unschedulable", "quota": "team",
+         "message": "0/2 nodes are available: 2 Insufficient cpu."},
+    ],
+    "quotas": [{"name": "team", "used": {"cpu": "1"}, "runtime": {"cpu": "2"},
+                "max": {"cpu": "4"}}],
+    "notShown": 2,
+}  # fmt: skip
+GANG = {
+    "gang": "shop/train", "problem": "", "phase": "Scheduling", "minimum": 3, "mode": "Strict",
+    "plan": {"members": [{"gang": "shop/train", "pods": 3, "minimum": 3, "bound": 0, "held": 1}],
+             "tried": 2, "missing": 2, "first": "shop/train-1", "message": "too small."},
+    **PODS,
+}  # fmt: skip
+RESERVATION = {
+    "reservation": "later", "problem": "", "phase": "Available", "node": "a",
+    "allocatable": {"cpu": "4"}, "allocated": {"cpu": "1"}, "conditions": [],
+    "pods": [{"pod": "shop/web", "state": "bound", "node": "a", "reservation": "later"}],
+}  # fmt: skip
+ODD = {"reservation": "odd", "problem": "Reservation odd: spec.ttl: got '1hour'"}
+DEVICE = {
+    "node": "gpu-1", "problem": "",
+    "deviceDetailTotal": {"gpu": {"0": {"koordinator.sh/gpu-core": "100"},
+                                  "10": {"koordinator.sh/gpu-core": "100"}}},
+    "deviceDetailFree": {"gpu": {"0": {"koordinator.sh/gpu-core": "50"}}},
+    "unhealthy": {"gpu": [10]}, "pods": PODS["pods"][:1], "quotas": [],
 }  # fmt: skip
 GI = 1 << 30
 
@@ -135,7 +171,13 @@ ANSWERS: dict[str, tuple[int, Any]] = {
     "/apis/v1/nodes/..%2Fx": (404, {"message": "cannot find node ../x"}),
     "/apis/v1/nodes/follower": (503, {"message": "the instance is not leader"}),
     "/apis/v1/nodes/odd": (404, None),
-    "/apis/v1/plugins/ElasticQuota/quotas/team": (200, QUOTA),
+    "/apis/v1/explain/quotas/team": (200, QUOTA),
+    "/apis/v1/explain/quotas/team?namespace=shop": (200, SPOILED),
+    "/apis/v1/explain/gangs/shop/train": (200, GANG),
+    "/apis/v1/explain/reservations/later": (200, RESERVATION),
+    "/apis/v1/explain/reservations/odd": (200, ODD),
+    "/apis/v1/explain/devices/gpu-1": (200, DEVICE),
+    "/apis/v1/explain/devices/cpu-1": (200, {"node": "cpu-1", "problem": "node cpu-1 has none"}),
 }
 
 
@@ -220,7 +262,7 @@ def test_a_node_and_a_quota(koord: Run, server: str) -> None:
     _, out, _ = koord("explain", "quota", "team", "--server", server)
     lines = [line.split() for line in out.splitlines()]
     assert ["cpu", "1", "no", "limit", "2", "1", "1"] in lines
-    assert ["default/b", "yes", "cpu", "1"] in lines
+    assert ["default/b", "a", "yes", "cpu", "1"] in lines
 
 
 def test_what_a_node_offers_is_a_sum_that_adds_up(koord: Run, server: str) -> None:
@@ -265,6 +307,61 @@ def test_each_part_says_when_its_component_cannot_be_asked(koord: Run, server: s
     _, out, _ = koord("explain", "node", "alone", "--server", server, "--manager", server)
     assert out.startswith("alone  batch 4 cores, 3.00 GiB  mid 0.5 cores, 0.00 GiB")
     assert "koord-scheduler cannot be asked: nothing at /apis/v1/nodes/alone" in out
+
+
+def test_a_quota_that_is_not_in_force_says_why(koord: Run, server: str) -> None:
+    status, out, _ = koord("explain", "quota", "team", "-n", "shop", "--server", server)
+    assert (status, out.splitlines()) == (0, [
+        "shop/team",
+        "What is wrong: ElasticQuota shop/team: spec.min[cpu]: got '4'.",
+        "It is not in force: pods that name it are refused.",
+    ])  # fmt: skip
+
+
+def test_a_gang_with_its_pods_nodes_and_quotas(koord: Run, server: str) -> None:
+    _, out, _ = koord("explain", "gang", "train", "-n", "shop", "--server", server)
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "gang shop/train; it needs 3, Strict; its PodGroup is Scheduling",
+        "",
+        "Gang shop/train: 3 pods; it needs 3; 0 bound, 1 holding a node.",
+        "Together now: 0 of 2 pods would get a node, 2 more must.",
+        "shop/train-1 is the first that would get none: too small.",
+        "",
+        "POD STATE NODE QUOTA DEVICES",
+        "shop/train-0 waits on permit gpu-1 team gpu 0, gpu 2 (50%)",
+        "shop/train-1 unschedulable - team -",
+        "shop/train-2 unschedulable - team -",
+        "and 2 pods more",
+        "",
+        "shop/train-1 and 1 more: 0/2 nodes are available: 2 Insufficient cpu.",
+        "",
+        "QUOTA RESOURCE MAX RUNTIME USED",
+        "team cpu 4 2 1",
+    ]
+
+
+def test_a_reservation_and_one_that_cannot_be_read(koord: Run, server: str) -> None:
+    # Cluster-wide kinds take a namespace, as kubectl does, and have none.
+    _, out, _ = koord("explain", "reservation", "later", "-n", "shop", "--server", server)
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "reservation later: Available on a", "", "RESOURCE HELD USED", "cpu 4 1", "",
+        "POD STATE NODE RESERVATION", "shop/web bound a later",
+    ]  # fmt: skip
+    _, out, _ = koord("explain", "reservation", "odd", "--server", server)
+    assert out.splitlines() == [
+        "reservation odd", "What is wrong: Reservation odd: spec.ttl: got '1hour'."
+    ]  # fmt: skip
+
+
+def test_the_cards_of_a_node(koord: Run, server: str) -> None:
+    _, out, _ = koord("explain", "device", "gpu-1", "-n", "shop", "--server", server)
+    assert koord("explain", "device", "cpu-1", "--server", server)[1] == "node cpu-1 has none.\n"
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "devices of node gpu-1", "", "TYPE MINOR HEALTHY RESOURCE ALL FREE",
+        "gpu 0 yes koordinator.sh/gpu-core 100 50", "gpu 10 no koordinator.sh/gpu-core 100 0", "",
+        "POD STATE NODE QUOTA DEVICES",
+        "shop/train-0 waits on permit gpu-1 team gpu 0, gpu 2 (50%)",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,30 @@ def test_who_does_not_allow_for_it_gets_the_error() -> None:
                     pass
 
     run_virtual(story())
+
+
+def test_who_asks_is_told_of_each_state_that_does_not_decode_until_it_is_mended_or_gone() -> None:
+    async def story() -> None:
+        server = server_with(x={}, bad=BAD, worse=BAD)
+        informer = Informer(client_of(server), Pod)
+        told: list[tuple[str, str]] = []
+        informer.on_unreadable(
+            lambda key, why: told.append((key, why.error.field if why is not None else "decodes"))
+        )
+        async with running(informer):
+            assert sorted(told) == [("a/bad", "spec.containers"), ("a/worse", "spec.containers")]
+            told.clear()
+            late: list[str] = []
+            informer.on_unreadable(lambda key, why: late.append(key))
+            assert sorted(late) == ["a/bad", "a/worse"]
+            server.put(path("bad"), spec={"nodeName": 5})
+            await asyncio.sleep(1)
+            server.put(path("bad"), spec={"nodeName": "mended"})
+            server.remove(path("worse"))
+            await asyncio.sleep(1)
+            assert told == [
+                ("a/bad", "spec.nodeName"), ("a/bad", "decodes"), ("a/worse", "decodes")
+            ]  # fmt: skip
+            assert informer.unreadable == {}, "what is gone is not remembered for ever"
+
+    run_virtual(story())

@@ -32,6 +32,8 @@ WITH_STATUS = {
 REQUIRED_IN_VERSION = {("NodeResourceTopology", "v1alpha1"): ("topologyPolicies",)}
 
 _AGE = ("Age", "date", ".metadata.creationTimestamp")
+# What koord-scheduler found wrong, where the kind has no conditions; last, for it is long.
+_PROBLEM = ("Problem", "string", r".metadata.annotations.koord\.sh/problem")
 _QUOTA_COLUMNS = [
     ("MinCPU", "string", ".spec.min.cpu"),
     ("MaxCPU", "string", ".spec.max.cpu"),
@@ -40,6 +42,7 @@ _QUOTA_COLUMNS = [
     ("MaxMemory", "string", ".spec.max.memory"),
     ("UsedMemory", "string", ".status.used.memory"),
     _AGE,
+    _PROBLEM,
 ]
 
 # (name, type, path); where Koordinator has columns ours are the same.
@@ -64,6 +67,7 @@ COLUMNS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("Node", "string", ".status.nodeName"),
         ("TTL", "string", ".spec.ttl"),
         ("Expires", "string", ".spec.expires"),
+        ("Problem", "string", '.status.conditions[?(@.status=="False")].message'),
     ],
     (_SCHEDULING, "PodMigrationJob"): [
         ("Phase", "string", ".status.phase"),
@@ -106,6 +110,7 @@ COLUMNS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("Scheduled", "integer", ".status.scheduled"),
         ("Running", "integer", ".status.running"),
         _AGE,
+        _PROBLEM,
     ],
     (_CONFIG, "ClusterColocationProfile"): [
         ("QoS", "string", ".spec.qosClass"),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli import asking, explain_node_text, explain_text
+from koord.cli import asking, explain_node_text, explain_objects_text, explain_text
 from koord.cli.asking import part
 from koord.cli.output import Format, OutputOption, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -26,6 +26,12 @@ _Server = Annotated[
 ]
 _Kubeconfig = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+]
+_Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the object")
+]
+_NoNamespace = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="not used: it has none")
 ]
 
 
@@ -60,6 +66,7 @@ def node(
         str,
         typer.Option("--manager", metavar="URL", help="ask this koord-manager, not the leader"),
     ] = "",
+    namespace: _NoNamespace = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -69,6 +76,7 @@ def node(
 
     Example: koord explain node node-1
     """
+    del namespace
     asking.check("--server", server)
     asking.check("--manager", manager)
     answer = _run(_node(part(name), manager, server, kubeconfig))
@@ -81,19 +89,82 @@ def node(
 @app.command("quota")
 def quota(
     name: Annotated[str, typer.Argument(metavar="NAME")],
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace", "-n", metavar="NAMESPACE", help="of a quota of quota.koordinator.sh"
+        ),
+    ] = "",
     server: _Server = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """What the scheduler holds about a quota group: limits, use, the pods that count.
 
+    Of one that is not in force it says why not.
+
     Example: koord explain quota team-a
     """
-    answer = _ask(server, kubeconfig, f"/apis/v1/plugins/ElasticQuota/quotas/{part(name)}")
+    within = f"?namespace={part(namespace)}" if namespace else ""
+    answer = _ask(server, kubeconfig, f"/apis/v1/explain/quotas/{part(name)}{within}")
+    _show(answer, output, explain_objects_text.quota)
+
+
+@app.command("gang")
+def gang(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    namespace: _Namespace = "default",
+    server: _Server = "",
+    kubeconfig: _Kubeconfig = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """What a gang waits for, with its pods, their nodes and the quotas they use.
+
+    Example: koord explain gang train -n team-a
+    """
+    path = f"/apis/v1/explain/gangs/{part(namespace)}/{part(name)}"
+    _show(_ask(server, kubeconfig, path), output, explain_objects_text.gang)
+
+
+@app.command("reservation")
+def reservation(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    namespace: _NoNamespace = "",
+    server: _Server = "",
+    kubeconfig: _Kubeconfig = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """What a reservation holds and where, or why it holds nothing, with the pods in it.
+
+    Example: koord explain reservation for-the-release
+    """
+    del namespace
+    path = f"/apis/v1/explain/reservations/{part(name)}"
+    _show(_ask(server, kubeconfig, path), output, explain_objects_text.reservation)
+
+
+@app.command("device")
+def device(
+    name: Annotated[str, typer.Argument(metavar="NODE")],
+    namespace: _NoNamespace = "",
+    server: _Server = "",
+    kubeconfig: _Kubeconfig = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """The cards of a node: what of each is free, which pods hold the rest, and their quotas.
+
+    Example: koord explain device node-gpu-001
+    """
+    del namespace
+    path = f"/apis/v1/explain/devices/{part(name)}"
+    _show(_ask(server, kubeconfig, path), output, explain_objects_text.device)
+
+
+def _show(answer: Any, output: Format, as_text: Callable[[Any], None]) -> None:
     if output is Format.JSON:
         print_json(answer)
     else:
-        explain_text.quota(answer)
+        as_text(answer)
 
 
 def _ask(server: str, kubeconfig: Path | None, path: str) -> Any:

@@ -19,6 +19,8 @@ def pod(answer: Answer) -> None:
     where = f" on {answer['node']}" if answer.get("node") else ""
     print(f"{answer['pod']}: {answer['state']}{where}")
     print(_last(answer))
+    for note in answer.get("notes", []):
+        print(f"{note}.")
     fitting = f"{answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it"
     if answer.get("refused"):
         first = f", {answer['chosen']} first" if answer.get("chosen") else ""
@@ -27,7 +29,7 @@ def pod(answer: Answer) -> None:
     else:
         print(f"Now{', by itself' if answer.get('gang') else ''}: {fitting}.")
     if answer.get("gang"):
-        _gang(answer["gang"], answer.get("refused", ""))
+        gang_lines(answer["gang"], answer.get("refused", ""))
     _filters(answer.get("filters", []))
     _nearest(answer.get("nearest", []))
     _best(answer.get("best", []))
@@ -43,7 +45,7 @@ def node(answer: Answer) -> None:
     """What a node has, what is requested of it, and by whom."""
     from koord.controllers.scheduler.explain.answer import amount
 
-    print(f"{answer['nodeName']}: {_count(len(answer['pods']), 'pod')}\n")
+    print(f"{answer['nodeName']}: {counted(len(answer['pods']), 'pod')}\n")
     rows = []
     for name, allocatable in answer["allocatable"].items():
         figures = (allocatable, answer["requested"][name], answer["remaining"][name])
@@ -53,23 +55,6 @@ def node(answer: Answer) -> None:
     if answer["pods"]:
         print()
         print_table(["POD"], [[key] for key in answer["pods"]])
-
-
-def quota(answer: Answer) -> None:
-    """A group's limits and use by resource, and its pods."""
-    parent = f", child of {answer['parentName']}" if answer.get("parentName") else ""
-    print(f"{answer['name']}{parent}\n")
-    columns = ("min", "max", "runtime", "request", "used")
-    names = sorted({name for column in columns for name in answer.get(column, {})})
-    rows = [[name, *(_limit(answer.get(column, {}).get(name)) for column in columns)]
-            for name in names]  # fmt: skip
-    print_table(["RESOURCE", *(column.upper() for column in columns)], rows)
-    pods = answer.get("podCache", {})
-    if pods:
-        print()
-        rows = [[key, "yes" if one["isAssigned"] else "no", in_words(one["resource"])]
-                for key, one in sorted(pods.items())]  # fmt: skip
-        print_table(["POD", "COUNTS AS USED", "REQUEST"], rows)
 
 
 def in_words(value: Any) -> str:
@@ -95,7 +80,7 @@ def _last(answer: Answer) -> str:
     return f"Last attempt at {moment}: {came}"
 
 
-def _gang(gang: Answer, said: str) -> None:
+def gang_lines(gang: Answer, said: str) -> None:
     """How many pods there are, and what would become of all of them together.
 
     Args:
@@ -104,7 +89,7 @@ def _gang(gang: Answer, said: str) -> None:
     """
     print()
     for line in gang["members"]:
-        head = f"Gang {line['gang']}: {_count(line['pods'], 'pod')}"
+        head = f"Gang {line['gang']}: {counted(line['pods'], 'pod')}"
         if line.get("problem"):
             print(f"{head}; {line['problem']}.")
             continue
@@ -119,7 +104,7 @@ def _gang(gang: Answer, said: str) -> None:
 
 def _planned(gang: Answer) -> None:
     tried, placed, missing = (gang.get(name, 0) for name in ("tried", "placed", "missing"))
-    head = f"Together now: {placed} of {_count(tried, 'pod')} would get a node"
+    head = f"Together now: {placed} of {counted(tried, 'pod')} would get a node"
     print(f"{head}, {missing} more must." if missing else f"{head}; it goes.")
     if gang.get("first"):
         print(f"  {gang['first']} is the first that would get none: {gang['message']}")
@@ -168,14 +153,16 @@ def _table(columns: list[str], rows: list[list[str]]) -> None:
 
 
 def _nodes(count: int) -> str:
-    return _count(count, "node")
+    return counted(count, "node")
 
 
-def _count(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """So many of something."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _limit(text: str | None) -> str:
+def limit(text: str | None) -> str:
+    """An amount of a quota."""
     if text is None:
         return "-"
     return "no limit" if len(text) >= _UNLIMITED_CHARACTERS else text

@@ -49,11 +49,13 @@ class Unreadable(msgspec.Struct, frozen=True):
         key: ``namespace/name``, or the name of a cluster-wide object.
         resource_version: of the state that does not decode.
         error: what is wrong with it.
+        uid: which life of the object.
     """
 
     key: str
     resource_version: str
     error: KoordError
+    uid: str = ""
 
 
 class ObjectList(msgspec.Struct, Generic[T]):
@@ -282,7 +284,7 @@ class Decoder(Generic[T]):
             if not meta.name:
                 raise
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-            return Unreadable(key, meta.resource_version, error)
+            return Unreadable(key, meta.resource_version, error, meta.uid)
 
     def _whole(self, metadata: _ListMeta, items: list[T]) -> ObjectList[T]:
         self._stamp_all(items)

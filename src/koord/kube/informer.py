@@ -25,7 +25,7 @@ from koord.kube.targets import resolve
 if TYPE_CHECKING:
     from collections.abc import ItemsView
 
-    from koord.kube.answers import WatchEvent
+    from koord.kube.answers import Unreadable, WatchEvent
     from koord.kube.client import Client
     from koord.kube.retry import RetryPolicy
 
@@ -40,6 +40,7 @@ Updated = Callable[[O, O], None]
 Deleted = Callable[[O, bool], None]
 Listed = Callable[[list[O]], list[O]]
 Served = Callable[[bool], None]
+Unread = Callable[[str, "Unreadable | None"], None]
 
 
 class Handlers(NamedTuple, Generic[O]):
@@ -104,6 +105,8 @@ class Informer(Generic[O]):
         self._transform = transform
         self._handlers: tuple[Handlers[O], ...] = ()
         self._served_handlers: list[Served] = []
+        self._not_read: dict[str, Unreadable] = {}
+        self._unread_handlers: tuple[Unread, ...] = ()
         self._resync_seconds = resync_seconds
         self._sharer = Sharer() if share else None
         self._metrics = metrics or InformerMetrics()
@@ -124,7 +127,14 @@ class Informer(Generic[O]):
                 "label_selector": label_selector,
                 "field_selector": field_selector,
             },
-            Sink(self._listed, self._completed, self._changed, self._vanished, self._tell_served),
+            Sink(
+                self._listed,
+                self._completed,
+                self._changed,
+                self._vanished,
+                self._not_decoded,
+                self._tell_served,
+            ),
             page_size=page_size,
             stream_list=stream_list,
             policy=policy,
@@ -217,6 +227,17 @@ class Informer(Generic[O]):
         """
         self._served_handlers.append(changed)
 
+    def on_unreadable(self, handler: Unread) -> None:
+        """Registers who is told of objects that are there and do not decode.
+
+        Args:
+            handler: gets the key of one with what is wrong, at each state that does not decode;
+                with None once it decodes again, or is gone. It is told at once of those there are.
+        """
+        for key, unreadable in list(self._not_read.items()):
+            self._call(key, handler, key, unreadable)
+        self._unread_handlers = (*self._unread_handlers, handler)
+
     def remove_handlers(self, handlers: Handlers[O]) -> None:
         """Tells these handlers of nothing more."""
         self._handlers = tuple(other for other in self._handlers if other is not handlers)
@@ -286,12 +307,21 @@ class Informer(Generic[O]):
         self._objects.set(len(self._cache))
         self._synced.set()
 
-    def _changed(self, event: WatchEvent[O]) -> None:
+    def _changed(self, event: WatchEvent[O]) -> str:
         assert event.object is not None
         if event.type == "DELETED":
             self._deleted(event.object)
         else:
             self._upserted(event.object, event.shared)
+        return self._key(event.object)
+
+    def _not_decoded(self, key: str, unreadable: Unreadable | None) -> None:
+        if unreadable is None:
+            self._not_read.pop(key, None)
+        else:
+            self._not_read[key] = unreadable
+        for handler in self._unread_handlers:
+            self._call(key, handler, key, unreadable)
 
     def _vanished(self, key: str) -> None:
         if self._cache.get(key) is not None:

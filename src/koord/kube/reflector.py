@@ -75,15 +75,18 @@ class Sink(NamedTuple, Generic[O]):
         listed: gets objects as a list has them, and whether their parts are shared already; gives
             their keys.
         completed: a whole list was told: what is not among these keys is gone.
-        changed: gets an event of the watch; its object is not None.
+        changed: gets an event of the watch; its object is not None. Gives its key.
         vanished: gets the key of an object whose last state does not decode.
+        unread: gets the key of an object that does not decode, with why; None once it does again,
+            or is gone.
         served: the kind came to the server, with what it has of it; or went, with all objects.
     """
 
     listed: Callable[[list[O], bool], list[str]]
     completed: Callable[[set[str]], None]
-    changed: Callable[[WatchEvent[O]], None]
+    changed: Callable[[WatchEvent[O]], str]
     vanished: Callable[[str], None]
+    unread: Callable[[str, Unreadable | None], None]
     served: Callable[[bool], None]
 
 
@@ -139,7 +142,7 @@ class Reflector(Generic[O]):
         self._listed = self._doubted = self._came = False
         self._progress = False
         self._failures = 0
-        # Key to version of what does not decode and has been warned of.
+        # Key to version of what does not decode and has been warned of, while it is there.
         self.unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -189,7 +192,7 @@ class Reflector(Generic[O]):
             self._serve(False)
             self._doubted = self._listed = self._came = False
             self._failures = 0
-            self.unreadable.clear()
+            self._settled(list(self.unreadable))
             self._sink.completed(set())
             self._sink.served(False)
         return True
@@ -235,7 +238,7 @@ class Reflector(Generic[O]):
             )
             async for page in pages:
                 self._answered()
-                seen.update(self._sink.listed(page.items, page.shared))
+                seen.update(self._take(page.items, page.shared))
                 seen.update(self._not_read(unreadable) for unreadable in page.unreadable)
                 version = page.resource_version
                 # Others get a turn between pages.
@@ -261,6 +264,7 @@ class Reflector(Generic[O]):
         self.version = version
         self._listed = True
         self._sink.completed(seen)
+        self._settled([key for key in self.unreadable if key not in seen])
         if self._came:
             self._came = False
             self._sink.served(True)
@@ -294,21 +298,39 @@ class Reflector(Generic[O]):
         """Takes events; ``seen`` holds the keys of a list that is still streamed."""
         for event in batch:
             if event.unreadable is not None:
-                key = self._not_read(event.unreadable)
-                if seen is not None:
-                    seen.add(key)
-                elif event.type == "DELETED":
-                    self._sink.vanished(key)
+                self._odd(event.type, event.unreadable, seen)
             if seen is None:
                 if event.object is not None:
-                    self._sink.changed(event)
+                    self._settled([self._sink.changed(event)])
                 self.version = event.resource_version or self.version
             elif event.object is not None:
-                seen.update(self._sink.listed([event.object], event.shared))
+                seen.update(self._take([event.object], event.shared))
             elif event.initial_events_end:
                 self._complete(seen, event.resource_version)
                 seen = None
         return seen
+
+    def _odd(self, change: str, unreadable: Unreadable, seen: set[str] | None) -> None:
+        """An event about an object that does not decode."""
+        if seen is not None:
+            seen.add(self._not_read(unreadable))
+        elif change == "DELETED":
+            self._sink.vanished(unreadable.key)
+            self._settled([unreadable.key])
+        else:
+            self._not_read(unreadable)
+
+    def _take(self, values: list[O], shared: bool) -> list[str]:
+        keys = self._sink.listed(values, shared)
+        self._settled(keys)
+        return keys
+
+    def _settled(self, keys: list[str]) -> None:
+        """Objects decode, or are gone."""
+        if self.unreadable:
+            for key in keys:
+                if self.unreadable.pop(key, None) is not None:
+                    self._sink.unread(key, None)
 
     def _not_read(self, unreadable: Unreadable) -> str:
         """Warns of an object that does not decode, once a state.
@@ -322,6 +344,7 @@ class Reflector(Generic[O]):
             self._metrics.unreadable.labels(self._name).inc()
             told = log.fields(kind=self._name, key=key, error=one_line(str(unreadable.error)))
             _LOG.warning("object not read", extra=told)
+            self._sink.unread(key, unreadable)
         return key
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base.clock import VirtualClock
@@ -21,7 +22,8 @@ class Told:
         self.events: list[tuple[str, str, str]] = []
 
     def __call__(self, about: Any, kind: str, reason: str, message: str) -> None:
-        self.events.append((about.metadata.name, reason, message))
+        name = about.name if isinstance(about, ObjectReference) else about.metadata.name
+        self.events.append((name, reason, message))
 
 
 class SomePlugins:

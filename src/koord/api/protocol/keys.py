@@ -178,3 +178,6 @@ GPU_DRIVER_OLD: Final = "kubernetes.io/gpu-driver"
 # Models of cards other than GPUs, which have no key of their own in Koordinator.
 DEVICE_MODEL: Final = "node.koordinator.sh/{type}-model"
 SECONDARY_DEVICE_WELL_PLANNED: Final = "node.koordinator.sh/secondary-device-well-planned"
+
+# koord's own: what is wrong with an object, in one line; gone once nothing is.
+PROBLEM: Final = "koord.sh/problem"

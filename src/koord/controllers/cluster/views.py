@@ -13,6 +13,7 @@ from koord.kube.served import note
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from koord.kube.answers import Unreadable
     from koord.kube.client import Client
     from koord.kube.reflector import InformerMetrics
 
@@ -59,6 +60,10 @@ class View(Protocol[O]):
             listed: gets many new objects at once in the place of ``added``, where they come with a
                 list, and gives back those that ``added`` is to be told of.
         """
+        ...
+
+    def on_unreadable(self, handler: Callable[[str, Unreadable | None], None]) -> None:
+        """Tells of objects that are there and do not decode: key and why; None once they do."""
         ...
 
 

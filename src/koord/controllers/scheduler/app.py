@@ -18,6 +18,7 @@ from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler import checker
 from koord.controllers.scheduler.explain.history import History
 from koord.controllers.scheduler.explain.pods import Explainer
+from koord.controllers.scheduler.invalid.qos import QosLabels
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
@@ -112,6 +113,7 @@ class App:
         self.spot_check = SpotCheck(
             client, self.views, lambda names: checker.tell(self.scheduler, ACCOUNT, names), seed
         )
+        QosLabels(self.world, self.world.invalid, profiles)
         self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector
         self._ready = asyncio.Event()
@@ -154,6 +156,7 @@ class App:
     async def _work(self) -> None:
         loops: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             *(each for plugin in self.scheduler.plugins for each in plugin.controllers()),
+            ("invalid objects", self.world.invalid.run),
             ("consistency checker", lambda: checker.run(self.scheduler)),
             ("spot check", self.spot_check.run),
             ("scheduling loop", self.scheduler.loop.run),

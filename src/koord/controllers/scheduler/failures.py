@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler")
 # A write that failed is tried again after so long.
 _AGAIN_SECONDS = 5.0
+_EVENT_BYTES = 1024
 _SCHEDULED = "PodScheduled"
 UNSCHEDULABLE, SCHEDULER_ERROR, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 
@@ -44,6 +45,14 @@ class Failure(NamedTuple):
     reason: str
     message: str
     nominated: str | None = None
+
+
+def cut(message: str) -> str:
+    """An event's message: at most 1,024 bytes (spec section 1.7)."""
+    data = message.encode()
+    if len(data) <= _EVENT_BYTES:
+        return message
+    return data[: _EVENT_BYTES - 4].decode(errors="ignore") + " ..."
 
 
 class FailureWriter:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.controllers.scheduler.decider import Decision
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.framework.diagnosis import Diagnosis
+from koord.controllers.scheduler.framework.diagnosis import Diagnosis, joined
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.jobplan import Failed, Outlook, Placed, Plan
 from koord.controllers.scheduler.queue.events import OWN
@@ -292,9 +292,9 @@ class JobPass:
                 said.append(result.message)
             if result.success:
                 nodes = getattr(result, "nodes", None) or {cause.info.uid: result.node}
-                return Room(" ".join(said), nodes, victims=victims)
+                return Room(joined(said), nodes, victims=victims)
         asked = victims if self._decider.plugins.post_filter else None
-        return Room(" ".join(said), clear=clear, victims=asked)
+        return Room(joined(said), clear=clear, victims=asked)
 
     def _plan(self, waits: dict[str, Wait], cause: QueuedPod | None, room: Room) -> Plan:
         """Placed pods go or wait; the others are told each its own reason."""

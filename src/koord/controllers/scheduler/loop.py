@@ -27,6 +27,7 @@ from koord.controllers.scheduler.binding import (
 from koord.controllers.scheduler.decider import Decider, Decision, Plugins
 from koord.controllers.scheduler.failures import Failure, FailureWriter
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.diagnosis import joined
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from koord.controllers.scheduler.monitor import Monitor
 from koord.controllers.scheduler.queue import events as ev
@@ -36,6 +37,7 @@ from koord.controllers.scheduler.standins import StandIns, title
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodInfo
@@ -56,7 +58,6 @@ SLICE_SECONDS = 0.005
 SLICE_DECISIONS = 256
 # Bindings that may be under way before decisions wait for some to end.
 MOST_PENDING = 4096
-_EVENT_BYTES = 1024
 
 
 class Parts(NamedTuple):
@@ -276,7 +277,7 @@ class Loop:
                     break
             if decider.plugins.post_filter:
                 self.parts.metrics.preempted(victims)
-        message = diagnosis.message(" ".join(said))
+        message = diagnosis.message(joined(said))
         self._observe(decision, message)
         if nominated:
             self.parts.queue.nominator.nominate(queued.info, nominated)
@@ -320,9 +321,16 @@ class Loop:
         if quiet and not (nominated or pod.status.nominated_node_name):
             return
         reason = failures.SCHEDULER_ERROR if error else failures.UNSCHEDULABLE
-        self.failures.say(Failure(pod, reason, message, nominated))
-        about = self.parts.stand_ins.about(pod)
-        self.parts.event(about, "Warning", "FailedScheduling", _cut(message))
+        self._say(Failure(pod, reason, message, nominated))
+
+    def refuse(self, pod: Pod, message: str) -> None:
+        """Says why a pod that is not being tried gets no node."""
+        self._say(Failure(pod, failures.UNSCHEDULABLE, message))
+
+    def _say(self, failure: Failure) -> None:
+        self.failures.say(failure)
+        about = self.parts.stand_ins.about(failure.pod)
+        self.parts.event(about, "Warning", "FailedScheduling", failures.cut(failure.message))
 
     # Jobs.
 
@@ -435,11 +443,3 @@ def _rejectors(decider: Decider, diagnosis: Diagnosis) -> frozenset[str]:
     if diagnosis.early is None and not diagnosis.nodes:
         return frozenset(plugin.name for plugin in decider.plugins.filter)
     return frozenset(diagnosis.plugins)
-
-
-def _cut(message: str) -> str:
-    """An event's message: at most 1,024 bytes (spec section 1.7)."""
-    data = message.encode()
-    if len(data) <= _EVENT_BYTES:
-        return message
-    return data[: _EVENT_BYTES - 4].decode(errors="ignore") + " ..."

@@ -100,6 +100,7 @@ class Scheduler:
         self.planners = self._planners(sets)
         self.loop = Loop(parts, world.client, self.planners, observers)
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
+        world.refuse = self.loop.refuse
         for members in sets.values():
             for plugin in members.values():
                 if hasattr(plugin, "join"):
@@ -108,6 +109,9 @@ class Scheduler:
             if hasattr(plugin, "measure"):
                 plugin.measure(self.metrics.registry)
         self.feed.attach(world.view(Node), world.view(Pod))
+        world.view(Pod).on_change(
+            deleted=lambda pod, _: self.loop.failures.forget(pod.metadata.uid)
+        )
         for stand_in in parts.stand_ins.plugins:
             stand_in.attach(self.feed)
 

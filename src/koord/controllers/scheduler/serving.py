@@ -27,7 +27,11 @@ _NOT_LEADER = {"message": "the instance is not leader"}
 _PLUGINS = "/apis/v1/plugins"
 SERVICES = (
     "/apis/v1/__services__",
+    "/apis/v1/explain/devices/:name",
+    "/apis/v1/explain/gangs/:namespace/:name",
     "/apis/v1/explain/pods/:namespace/:name",
+    "/apis/v1/explain/quotas/:name",
+    "/apis/v1/explain/reservations/:name",
     "/apis/v1/nodes/:name",
     "/debug/cache",
     "/debug/drift",
@@ -53,6 +57,10 @@ class SchedulerEndpoints(Endpoints):
             "/apis/v1/nodes/{name}": _node,
             "/apis/v1/plugins/{plugin}/{path:.*}": _plugin,
             "/apis/v1/explain/pods/{namespace}/{name}": _explain,
+            "/apis/v1/explain/gangs/{namespace}/{name}": _explain_gang,
+            "/apis/v1/explain/reservations/{name}": _explain_reservation,
+            "/apis/v1/explain/devices/{name}": _explain_device,
+            "/apis/v1/explain/quotas/{name:.+}": _explain_quota,
             "/debug/queue": lambda app, request: state.queue(app.scheduler),
             "/debug/cache": lambda app, request: state.cache(app.scheduler),
             "/debug/drift": lambda app, request: app.drift(),
@@ -138,6 +146,24 @@ def _plugin(app: App, request: web.Request) -> Any:
 
 def _explain(app: App, request: web.Request) -> Any:
     return app.explainer.pod(request.match_info["namespace"], request.match_info["name"])
+
+
+def _explain_gang(app: App, request: web.Request) -> Any:
+    asked = request.match_info
+    return app.explainer.objects.gang(asked["namespace"], asked["name"])
+
+
+def _explain_reservation(app: App, request: web.Request) -> Any:
+    return app.explainer.objects.reservation(request.match_info["name"])
+
+
+def _explain_device(app: App, request: web.Request) -> Any:
+    return app.explainer.objects.device(request.match_info["name"])
+
+
+def _explain_quota(app: App, request: web.Request) -> Any:
+    namespace = request.query.get("namespace", "")
+    return app.explainer.objects.quota(request.match_info["name"], namespace)
 
 
 def _json(status: int, body: Any) -> web.Response:

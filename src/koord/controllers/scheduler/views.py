@@ -14,6 +14,7 @@ from koord.kube.indexer import Indexer
 if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView
 
+    from koord.kube.answers import Unreadable
 
 O = TypeVar("O")  # noqa: E741
 
@@ -58,6 +59,9 @@ class LocalView(Generic[O]):
             if added is not None:
                 added(value)
         self._handlers.append((added, updated, deleted, listed))
+
+    def on_unreadable(self, handler: Callable[[str, Unreadable | None], None]) -> None:
+        """Nothing: what is put in by hand is decoded already."""
 
     def put(self, value: O) -> None:
         """Adds an object, or replaces the one of its key."""

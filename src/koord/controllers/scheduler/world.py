@@ -13,12 +13,14 @@ from koord.controllers.cluster.pods import Shapes
 from koord.controllers.cluster.transforms import transforms
 from koord.controllers.scheduler.accounts import Accounts
 from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.invalid.objects import InvalidObjects
 from koord.controllers.scheduler.orphans import Orphans
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.base.gates import FeatureGates
     from koord.controllers.cluster.pods import PodInfo
@@ -88,6 +90,8 @@ class World:
         self.queue: SchedulingQueue | None = None
         self.binder: Binder | None = None
         self.woken: Callable[[], None] = lambda: None
+        self.refuse: Callable[[Pod, str], None] = lambda pod, message: None
+        self.invalid = InvalidObjects(client, self.event, clock)
         # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
         # that. The feed comes last and brings the pods.
         self.view(Node).on_change(self._opened, self._changed, self._closed)
@@ -124,6 +128,10 @@ class World:
         """Writes an event."""
         if self._tell is not None:
             self._tell(about, kind, reason, message)
+
+    def unschedulable(self, pod: Pod, message: str) -> None:
+        """Says why a pod that is not being tried gets no node."""
+        self.refuse(pod, message)
 
     def pod(self, uid: str) -> PodInfo | None:
         """A pod that counts on a node."""

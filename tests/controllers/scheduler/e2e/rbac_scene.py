@@ -122,7 +122,10 @@ async def _groups(cluster: Cluster) -> None:
     # Where it is, it is the quota of all pods.
     await cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "guided"}})
     inside = documents.pod("inside", "plain", 1, {})
-    for each in (guide, inside):
+    # What is wrong with a quota is noted on it.
+    odd = documents.quota("odd", 4) | {"apiVersion": "quota.koordinator.sh/v1alpha1"}
+    odd["spec"]["min"] = {"cpu": "9"}
+    for each in (guide, inside, odd):
         each["metadata"]["namespace"] = "guided"
         await cluster.apply(each)
     layers = [

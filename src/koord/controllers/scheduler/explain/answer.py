@@ -148,12 +148,14 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
         last: its last attempt, if remembered.
         gang: what would become of its gang as a whole; absent for a pod of none. All else is about
             the pod by itself.
+        notes: what is wrong with the pod's own words, or wanting in the whole cluster.
         nodes: how many nodes there are now.
         fitting: how many of them would take the pod now.
         refused: set if the pod is refused before any node is looked at. What follows is then what
             would be without the plugins that refuse it.
         filters: what each filter removes, in the profile's order.
-        nearest: nodes that fail the fewest filters by the least, where none fits.
+        nearest: nodes that fail the fewest filters by the least, where none fits: those that the
+            pod names first, then those that have what kinds of things it wants.
         best: the best nodes with their scores.
         chosen: the node it would go to now, or if it were not refused.
         allocations: what it would get there, by plugin: CPUs, zones, devices, the reservation.
@@ -166,6 +168,7 @@ class Explanation(Struct, omit_defaults=True, rename="camel"):
     node: str = ""
     last: Attempt | None = None
     gang: Gang | None = None
+    notes: list[str] = []
     nodes: int = 0
     fitting: int = 0
     refused: str = ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from koord.api.protocol import keys
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.explain import variants, wishes
+from koord.controllers.scheduler.explain import kinds, variants, wishes
 from koord.controllers.scheduler.explain.answer import Change, amount
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
@@ -55,6 +55,7 @@ class Changes:
         self._cycle = cycle
         self._table = decider.table
         self._pod: Pod = cycle.pod.pod
+        self._not_offered = kinds.not_offered(cycle.shape, decider.table)
         self.pods: dict[str, Pod] = {}
         self.room: dict[str, tuple[str, dict[str, int]]] = {}
 
@@ -114,10 +115,16 @@ class Changes:
         names = [table.resources[column] for column in index.tolist()]
         return names, wanted, np.maximum(wanted[:, None] - free, 0)
 
-    def _near(self) -> NDArray[np.intp]:
-        """Open rows, those that lack the smallest part of what is asked for first."""
+    def _near(self, *, with_kinds: bool = False) -> NDArray[np.intp]:
+        """Open rows, those that lack the smallest part of what is asked for first.
+
+        Args:
+            with_kinds: only those that have some of each thing that is asked for.
+        """
         _, wanted, short = self._short()
         rows = np.flatnonzero(self._table.open[: self._table.size])
+        if with_kinds:
+            rows = rows[~kinds.absent(self._cycle.shape, self._table, rows).any(axis=0)]
         worst = (short[:, rows] / np.maximum(wanted[:, None], 1)).max(axis=0)
         near: NDArray[np.intp] = rows[np.lexsort((self._table.rank[rows], worst))]
         return near
@@ -145,6 +152,9 @@ class Changes:
                 yield change
 
     def _cut(self, less: dict[str, int], wanted: dict[str, int]) -> Change | None:
+        if not less.keys().isdisjoint(self._not_offered):
+            # What is wrong is the cluster's: a batch pod that asks for nothing is no batch pod.
+            return None
         pod = variants.smaller(self._pod, less)
         if pod is None:
             return None
@@ -181,7 +191,7 @@ class Changes:
         names, _, short = self._short()
         index, _ = self._cycle.shape.vector(self._table)
         column = self._table.allocatable
-        for row in self._near()[:_TRIED].tolist():
+        for row in self._near(with_kinds=True)[:_TRIED].tolist():
             if not short[:, row].any():
                 continue
             column[index, row] += short[:, row]

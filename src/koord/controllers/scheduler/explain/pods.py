@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from koord.api.kinds.pod import Pod
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
-from koord.controllers.scheduler.explain import gang
+from koord.controllers.scheduler.explain import gang, kinds
 from koord.controllers.scheduler.explain.answer import Explanation
+from koord.controllers.scheduler.explain.lines import Lines
+from koord.controllers.scheduler.explain.objects import ObjectExplainer
 from koord.controllers.scheduler.explain.whatif import explain
 
 if TYPE_CHECKING:
@@ -25,11 +27,16 @@ class Explainer:
     Args:
         scheduler: whose.
         history: an observer of its loop.
+
+    Attributes:
+        objects: explains what is no pod.
     """
 
     def __init__(self, scheduler: Scheduler, history: History) -> None:
         self._scheduler = scheduler
         self._history = history
+        self._lines = Lines(scheduler, history)
+        self.objects = ObjectExplainer(scheduler, history)
 
     def pod(self, namespace: str, name: str) -> Explanation:
         """Everything about one pod, as of now.
@@ -49,14 +56,15 @@ class Explainer:
             raise KoordError(title, "spec.schedulerName", profile, f"one of {served}")
         uid = found.metadata.uid
         info = scheduler.world.accounts.get(uid)
-        state = self._state(uid, info)
-        info = info or self._waiting(uid) or scheduler.world.shapes.info(found)
+        state = self._lines.state(uid, info)
+        info = self._lines.info(found)
         # A twin, so that what the attempt chooses never touches what the pod has.
         asks = scheduler.world.shapes.info(as_it_came(found)) if info.row >= 0 else info
         twin = PodInfo(asks.pod, asks.shape)
         into = Explanation(f"{namespace}/{name}", state, self._history.since)
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
+        into.notes = kinds.notes(twin.pod, twin.shape, scheduler.world.table)
         planner = scheduler.planners.get(profile)
         if planner is None or not planner.concerns(info):
             return explain(decider, info, twin, into, scheduler.world.shapes)
@@ -68,23 +76,6 @@ class Explainer:
                 shapes = scheduler.world.shapes
                 into.changes += gang.lower(planner, info, decider, shapes, into.gang)
         return into
-
-    def _waiting(self, uid: str) -> PodInfo | None:
-        queued = self._scheduler.queue.get(uid)
-        found: PodInfo | None = queued.info if queued is not None else None
-        return found
-
-    def _state(self, uid: str, info: PodInfo | None) -> str:
-        if info is not None:
-            if self._scheduler.feed.confirmed(uid):
-                return "bound"
-            waits = any(each.uid == uid for each in self._scheduler.world.waiting())
-            return "waits on permit" if waits else "assumed"
-        queued = self._scheduler.queue.get(uid)
-        if queued is None:
-            return "unknown"
-        by = f" by {queued.gated_by}" if queued.gated_by else ""
-        return queued.place.name.lower().replace("_", " ") + by
 
 
 def as_it_came(pod: Pod) -> Pod:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.scheduler.decider import Decider
+from koord.controllers.scheduler.explain import kinds
 from koord.controllers.scheduler.explain.answer import (
     Change,
     Explanation,
@@ -133,14 +134,35 @@ class _Explainer:
         ]
 
     def _nearest(self, refused: NDArray[np.uint64]) -> None:
-        """Nodes that the fewest filters refuse, then those that lack the smallest part."""
+        """Nodes that the pod names, then those that have the kinds of things it wants.
+
+        Then those that the fewest filters refuse, then those that lack the smallest part. A node
+        that the pod selects is among those that are shown.
+        """
         rows = np.flatnonzero(self.table.open[: self.table.size])
         if not len(rows):
             return
+        pod = self.cycle.pod.pod
+        mine = kinds.rows_named(kinds.named(pod), self.table).values()
+        unnamed = ~np.isin(rows, np.array(list(mine), np.intp))
+        absent = kinds.absent(self.cycle.shape, self.table, rows).sum(axis=0)
         fails = np.array([self._fails(int(bits)) for bits in refused[rows].tolist()])
         lacking = self._lacking(rows)
-        order = np.lexsort((self.table.rank[rows], lacking, fails))[:SHOWN]
-        self.into.nearest = [self._near(int(rows[at]), int(refused[rows[at]])) for at in order]
+        order = rows[np.lexsort((self.table.rank[rows], lacking, fails, absent, unnamed))]
+        shown = self._with_selected(order, refused)
+        self.into.nearest = [self._near(row, int(refused[row])) for row in shown]
+
+    def _with_selected(self, order: NDArray[np.intp], refused: NDArray[np.uint64]) -> list[int]:
+        """The first rows; the first that node selector and affinity leave takes the last place."""
+        shown: list[int] = order[:SHOWN].tolist()
+        bit = next(
+            (1 << number for number, plugin in enumerate(self.decider.evaluator.filters)
+             if plugin.name == "NodeAffinity"), 0,
+        )  # fmt: skip
+        selected = order[(refused[order] & np.uint64(bit)) == 0]
+        if bit and len(selected) and not set(selected.tolist()) & set(shown):
+            shown[-1] = int(selected[0])
+        return shown
 
     def _fails(self, bits: int) -> int:
         """How many things are wrong; devices that are short are short in the request too."""

@@ -11,11 +11,13 @@ import numpy as np
 from koord.controllers.scheduler.framework.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.rejection import Rejection
+
+_PREEMPTION = "preemption: "
 
 
 class Diagnosis:
@@ -99,6 +101,21 @@ def counted(by_row: Mapping[int, Rejection]) -> Counter[str]:
         if not by_id:
             break
     return counts
+
+
+def joined(said: Iterable[str]) -> str:
+    """What several PostFilter plugins say, as one text; what two of them say stands there once.
+
+    Parts are joined by a comma, as kube-scheduler joins them; after a full stop there is none. Of
+    several plugins that preempt only the first says ``preemption:`` before it says why not.
+    """
+    text = ""
+    for part in said:
+        new = part.removeprefix(_PREEMPTION) if _PREEMPTION in text else part
+        if new and new not in text:
+            gap = "" if not text else " " if text.endswith(".") else ", "
+            text += gap + new
+    return text
 
 
 def availability(nodes: int, counts: Mapping[str, int]) -> str:

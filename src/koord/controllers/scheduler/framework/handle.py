@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
     from koord.base.supervision import Supervisor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.accounts import Accounts
     from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.invalid.objects import InvalidObjects
     from koord.kube.client import Client
 
 O = TypeVar("O")  # noqa: E741
@@ -33,6 +35,7 @@ class Handle(Protocol):
         scheduler_name: of the profile.
         registry: where a plugin's metrics go.
         supervisor: keeps going what a plugin begins beside the loop.
+        invalid: is told of objects that cannot be used as they are written.
     """
 
     table: NodeTable
@@ -43,6 +46,7 @@ class Handle(Protocol):
     scheduler_name: str
     registry: Registry
     supervisor: Supervisor
+    invalid: InvalidObjects
 
     def view(self, kind: type[O]) -> View[O]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""
@@ -58,6 +62,10 @@ class Handle(Protocol):
 
     def event(self, about: Any, kind: str, reason: str, message: str) -> None:
         """Writes an event, ``Normal`` or ``Warning``."""
+        ...
+
+    def unschedulable(self, pod: Pod, message: str) -> None:
+        """Says why a pod that is not being tried gets no node: its condition, and an event."""
         ...
 
     def pod(self, uid: str) -> PodInfo | None:

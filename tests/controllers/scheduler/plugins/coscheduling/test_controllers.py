@@ -210,18 +210,43 @@ def test_the_tree_is_written_when_it_changes() -> None:
 
 def test_pods_of_an_incomplete_gang_are_told_once_what_is_lacking() -> None:
     world = GangWorld()
-    made = OverdueController(world.plugin.gangs, world.clock, world.told)
+    told: list[tuple[str, str]] = []
+    made = OverdueController(
+        world.plugin.gangs, world.clock, lambda pod, why: told.append((pod.metadata.name, why))
+    )
     world.put(member("p0"), member("q0", gang="q", least=1))
     assert made.tell() == 0
-    world.clock.advance(31.0)
+    world.clock.advance(11.0)
     assert made.tell() == 1
     assert made.tell() == 0
-    assert "memberGangs [default/g] child pod not collect enough" in world.said("p0")[0]
-    assert world.said("q0") == []
+    assert told == [
+        ("p0", "gangGroup [default/g] basic check: memberGangs [default/g] child pod not collect "
+         "enough, current gang: default/g, podName: default/p0")
+    ]  # fmt: skip
     world.put(grouped("r0", gang="r"))
-    world.clock.advance(31.0)
+    world.clock.advance(11.0)
     assert made.tell() == 1
     world.put(member("p1"))
     assert made.tell() == 0
     world.remove(member("p1"))
     assert made.tell() == 1
+
+
+def test_pods_that_hold_a_node_are_told_once_that_they_wait_for_others() -> None:
+    world = GangWorld()
+    told: list[tuple[str, str]] = []
+    made = OverdueController(
+        world.plugin.gangs, world.clock, lambda pod, why: told.append((pod.metadata.name, why))
+    )
+    world.put(member("p0", least=3), member("p1", least=3), member("p2", least=3))
+    for uid in ("p0", "p1"):
+        world.plugin.gangs.reserved(next(
+            each.uid for each in world.plugin.gangs.gangs["default/g"].members.values()
+            if each.key == f"default/{uid}"
+        ))  # fmt: skip
+    world.clock.advance(11.0)
+    assert made.tell() == 2
+    line = 'GangGroup "default/g" waits for 1 more pods that can be scheduled'
+    assert told == [("p0", line), ("p1", line)]
+    world.plugin.gangs.unreserved("uid-of-nobody")
+    assert made.tell() == 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from koord.api.kinds.quota import ElasticQuota
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.config.args_jobs import HookPluginConf
 from koord.kernels.quantity import Quantity
@@ -103,11 +104,31 @@ async def test_a_quota_that_cannot_be_read_refuses_its_pods_and_says_why_once() 
     cluster.put(node("n"), quota("a", min={"cpu": "-1"}), pod("p", "a", cpu="1"))
     assert cluster.run() == []
     assert cluster.said("p").startswith(f"0/1 nodes are available: {line}. ")
-    cluster.quota.upkeep()
-    cluster.quota.upkeep()
+    for _ in range(2):
+        cluster.quota.upkeep()
+        await cluster.world.invalid.step()
     assert [event for event in cluster.told.events if event[0] == "a"] == [("a", "Invalid", line)]
     cluster.put(quota("a", max={"cpu": "2"}))
+    cluster.quota.upkeep()
+    assert cluster.world.invalid.message(ElasticQuota, "default/a") == ""
     assert cluster.run() == ["p"]
+
+
+@in_a_loop
+async def test_a_quota_without_its_parent_says_so_until_that_comes() -> None:
+    cluster = Cluster()
+    cluster.put(node("n"), quota("a", parent="team", max={"cpu": "2"}))
+    line = (
+        "ElasticQuota default/a: labels[quota.scheduling.koordinator.sh/parent]: "
+        "got 'team', expected a quota that exists"
+    )
+    for _ in range(2):
+        cluster.quota.upkeep()
+        await cluster.world.invalid.step()
+    assert cluster.told.events == [("a", "Invalid", line)]
+    cluster.put(quota("team", max={"cpu": "4"}, labels={"is-parent": "true"}))
+    cluster.quota.upkeep()
+    assert cluster.world.invalid.message(ElasticQuota, "default/a") == ""
 
 
 @in_a_loop

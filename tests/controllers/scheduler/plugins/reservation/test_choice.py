@@ -297,3 +297,12 @@ def test_a_gate_skips_the_node() -> None:
     decision = bench.decide(asks("5", reservationSelector={}))
     attempt = decision.cycle.state["Reservation"].attempt
     assert bench.plugin.chooser.refusal(decision.cycle, attempt, 0) is None
+
+
+def test_a_pod_that_insists_where_no_reservation_is_for_it_is_told_that() -> None:
+    bench = Bench(node("n", cpu="32"))
+    bench.place(asks("8", reservationSelector={}))
+    assert bench.events[-1] == (
+        "FailedScheduling-Reservation",
+        "0/0 reservations are available: no reservation is for this pod.",
+    )

@@ -1,45 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the pods of gangs that do not become complete what they wait for.
+"""Tells the pods of gangs that wait for members what they wait for.
 
-A pod that is held back before the queue is never tried, so nobody would tell it anything.
+A pod that is held back before the queue is never tried, and one that holds a node is not refused:
+nobody else would tell them anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from koord.controllers.scheduler import conditions
+from koord.controllers.scheduler.plugins.coscheduling import messages
 from koord.controllers.scheduler.plugins.coscheduling.gangs import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
+    from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang, Member
 
-PERIOD_SECONDS = 10.0
-PATIENCE_SECONDS = 30.0
+PERIOD_SECONDS = 5.0
+# A job's pods are made one after the other: those of most gangs are all there by then.
+PATIENCE_SECONDS = 10.0
+# Pods that are told in one round; a gang may have thousands.
+MOST = 500
 
 
 class OverdueController:
-    """Writes an event a pod, once for each thing that is lacking.
+    """Tells a pod once of each thing that is lacking.
 
     Args:
         gangs: all gangs.
         clock: the time.
-        event: writes one: about, type, reason, message.
+        tell: says of a pod that it is unschedulable and why: its condition and an event.
     """
 
-    def __init__(
-        self, gangs: GangCache, clock: Clock, event: Callable[[Any, str, str, str], None]
-    ) -> None:
+    def __init__(self, gangs: GangCache, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._gangs = gangs
         self._clock = clock
-        self._event = event
-        self._told: dict[str, str] = {}
+        self._tell = tell
+        # By uid, what was told last: of what holds a node, that it waits, whatever for.
+        self._told: dict[str, tuple[State, str]] = {}
 
     async def run(self) -> None:
-        """Looks every 10 s, until cancelled."""
+        """Looks every 5 s, until cancelled."""
         while True:
             self.tell()
             await asyncio.sleep(PERIOD_SECONDS)
@@ -47,17 +54,37 @@ class OverdueController:
     def tell(self) -> int:
         """Tells those that were not told yet; gives how many."""
         before = self._clock.wall_seconds() - PATIENCE_SECONDS
-        due: dict[str, str] = {}
+        told: dict[str, tuple[State, str]] = {}
         count = 0
         for gang_id in sorted(self._gangs.gangs):
             gang = self._gangs.gangs[gang_id]
-            for member in gang.of(State.PENDING) if gang.created_seconds <= before else ():
-                why = self._gangs.obstacle(member.pod)
-                if not why:
-                    break
-                due[member.uid] = why
-                if self._told.get(member.uid) != why:
-                    self._event(member.pod, "Warning", "FailedScheduling", why)
+            for member, why in self._waiting(gang) if gang.created_seconds <= before else ():
+                now = member.state, why if member.state is State.PENDING else ""
+                if self._told.get(member.uid) != now:
+                    if count == MOST:
+                        continue
                     count += 1
-        self._told = due
+                    if not _says(member.pod, why):
+                        self._tell(member.pod, why)
+                told[member.uid] = now
+        self._told = told
         return count
+
+    def _waiting(self, gang: Gang) -> Iterator[tuple[Member, str]]:
+        """The pods of a gang that wait for others, and what each is told."""
+        for member in gang.of(State.PENDING):
+            why = self._gangs.obstacle(member.pod)
+            if not why:
+                break
+            yield member, why
+        missing = self._gangs.missing(gang) if gang.count(State.WAITING) else 0
+        if missing and gang.group is not None:
+            why = messages.still_short(gang.group.id, missing)
+            for member in gang.of(State.WAITING):
+                yield member, why
+
+
+def _says(pod: Pod, why: str) -> bool:
+    """Whether a pod says so already, as after a restart."""
+    known = conditions.find(pod, "PodScheduled")
+    return known is not None and (known.status, known.message) == ("False", why)

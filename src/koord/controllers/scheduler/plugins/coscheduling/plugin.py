@@ -81,7 +81,10 @@ class Coscheduling(Plugin):
         self._pod_groups.on_change(
             self._pod_group_seen,
             lambda _, new: self._pod_group_seen(new),
-            lambda old, _: self.gangs.pod_group_gone(old),
+            lambda old, _: self._pod_group_gone(old),
+        )
+        self._pod_groups.on_unreadable(
+            lambda key, why: handle.invalid.unreadable(PodGroup, key, why)
         )
         self._pods.on_change(
             self.gangs.pod_seen,
@@ -101,8 +104,13 @@ class Coscheduling(Plugin):
         gang = self.gangs.gangs.get(gang_id)
         lacked = gang is not None and self.gangs.missing(gang) > 0
         self.gangs.pod_group_seen(pod_group)
+        self.handle.invalid.judge(PodGroup, pod_group, self.gangs.gangs[gang_id].error)
         if gang is not None and lacked and not self.gangs.missing(gang):
             self.let_go(gang)
+
+    def _pod_group_gone(self, pod_group: PodGroup) -> None:
+        self.gangs.pod_group_gone(pod_group)
+        self.handle.invalid.gone(PodGroup, pod_group)
 
     def _reservation_seen(self, reservation: Reservation) -> None:
         """A Reservation may be of a gang too; the pod that stands for it has its uid."""
@@ -272,7 +280,7 @@ class Coscheduling(Plugin):
             self.args.controller_workers, self.handle.supervisor,
         )  # fmt: skip
         networks = NetworkController(self.topology, client, self.handle.supervisor)
-        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.event)
+        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.unschedulable)
         return (
             ("podgroup-controller", pod_groups.run),
             ("network-topology", networks.run),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.api.protocol import keys
 from koord.api.protocol.quotas import GROUPS_PARENT
 from koord.base.errors import KoordError
 from koord.controllers.cluster.quotas import (
@@ -145,6 +146,20 @@ class QuotaGroups:
             return None if active is None else self._taken(group, namespace, active)
         return self._refused.get(group)
 
+    def detached(self, group: str, namespace: str) -> KoordError | None:
+        """What is wrong with an object whose group is in force below nothing; None if that is not.
+
+        Its pods are refused until the parent comes.
+        """
+        active, placed = self._index.active(group), self._placed.get(group)
+        if active is None or active.namespace != namespace or placed is None:
+            return None
+        tree_id, spec = placed
+        if not spec.parent or spec.parent in self._trees[tree_id]:
+            return None
+        expected = "a quota that exists" + (f" in the tree {tree_id}" if tree_id else "")
+        return KoordError(active.label, f"labels[{keys.QUOTA_PARENT}]", spec.parent, expected)
+
     def problems(self) -> dict[str, KoordError]:
         """Group name to what is wrong with it, by name."""
         found = {**self._index.errors(), **self._refused}
@@ -169,6 +184,10 @@ class QuotaGroups:
             return Place("", group)
         placed = self._placed.get(group)
         return Place(placed[0], group) if placed else None
+
+    def names(self) -> list[str]:
+        """The groups that objects stand for, sorted."""
+        return sorted(self._placed)
 
     def tree(self, tree_id: str) -> QuotaTree:
         """The kernel's tree of an id that some group has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from koord.api.kinds import quota as kinds
@@ -33,7 +34,9 @@ from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
+    from koord.base.errors import KoordError
     from koord.controllers.cluster.pods import Arrivals, PodInfo
+    from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
@@ -103,11 +106,13 @@ class ElasticQuota(Plugin):
         self._totals = NodeTotals()
         self._canonical = handle.view(kinds.ElasticQuota)
         self._guides = handle.view(kinds.GroupQuota)
+        self._views: tuple[tuple[type[Quota], View[Any]], ...] = (
+            (kinds.ElasticQuota, self._canonical), (kinds.GroupQuota, self._guides)
+        )  # fmt: skip
         self._status = self._status_controller(made)
         self._came = asyncio.Event()
         self._canonical.on_served(lambda served: self._came.set())
-        self._suspects: dict[tuple[str, str], Any] = {}
-        self._told: dict[tuple[str, str], str] = {}
+        self._judged_at = -1
         self._follow()
 
     # What the scheduler asks.
@@ -201,6 +206,13 @@ class ElasticQuota(Plugin):
         known = "quotas, quotas/NAME and pods/NAMESPACE/NAME"
         raise KeyError(f"{'/'.join(path)}: no such path; there are {known}")
 
+    def figures_of(self, group: str, *, pods: bool = False) -> dict[str, Any] | None:
+        """For explanations: a group's limits and figures; None for one not in force."""
+        place = self.groups.place(group)
+        if place is None:
+            return None
+        return report.quota(self.groups, self.ledger, place, pods=pods)
+
     def why(self, pod: PodInfo) -> dict[str, Any]:
         """For explanations: whose quota a pod uses, and where it is over it."""
         return report.why(self.groups, self.ledger, self.admission, pod)
@@ -242,17 +254,19 @@ class ElasticQuota(Plugin):
             await asyncio.sleep(_UPKEEP_SECONDS)
 
     def upkeep(self) -> None:
-        """Lets ended pods go, and tells of quotas that cannot be read, each once."""
+        """Lets ended pods go, and judges quotas: one may be mended by another that comes."""
         self.ledger.expire()
-        for key in sorted(self._suspects):
-            item = self._suspects[key]
-            error = self.groups.problem(*key)
-            if error is not None and self._told.get(key) != str(error):
-                self._told[key] = str(error)
-                self.handle.event(item, "Warning", str(error.code), str(error))
-            elif error is None:
-                del self._suspects[key]
-                self._told.pop(key, None)
+        if self._judged_at == self.groups.revision:
+            return
+        self._judged_at = self.groups.revision
+        for kind, view in self._views:
+            for _, item in list(view.items()):
+                self.handle.invalid.judge(kind, item, self.problem(item))
+
+    def problem(self, item: Quota) -> KoordError | None:
+        """Why a quota is not in force as it is written; None if it is."""
+        group, namespace = group_name(item), item.metadata.namespace
+        return self.groups.problem(group, namespace) or self.groups.detached(group, namespace)
 
     async def _measure(self) -> None:
         while True:
@@ -289,9 +303,10 @@ class ElasticQuota(Plugin):
 
     def _follow(self) -> None:
         """Quotas first, then nodes, then pods: each finds what it counts in."""
-        for view, resource in ((self._canonical, _CANONICAL), (self._guides, _GUIDE)):
+        for (kind, view), resource in zip(self._views, (_CANONICAL, _GUIDE), strict=True):
             follower = _QuotaFollower(self, resource)
             view.on_change(follower.put, follower.updated, follower.removed)
+            view.on_unreadable(partial(self.handle.invalid.unreadable, kind))
         self.handle.view(Node).on_change(
             self._node, lambda _, node: self._node(node), self._node_gone
         )
@@ -304,14 +319,12 @@ class ElasticQuota(Plugin):
         error = self.groups.put(item)
         if error is not None:
             _LOG.warning("a quota is not in force", extra=log.fields(error=str(error)))
-            self._suspects[group_name(item), item.metadata.namespace] = item
         self.status_changed()
 
     def quota_removed(self, item: Quota) -> None:
         """There no longer is."""
         self.groups.remove(item)
-        self._suspects.pop((group_name(item), item.metadata.namespace), None)
-        self._told.pop((group_name(item), item.metadata.namespace), None)
+        self.handle.invalid.gone(type(item), item)
         self.status_changed()
 
     def status_changed(self) -> None:

@@ -69,13 +69,19 @@ class Explainer:
         nodes = _by_node(hit, diagnosis)
         total = f"{len(owned)} {_OWN}matched owner total"
         details = [*name, *_of_reservations(diagnosis), *parts, *nodes]
-        event = f"0/{len(owned)} reservations are available: {', '.join(details)}."
+        event = f"0/{len(owned)} reservations are available{_listed(details, bool(owned))}."
         return Explanation(", ".join([*name, *parts, *nodes, total]), event)
 
     def _owned(self, pod: Pod) -> list[Record]:
         found = {**self._book.for_shape(pod), **self._book.for_pod(pod)}
         usable = [each for each in found.values() if each.matchable]
         return [each for each in usable if owns(each, pod, personal=True)]
+
+
+def _listed(details: list[str], any_owned: bool) -> str:
+    if not any_owned:
+        return ": no reservation is for this pod"
+    return f": {', '.join(details)}" if details else ""
 
 
 def _by_node(hit: Counter[int], diagnosis: Diagnosis) -> list[str]:

@@ -32,7 +32,8 @@ class ReservationFeed:
         added: told of a reserve pod that came, as an informer tells of pods.
         updated: told of one that changed: before and after.
         deleted: told of one that ended or went; the second argument is False.
-        refused: told of a Reservation that cannot be scheduled as it is, and why, in one line.
+        judged: told of a Reservation without a node, and why it cannot be scheduled as it is
+            written; None where it can.
     """
 
     def __init__(
@@ -41,19 +42,19 @@ class ReservationFeed:
         added: Callable[[Pod], None],
         updated: Callable[[Pod, Pod], None],
         deleted: Callable[[Pod, bool], None],
-        refused: Callable[[Reservation, str], None] | None = None,
+        judged: Callable[[Reservation, KoordError | None], None] = lambda reservation, error: None,
     ) -> None:
         self._handle = handle
         self._added = added
         self._updated = updated
         self._deleted = deleted
-        self._refused = refused
+        self._judged = judged
         self._pods: dict[str, Pod] = {}
 
     def attach(self) -> None:
         """Begins; the nodes should be known by then."""
         view = self._handle.view(Reservation)
-        view.on_change(self._put, self._replace, lambda value, _: self._end(value.metadata.uid))
+        view.on_change(self._put, self._replace, self._gone)
 
     def pods(self) -> dict[str, Pod]:
         """The reserve pods that are, by uid; not to be changed."""
@@ -81,15 +82,21 @@ class ReservationFeed:
             self._updated(known, pod)
 
     def _made(self, reservation: Reservation) -> Pod | None:
+        wrong: KoordError | None = None
+        made: Pod | None = None
         try:
             phases.check(reservation)
-            return reserve_pod(reservation)
+            made = reserve_pod(reservation)
         except KoordError as error:
+            wrong = error
             where = log.fields(reservation=reservation.metadata.name, error=str(error))
             _LOG.warning("a Reservation cannot be scheduled", extra=where)
-            if self._refused is not None and not phases.is_active(reservation):
-                self._refused(reservation, str(error))
-            return None
+        self._judged(reservation, None if phases.is_active(reservation) else wrong)
+        return made
+
+    def _gone(self, reservation: Reservation, unknown: bool) -> None:
+        self._end(reservation.metadata.uid)
+        self._handle.invalid.gone(Reservation, reservation)
 
     def _end(self, uid: str) -> None:
         known = self._pods.pop(uid, None)

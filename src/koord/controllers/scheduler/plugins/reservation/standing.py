@@ -12,13 +12,17 @@ from koord.api.kinds.reservation import Reservation
 from koord.controllers.scheduler.plugins.reservation.feed import ReservationFeed
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 
+_REASON = "FailedScheduling"
+
 if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
+    from koord.base.errors import KoordError
     from koord.controllers.scheduler.feed import Feed
     from koord.controllers.scheduler.framework.cycle import Changes
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.plugins.reservation.book import Book
     from koord.controllers.scheduler.plugins.reservation.writing import Writer
+    from koord.kube.answers import Unreadable
 
 
 class Standing:
@@ -32,9 +36,16 @@ class Standing:
         """Begins to tell the feed of reserve pods; once, however many profiles there are."""
         if self.book.feed is None:
             self.book.feed = ReservationFeed(
-                self.handle, feed.pod_added, feed.pod_updated, feed.pod_deleted, self.writer.say
+                self.handle, feed.pod_added, feed.pod_updated, feed.pod_deleted, self._judged
             )
             self.book.feed.attach()
+            self.handle.view(Reservation).on_unreadable(self._unreadable)
+
+    def _judged(self, reservation: Reservation, error: KoordError | None) -> None:
+        self.handle.invalid.judge(Reservation, reservation, error, _REASON)
+
+    def _unreadable(self, key: str, why: Unreadable | None) -> None:
+        self.handle.invalid.unreadable(Reservation, key, why, _REASON)
 
     def stands_for(self, pod: Pod) -> Reservation | None:
         """The Reservation of a reserve pod."""

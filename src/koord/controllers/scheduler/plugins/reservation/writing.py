@@ -83,12 +83,6 @@ class Writer:
             if error.http_status not in (_NOT_FOUND, _CONFLICT):
                 raise
 
-    def say(self, reservation: Reservation, why: str) -> None:
-        """Tells of a Reservation that cannot be scheduled as it is written; returns at once."""
-        self._handle.event(reservation, "Warning", "FailedScheduling", why)
-        if self._handle.client is not None:
-            self._start(partial(self.refuse, reservation, why))
-
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         self._handle.supervisor.once("notes on Reservations and their pods", work)
 

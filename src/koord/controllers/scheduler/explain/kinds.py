@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds of things a pod wants nodes have at all, and which nodes it names.
+
+More of what a machine has none of is no advice: no card grows on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
+from koord.controllers.scheduler.invalid import qos
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.pods import PodShape
+
+_HOST = "kubernetes.io/hostname"
+_OVERCOMMITTED = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
+
+
+def absent(shape: PodShape, table: NodeTable, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """By resource that pods of a shape ask for, and by row: whether the node has none of it."""
+    index, amounts = shape.vector(table)
+    none: NDArray[np.bool_] = table.allocatable[index][:, rows] <= 0
+    return none & (amounts > 0)[:, None]
+
+
+def nowhere(shape: PodShape, table: NodeTable) -> list[str]:
+    """The resources that pods of a shape ask for and no node has, sorted."""
+    rows = np.flatnonzero(table.open[: table.size])
+    index, _ = shape.vector(table)
+    none = absent(shape, table, rows)
+    return sorted(
+        table.resources[column]
+        for column, missing in zip(index.tolist(), none, strict=True)
+        if len(rows) and missing.all()
+    )
+
+
+def not_offered(shape: PodShape, table: NodeTable) -> list[str]:
+    """The batch and mid resources that pods of a shape ask for and no node offers."""
+    return [name for name in nowhere(shape, table) if name in _OVERCOMMITTED]
+
+
+def named(pod: Pod) -> set[str]:
+    """The names of nodes that a pod insists on, by name or by the label of the host."""
+    spec = pod.spec
+    found = {spec.node_name, spec.node_selector.get(_HOST, "")}
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
+    for term in required.node_selector_terms if required is not None else ():
+        for wish in term.match_expressions:
+            if wish.key == _HOST and wish.operator == "In":
+                found.update(wish.values)
+        for wish in term.match_fields:
+            if wish.key == "metadata.name" and wish.operator == "In":
+                found.update(wish.values)
+    return found - {""}
+
+
+def rows_named(names: set[str], table: NodeTable) -> dict[str, int]:
+    """The rows of nodes with these names or labels of the host, by what names them."""
+    found: dict[str, int] = {}
+    for row in np.flatnonzero(table.open[: table.size]).tolist() if names else ():
+        node = table.nodes[row]
+        for each in (table.name(row), node.metadata.labels.get(_HOST, "") if node else ""):
+            if each in names:
+                found.setdefault(each, row)
+    return found
+
+
+def notes(pod: Pod, shape: PodShape, table: NodeTable) -> list[str]:
+    """What is to be said of a pod before any node is looked at, one sentence each."""
+    wrong = qos.problem(pod)
+    return [*([str(wrong)] if wrong is not None else []), *_missing(pod, shape, table)]
+
+
+def _missing(pod: Pod, shape: PodShape, table: NodeTable) -> Iterator[str]:
+    names = named(pod)
+    there = rows_named(names, table)
+    for name in sorted(names - there.keys()):
+        yield f"There is no node {name}, which the pod insists on"
+    overcommitted = not_offered(shape, table)
+    if overcommitted:
+        yield (
+            f"No node offers {' and '.join(overcommitted)}: co-location is off "
+            "(slo-controller-config, colocation-config, enable), or koord-manager does not run, "
+            "or no agent has reported yet"
+        )
+    for name in nowhere(shape, table):
+        if name not in overcommitted:
+            yield f"No node has any {name}"
