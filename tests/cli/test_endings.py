@@ -95,7 +95,7 @@ VERBS = {
     "up": Case("-o json --nodes 1", says),
     "topology show": Case("", computes(0.2)),
     "topology pick": Case("1", computes(0.2)),
-    "quota runtime": Case("{fifo}", reads),
+    "quota runtime": Case("{fifo} --total cpu=1", reads),
     "resctrl plan": Case("--vendor intel --cbm-mask 3ff --l3-ids 0-1 --config {fifo}", reads),
     "simulate openb": Case(
         f"--nodes {NODES} --pods {PODS} --policy random,fgd --seeds 1-50", computes(6)
@@ -185,6 +185,7 @@ def busy(program: str, case: Case, scene: Scene) -> Iterator[subprocess.Popen[by
     try:
         end = time.monotonic() + START_SECONDS
         while not case.ready(scene, process):
+            assert process.poll() is None, (scene.folder / "err").read_text()
             assert time.monotonic() < end, "it never got to its work"
             time.sleep(0.02)
         yield process

@@ -25,6 +25,7 @@ from rich.console import Console
 from koord.base import log
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli import former
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
@@ -66,9 +67,9 @@ def up(
     without: options.WithoutOption = None,
     seed: options.SeedOption = 0,
     colocation: options.ColocationOption = False,
-    speed: options.SpeedOption = 60,
+    speed: options.SpeedOption = None,
     hours: options.HoursOption = None,
-    report: options.ReportOption = Path("reports/colocation"),
+    report: options.ReportOption = None,
     picture: options.PictureOption = None,
     verbosity: options.VerbosityOption = 0,
     output: OutputOption = Format.TEXT,
@@ -95,7 +96,13 @@ def up(
             from koord.cli.up_colocation import Colocation, Wish
 
             _refuse_beside_colocation(data, without)
-            day = Colocation(Wish(speed, hours, report, picture, seed, output))
+            speed = options.DEFAULT_SPEED if speed is None else speed
+            folder = report or options.DEFAULT_REPORT
+            day = Colocation(Wish(speed, hours, folder, picture, seed, output))
+        else:
+            _refuse_without_colocation(
+                {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
+            )
         machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
         wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output, day)
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
@@ -115,6 +122,13 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None) -> N
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
     if without:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
+
+
+def _refuse_without_colocation(given: dict[str, object]) -> None:
+    """What says how the day goes has no effect where there is none."""
+    for flag, value in given.items():
+        if value is not None:
+            raise KoordError(flag, "", str(value), "--colocation beside it")
 
 
 def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
@@ -189,6 +203,8 @@ class _Session:
         cluster = Cluster(plane, wish.pools, clock, wish.seed)
         step("definitions and priority classes")
         await _install(cluster)
+        # The folder is this process's: nobody who ran on it before is there any more.
+        await former.release(cluster.client("koord-up"), clock)
         _serve_metrics(cluster)
         async with asyncio.TaskGroup() as tasks:
             for name in wish.names:

@@ -12,6 +12,7 @@ from koord.cli.components import COMPONENTS
 from koord.cli.values import whole_number
 
 DEFAULT_NODES, COLOCATION_NODES = 3, 20
+DEFAULT_SPEED, DEFAULT_REPORT = 60, Path("reports/colocation")
 
 NodesOption = Annotated[
     int | None,
@@ -76,12 +77,13 @@ ColocationOption = Annotated[
     ),
 ]
 SpeedOption = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--speed",
         metavar="X",
         parser=whole_number("--speed", 0, 100_000),
-        help="of --colocation: simulated seconds a second; 0 for as fast as it goes",
+        help="of --colocation: simulated seconds a second; 0 for as fast as it goes; "
+        f"default {DEFAULT_SPEED}",
     ),
 ]
 HoursOption = Annotated[
@@ -94,6 +96,11 @@ HoursOption = Annotated[
     ),
 ]
 ReportOption = Annotated[
-    Path, typer.Option("--report", metavar="DIR", help="of --colocation: where the report goes")
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="DIR",
+        help=f"of --colocation: where the report goes; default {DEFAULT_REPORT}",
+    ),
 ]
 PictureOption = Annotated[Path | None, typer.Option("--picture", hidden=True)]
