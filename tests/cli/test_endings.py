@@ -93,6 +93,8 @@ class Case(NamedTuple):
 # Where nothing can be waited for, the verb is met on its way.
 VERBS = {
     "up": Case("-o json --nodes 1", says),
+    "status": Case("--data {folder}", computes(0.2)),
+    "down": Case("--data {folder}", computes(0.2)),
     "topology show": Case("", computes(0.2)),
     "topology pick": Case("1", computes(0.2)),
     "quota runtime": Case("{fifo} --total cpu=1", reads),

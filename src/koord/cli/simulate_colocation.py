@@ -129,7 +129,8 @@ def _simulated(
     from koord.simulator.colocation.lockstep import StoppedError
     from koord.simulator.colocation.loop import simulate
 
-    processes, found = min(2, os.cpu_count() or 1), []
+    found: list[Outcome] = []
+    processes = min(2, os.cpu_count() or 1)
     with progress("simulating", 2 * scenario.steps * len(seeds)) as advance:
         for each in seeds:
             try:

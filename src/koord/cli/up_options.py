@@ -33,6 +33,21 @@ DataOption = Annotated[
 KubeconfigOption = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there")
 ]
+MergeOption = Annotated[
+    bool,
+    typer.Option(
+        "--kubeconfig-merge",
+        help="put the context koord into KUBECONFIG or ~/.kube/config while the cluster runs",
+    ),
+]
+DetachOption = Annotated[
+    bool,
+    typer.Option(
+        "--detach",
+        "-d",
+        help="return when it is up; koord down ends it. --data is ~/.koord unless said otherwise",
+    ),
+]
 PortOption = Annotated[
     int,
     typer.Option(
