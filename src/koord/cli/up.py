@@ -29,7 +29,6 @@ from koord.cli import former, up_detached, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
-from koord.controlplane import merging
 
 if TYPE_CHECKING:
     from koord.cli.up_colocation import Colocation
@@ -311,6 +310,8 @@ def _tell(wish: _Wish, line: dict[str, Any], detached: bool = False) -> None:
     print(f"  runs        {', '.join(wish.names) or 'nothing else'}")
     print(f"  state       {kept}\n")
     if wish.merge:
+        from koord.controlplane import merging
+
         print(f"  context     koord, now the current one of {merging.default_path()}")
     else:
         print(f"  export KUBECONFIG={line['kubeconfig']}")
@@ -333,6 +334,8 @@ def _words(
 @contextmanager
 def _merged(content: str) -> Iterator[None]:
     """The cluster is in the user's own kubeconfig for as long as it runs."""
+    from koord.controlplane import merging
+
     path = merging.default_path()
     former = merging.merge(path, content)
     try:
@@ -346,6 +349,8 @@ def _check(wish: _Wish) -> None:
     if wish.kubeconfig is not None:
         _check_kubeconfig(wish.kubeconfig)
     if wish.merge:
+        from koord.controlplane import merging
+
         merging.check(merging.default_path())
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base.errors import Code, KoordError
-from koord.controlplane.pki import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +69,8 @@ def held(folder: Path) -> Iterator[None]:
 
 def write(folder: Path, line: dict[str, Any]) -> None:
     """Writes the record of this process; it holds the folder."""
+    from koord.controlplane.pki import write_private
+
     pid = os.getpid()
     record = {"format": _FORMAT, "pid": pid, "started": started(pid), "boot": _boot(), "up": line}
     try:
