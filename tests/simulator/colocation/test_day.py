@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
 import pytest
 
+from koord.simulator.colocation import lockstep
 from koord.simulator.colocation import scenario as scenarios
 from koord.simulator.colocation.lockstep import StoppedError
 from koord.simulator.colocation.loop import run, simulate
@@ -108,6 +110,51 @@ def test_a_day_that_is_stopped_is_that_of_the_minutes_so_far(processes: int) -> 
 def test_a_day_that_is_stopped_at_once_is_none(processes: int) -> None:
     with pytest.raises(StoppedError):
         simulate(day(), 1, processes=processes, stopped=lambda: True)
+
+
+def test_who_is_asked_before_the_first_step_of_a_minute_answers() -> None:
+    """The question comes between the look for one and the minute."""
+    asked: Iterator[bool] = iter(())
+    sent: list[object] = []
+    told: list[bool] = []
+
+    class Pipe:
+        def poll(self) -> bool:
+            return next(asked, False)
+
+        def recv(self) -> object:
+            nonlocal asked
+            assert not told, "nobody says anything more"
+            told.append(True)
+            asked = iter(())
+            return lockstep._Found(0)
+
+        def send(self, message: object) -> None:
+            sent.append(message)
+
+    class Side:
+        minutes = 0
+
+        def minute(self, stopped: Callable[[], bool]) -> int:
+            steps = 0
+            while steps < 6 and not stopped():
+                steps += 1
+            self.minutes += steps == 6
+            return steps
+
+        def found(self, minutes: int | None) -> str:
+            return f"found at {minutes}"
+
+    for number in range(1, 9):
+        asked = iter([False] * number + [True])
+        sent.clear()
+        told.clear()
+        follower = lockstep._Follower(Pipe(), Side())  # type: ignore[arg-type]
+        follower._limit = 3
+        follower.run()
+        # Never a part of a minute, and the answer last.
+        assert sent[-1] == "found at 0"
+        assert set(sent[:-1]) <= {6}
 
 
 def test_pods_that_crowd_each_other_are_short() -> None:

@@ -231,9 +231,11 @@ class _Follower:
         """Until it is asked for what it found."""
         side = self._side
         while not self._stopped():
-            if side.minutes < self._limit and (steps := side.minute(self._stopped)):
-                if self._asked is None:
-                    self._pipe.send(steps)
+            steps = side.minute(self._stopped) if side.minutes < self._limit else 0
+            if self._asked is not None:
+                break  # asked in the middle of the minute, or before its first step
+            if steps:
+                self._pipe.send(steps)
             else:
                 self._hear()
         assert self._asked is not None, "it stopped"

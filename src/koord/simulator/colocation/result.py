@@ -178,7 +178,7 @@ class Outcome(NamedTuple):
         with_: batch pods ask for what the manager offers.
         settings: the strategies in force, by section of the ConfigMap, with their defaults.
         seconds: wall time of both.
-        asked_hours: how long they were to be; longer than the scenario's where they were stopped.
+        asked_hours: where they were stopped, how long they were to be: longer than the scenario's.
     """
 
     scenario: Scenario
@@ -187,7 +187,7 @@ class Outcome(NamedTuple):
     with_: Run
     settings: dict[str, Any]
     seconds: float
-    asked_hours: float
+    asked_hours: float = 0.0
 
     @property
     def partial(self) -> bool:
