@@ -159,6 +159,67 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
         assert running.end()[0] == 0
 
 
+def _pod(name: str, requests: dict[str, str]) -> Pod:
+    container = {"name": "app", "image": "app", "resources": {"requests": requests,
+                 "limits": requests}}  # fmt: skip
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "spec": {"containers": [container]}}  # fmt: skip
+    return decode_as(document, Pod)
+
+
+async def _nodes_of(client: Client, names: list[str]) -> list[str]:
+    """The nodes of these pods of the namespace default, once all run."""
+
+    async def run() -> bool:
+        pods = (await client.list(Pod, namespace="default")).items
+        return sum(pod.status.phase == "Running" for pod in pods) >= len(names)
+
+    await _until(run)
+    return [(await client.get(Pod, name, "default")).spec.node_name for name in names]
+
+
+def test_after_a_kill_the_next_start_leads_at_once(koord: Run, tmp_path: Path) -> None:
+    """The dead scheduler's Lease of 30 s is of a process that held the folder, which is gone."""
+    words = ("--nodes", 1, "--data", tmp_path / "data")
+    with up(*words) as running:
+        running.ask(lambda client: client.create(_pod("first", {"cpu": "1"}), "default"))
+        running.process.kill()
+        running.process.wait()
+    with up(*words) as running:
+        start = time.monotonic()
+
+        async def place(client: Client) -> list[str]:
+            await client.create(_pod("second", {"cpu": "1"}), "default")
+            return await _nodes_of(client, ["first", "second"])
+
+        assert running.ask(place) == ["node-001", "node-001"]
+        # A quarter of it, where a machine is short of time.
+        assert time.monotonic() - start < 12
+        status, out, err = koord("explain", "pod", "second", "--kubeconfig", running.kubeconfig)
+        assert (status, err) == (0, "")
+        assert "node-001" in out
+        assert running.end()[0] == 0
+
+
+def test_pods_without_cards_leave_machines_with_cards_to_others() -> None:
+    """Of ten machines one has eight cards; a share of a card can be had without any switch."""
+    with up("--nodes", 10) as running:
+        names = [f"web-{number}" for number in range(18)]
+
+        async def place(client: Client) -> None:
+            share = {"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-memory-ratio": "50",
+                     "koordinator.sh/gpu-core": "50", "cpu": "1"}  # fmt: skip
+            for name in names:
+                await client.create(_pod(name, {"cpu": "2", "memory": "4Gi"}), "default")
+            await client.create(_pod("train", share), "default")
+            found = await _nodes_of(client, [*names, "train"])
+            assert found[-1] == "node-gpu-001"
+            assert all("gpu" not in node for node in found[:-1])
+
+        running.ask(place)
+        assert running.end()[0] == 0
+
+
 def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     left_out = "nodes,scheduler,manager,binder"
@@ -269,6 +330,10 @@ def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path
         (["--port", "70000"], "--port: got '70000'"),
         (["--pools", "no-such-file.yaml"], "no-such-file.yaml"),
         (["--nodes", "3", "--pools", "a.yaml"], "--nodes: got 3, expected no number beside"),
+        (["--speed", "30"], "--speed: got '30', expected --colocation beside it"),
+        (["--speed", "0"], "--speed: got '0', expected --colocation beside it"),
+        (["--hours", "2"], "--hours: got '2', expected --colocation beside it"),
+        (["--report", "out"], "--report: got 'out', expected --colocation beside it"),
         (["extra"], "unexpected extra argument"),
     ],
 )

@@ -37,6 +37,26 @@ def test_a_key_is_reconciled_by_one_worker_at_a_time_and_others_beside_it() -> N
     assert max(together) == 3
 
 
+def test_what_no_try_mends_is_an_error_from_the_ninth_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def reconcile(key: str) -> None:
+        raise OSError(key)
+
+    async def history() -> None:
+        controller = Controller("c", reconcile)
+        work = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(2)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    with caplog.at_level(logging.INFO, "koord"):
+        run_virtual(history())
+    # 5 ms, and twice as long each time: the ninth try comes after 1.275 s.
+    assert [record.levelname for record in caplog.records] == ["INFO"] * 8 + ["ERROR"]
+
+
 def test_failures_come_back_and_success_forgets_them(caplog: pytest.LogCaptureFixture) -> None:
     tries: list[float] = []
 
@@ -54,9 +74,11 @@ def test_failures_come_back_and_success_forgets_them(caplog: pytest.LogCaptureFi
         await controller.stop()
         await work
 
-    with caplog.at_level(logging.ERROR, "koord"):
+    with caplog.at_level(logging.INFO, "koord"):
         run_virtual(history())
     assert tries == pytest.approx([0.0, 0.005, 0.015, 0.035])
+    # The next try mended it: nothing to be alarmed at.
+    assert {record.levelname for record in caplog.records} == {"INFO"}
     told = [getattr(record, "koord_fields", {}) for record in caplog.records]
     assert [fields["failures"] for fields in told] == [1, 2, 3]
     assert told[0]["key"] == "a"

@@ -123,7 +123,8 @@ async def _leader(component: Component, kubeconfig: Path | None) -> str:
                     raise
                 continue
             url = lease.metadata.annotations.get(ENDPOINT)
-            if url:
+            # Who gave the lease back does not answer there any more.
+            if url and lease.spec.holder_identity:
                 return url
     finally:
         await transport.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the verbs together and turns errors into one line and an exit status.
 
-Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.
+Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import typer
 
 from koord.cli.programs import INTERRUPTED, USAGE, run_program, tell
 from koord.cli.up import up
+from koord.cli.up_detached import down, status
 
 # Typer passes the class of all usage errors on, yet not its name.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -42,6 +43,8 @@ def _build() -> typer.Typer:
         module = import_module(f"koord.cli.{name}")
         app.add_typer(module.app, name=name, help=text, no_args_is_help=True)
     app.command("up", short_help="start a cluster in this process")(up)
+    app.command("status", short_help="tell whether a cluster runs on a data folder")(status)
+    app.command("down", short_help="end the cluster on a data folder")(down)
 
     @app.callback()
     def root(

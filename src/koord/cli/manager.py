@@ -118,22 +118,28 @@ async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
 
 
 def in_process(cluster: Cluster) -> Component:
-    """The manager as a part of ``koord up``; without a ConfigMap it offers nothing."""
+    """The manager as a part of ``koord up``; without a ConfigMap it offers nothing but devices.
+
+    Cards can be shared there at once, since nobody is to look for a gate on a laptop.
+    """
+    from koord.cli import former
     from koord.cli.components import lead_timing
     from koord.controllers.manager.app import App
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.controllers.manager.serving import ManagerEndpoints
     from koord.kube.lifecycle import Component
 
-    options, metrics = ManagerOptions(), ManagerMetrics()
+    options = ManagerOptions(feature_gates="EnableSyncGPUSharedResource=true")
+    metrics = ManagerMetrics()
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
     endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
     ready = asyncio.Event()
 
     async def run() -> None:
         await endpoints.start()
+        timing = lead_timing()
         elector = _elector(
-            client, options, endpoints.url, metrics, lead_timing(), cluster.lead_clock
+            client, options, endpoints.url, metrics, timing, cluster.lead_clock, former.identity()
         )
         app = App(client, options, cluster.clock, recorder, elector, metrics)
         endpoints.attach(app)
@@ -155,6 +161,7 @@ def _elector(
     metrics: ManagerMetrics,
     timing: Timing | None = None,
     clock: Clock | None = None,
+    identity: str = "",
 ) -> LeaderElector:
     from koord.cli.scheduler import ENDPOINT
     from koord.controllers.manager.app import LEASE
@@ -164,7 +171,7 @@ def _elector(
         client,
         LEASE,
         options.leader_election_namespace,
-        f"{socket.gethostname()}_{uuid4()}",
+        identity or f"{socket.gethostname()}_{uuid4()}",
         timing=timing or Timing(),
         annotations={ENDPOINT: url},
         clock=clock,

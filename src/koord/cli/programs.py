@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How every program of koord ends: an exit status, and one line where something went wrong.
 
-Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted.
+Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations

@@ -33,6 +33,12 @@ NAME = "koord-scheduler"
 _CONNECTIONS = 128
 # Events that may wait while bindings are written.
 _EVENTS = 8192
+# What `koord up` keeps for pods that ask for it.
+SCARCE = (
+    "nvidia.com/gpu",
+    *(f"koordinator.sh/{name}" for name in
+      ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio", "gpu.shared")),
+)  # fmt: skip
 # The annotation of the Lease that says where the leader answers questions.
 ENDPOINT = "koord.sh/endpoint"
 
@@ -203,6 +209,7 @@ async def _parts(
 def in_process(cluster: Cluster) -> Component:
     """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
     from koord.base.metrics import registry as new_registry
+    from koord.cli import former
     from koord.cli.components import lead_timing
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.config.load import shipped
@@ -212,7 +219,7 @@ def in_process(cluster: Cluster) -> Component:
     from koord.kube.lifecycle import Component
 
     registry = Registry()
-    wish = shipped(registry, NAME, "default-scheduler")
+    wish = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
     metrics = SchedulerMetrics(new_registry())
     endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
@@ -220,7 +227,10 @@ def in_process(cluster: Cluster) -> Component:
 
     async def run() -> None:
         await endpoints.start()
-        elector = _elector(client, wish, endpoints.url, metrics, lead_timing(), cluster.lead_clock)
+        timing = lead_timing()
+        elector = _elector(
+            client, wish, endpoints.url, metrics, timing, cluster.lead_clock, former.identity()
+        )
         app = App(client, wish, cluster.clock, recorder, None, elector, metrics, registry)
         endpoints.attach(app)
         try:
@@ -241,6 +251,7 @@ def _elector(
     metrics: SchedulerMetrics,
     timing: Timing | None = None,
     clock: Clock | None = None,
+    identity: str = "",
 ) -> LeaderElector:
     from koord.kube.election import LeaderElector, Timing
 
@@ -249,7 +260,7 @@ def _elector(
         client,
         election.resource_name,
         election.resource_namespace,
-        f"{socket.gethostname()}_{uuid4()}",
+        identity or f"{socket.gethostname()}_{uuid4()}",
         timing=timing
         or Timing(
             int(election.lease_duration.nanoseconds // 10**9),

@@ -7,14 +7,16 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest
+from koord.cli.endings import keeping_results, tell_partial
 from koord.cli.output import (
     Format,
     OutputOption,
@@ -116,18 +118,25 @@ def openb(
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
         sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
     ]
-    runs = run_all(experiment, policies, workloads)
-    if scheduling is not None:
-        runs += run_scheduler(experiment, scheduling, workloads)
+    with keeping_results() as ending:
+        runs = run_all(experiment, policies, workloads, ending.asked)
+        if scheduling is not None:
+            runs += run_scheduler(experiment, scheduling, workloads, ending.asked)
     published = read_published(pods)
+    wished = (len(policies) + (scheduling is not None)) * len(workloads)
+    lacks = f"{len(runs)} of {wished} runs" if len(runs) < wished else ""
+    if lacks:
+        tell_partial(f"partial result: {lacks}")
     if output is Format.JSON:
-        print_json({"runs": [run.as_json() for run in runs]})
-    else:
+        some = {"partial": {"runs": len(runs), "of_runs": wished}} if lacks else {}
+        print_json({**some, "runs": [run.as_json() for run in runs]})
+    elif runs:
         print_summary(runs, published)
-    if report is not None:
-        path = _write_report(runs, report, published)
+    if report is not None and runs:
+        path = _write_report(runs, report, published, lacks)
         if output is Format.TEXT:
             stdout().print(f"report: {path}", soft_wrap=True)
+    ending.check()
 
 
 app.command()(colocation)
@@ -159,22 +168,56 @@ def parse_load(text: str) -> float:
     return load
 
 
+class _StoppedError(Exception):
+    """A run that is not wanted any more."""
+
+
 def run_all(
-    experiment: Experiment, policies: Sequence[str], workloads: Sequence[Workload]
+    experiment: Experiment,
+    policies: Sequence[str],
+    workloads: Sequence[Workload],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> list[RunResult]:
     """Every policy under every workload, policy by policy.
 
     Runs share nothing that changes and release the GIL, so they use all cores; the results are
     those of running them one after another.
+
+    Args:
+        experiment: cluster and pod list.
+        policies: of the placement kernel.
+        workloads: arrivals and node ranks.
+        stopped: asked now and then; runs that have not ended by then are left out.
     """
     total = len(policies) * sum(len(workload.arrivals) for workload in workloads)
     with progress("placing pods", total) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
 
-        def run(job: tuple[str, Workload]) -> RunResult:
-            return experiment.run(job[0], job[1], advance)
+        def run(job: tuple[str, Workload]) -> RunResult | None:
+            return _finished(lambda: experiment.run(*job, _checked(advance, stopped)), stopped)
 
         jobs = [(policy, workload) for policy in policies for workload in workloads]
-        return list(pool.map(run, jobs))
+        return [run for run in pool.map(run, jobs) if run is not None]
+
+
+def _checked(advance: Callable[[int], None], stopped: Callable[[], bool]) -> Callable[[int], None]:
+    """Tells of progress, and ends a run where it is stopped."""
+
+    def tell(steps: int) -> None:
+        advance(steps)
+        if stopped():
+            raise _StoppedError
+
+    return tell
+
+
+def _finished(run: Callable[[], RunResult], stopped: Callable[[], bool]) -> RunResult | None:
+    """A run's result; None where it was stopped before or meanwhile."""
+    if stopped():
+        return None
+    try:
+        return run()
+    except _StoppedError:
+        return None
 
 
 def read_scheduling(path: Path) -> Scheduling:
@@ -189,14 +232,22 @@ def read_scheduling(path: Path) -> Scheduling:
 
 
 def run_scheduler(
-    experiment: Experiment, scheduling: Scheduling, workloads: Sequence[Workload]
+    experiment: Experiment,
+    scheduling: Scheduling,
+    workloads: Sequence[Workload],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> list[RunResult]:
     """Every workload through a scheduler, one after the other: decisions hold the GIL."""
     from koord.simulator.openb.scheduled import run_scheduled
 
     total = sum(len(workload.arrivals) for workload in workloads)
     with progress("scheduling pods", total) as advance:
-        return [run_scheduled(experiment, scheduling, each, advance) for each in workloads]
+        tell = _checked(advance, stopped)
+        runs = [
+            _finished(partial(run_scheduled, experiment, scheduling, each, tell), stopped)
+            for each in workloads
+        ]
+    return [run for run in runs if run is not None]
 
 
 def print_summary(runs: Sequence[RunResult], published: Published | None) -> None:
@@ -233,11 +284,13 @@ def _mean(values: Sequence[float | None], digits: int = 2) -> str:
     return f"{sum(found) / len(found):.{digits}f}" if found else "-"
 
 
-def _write_report(runs: Sequence[RunResult], directory: Path, published: Published | None) -> Path:
+def _write_report(
+    runs: Sequence[RunResult], directory: Path, published: Published | None, lacks: str
+) -> Path:
     from koord.simulator.openb.report import write_report
 
     command = shlex.join(["koord", *sys.argv[1:]])
     try:
-        return write_report(runs, directory, published, command)
+        return write_report(runs, directory, published, command, lacks)
     except OSError as error:
         raise KoordError.wrap("--report", "", error) from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.endings import keeping_results, tell_partial
 from koord.cli.output import (
     Format,
     OutputOption,
@@ -25,7 +26,7 @@ from koord.cli.output import (
 from koord.cli.values import parse_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.simulator.colocation.result import Outcome
     from koord.simulator.colocation.scenario import Scenario
@@ -78,12 +79,17 @@ def colocation(
         prepare_report(report)
     chosen = _chosen(scenario, nodes, hours, step, settings)
     beside = None if scenario is None else scenario.parent
-    outcomes = _simulated(chosen, seeds, beside)
-    _show(outcomes, output)
-    if report is not None:
-        path = _write(outcomes[0], report)
-        if output is Format.TEXT:
-            stdout().print(f"report: {path}", soft_wrap=True)
+    with keeping_results() as ending:
+        outcomes = _simulated(chosen, seeds, beside, ending.asked)
+    if ending.asked():
+        tell_partial(_lacks(outcomes, seeds, chosen.hours))
+    if outcomes:
+        _show(outcomes, output, seeds)
+        if report is not None:
+            path = _write(outcomes[0], report)
+            if output is Format.TEXT:
+                stdout().print(f"report: {path}", soft_wrap=True)
+    ending.check()
 
 
 def _chosen(
@@ -113,24 +119,52 @@ def _chosen(
     return found
 
 
-def _simulated(scenario: Scenario, seeds: Sequence[int], beside: Path | None) -> list[Outcome]:
-    """Both runs of each seed, side by side where there are two CPUs."""
+def _simulated(
+    scenario: Scenario, seeds: Sequence[int], beside: Path | None, stopped: Callable[[], bool]
+) -> list[Outcome]:
+    """Both runs of each seed, side by side where there are two CPUs.
+
+    Where they are stopped: the seeds that were done, or what there is of the first.
+    """
+    from koord.simulator.colocation.lockstep import StoppedError
     from koord.simulator.colocation.loop import simulate
 
+    found: list[Outcome] = []
     processes = min(2, os.cpu_count() or 1)
     with progress("simulating", 2 * scenario.steps * len(seeds)) as advance:
-        return [
-            simulate(scenario, each, beside, processes=processes, progress=advance)
-            for each in seeds
-        ]
+        for each in seeds:
+            try:
+                outcome = simulate(
+                    scenario, each, beside, processes=processes, progress=advance, stopped=stopped
+                )
+            except StoppedError:
+                break
+            if outcome.partial and found:
+                break  # A mean over days of different lengths says nothing.
+            found.append(outcome)
+            if outcome.partial:
+                break
+    return found
 
 
-def _show(outcomes: Sequence[Outcome], output: Format) -> None:
+def _lacks(outcomes: Sequence[Outcome], seeds: Sequence[int], hours: float) -> str:
+    """What a result lacks that came of an interrupt."""
+    if not outcomes:
+        return "too little was simulated to show"
+    if len(seeds) > 1 and not outcomes[0].partial:
+        return f"partial result: {len(outcomes)} of {len(seeds)} seeds"
+    of_seeds = f" of the first of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    return f"partial result: {outcomes[0].scenario.hours:.3g} of {hours:g} hours{of_seeds}"
+
+
+def _show(outcomes: Sequence[Outcome], output: Format, seeds: Sequence[int]) -> None:
     from koord.simulator.colocation.report import summary
 
     if output is Format.JSON:
         found = [summary.document(each) for each in outcomes]
-        print_json(found[0] if len(found) == 1 else {"runs": found})
+        lacks = {"partial": {"seeds": len(found), "of_seeds": len(seeds)}}
+        some = lacks if len(found) < len(seeds) else {}
+        print_json(found[0] if len(seeds) == 1 else {**some, "runs": found})
     elif len(outcomes) == 1:
         print_table(list(summary.HEADS), [list(row) for row in summary.rows(outcomes[0])])
     else:

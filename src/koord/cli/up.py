@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +25,7 @@ from rich.console import Console
 from koord.base import log
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli import former, up_detached, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
@@ -48,6 +49,7 @@ class _Wish:
     pools: NodePools
     data: Path | None
     kubeconfig: Path | None
+    merge: bool
     port: int
     insecure: bool
     names: list[str]
@@ -61,14 +63,16 @@ def up(
     pools: options.PoolsOption = None,
     data: options.DataOption = None,
     kubeconfig: options.KubeconfigOption = None,
+    merge: options.MergeOption = False,
+    detach: options.DetachOption = False,
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
     without: options.WithoutOption = None,
     seed: options.SeedOption = 0,
     colocation: options.ColocationOption = False,
-    speed: options.SpeedOption = 60,
+    speed: options.SpeedOption = None,
     hours: options.HoursOption = None,
-    report: options.ReportOption = Path("reports/colocation"),
+    report: options.ReportOption = None,
     picture: options.PictureOption = None,
     verbosity: options.VerbosityOption = 0,
     output: OutputOption = Format.TEXT,
@@ -83,6 +87,8 @@ def up(
 
     Example: koord up --pools pools.yaml --data ~/.koord --port 6443
 
+    Example: koord up -d --kubeconfig-merge && kubectl get nodes && koord down
+
     Example: koord up --colocation
     """
     log.setup(verbosity)
@@ -94,10 +100,23 @@ def up(
         if colocation:
             from koord.cli.up_colocation import Colocation, Wish
 
-            _refuse_beside_colocation(data, without)
-            day = Colocation(Wish(speed, hours, report, picture, seed, output))
+            _refuse_beside_colocation(data, without, detach)
+            speed = options.DEFAULT_SPEED if speed is None else speed
+            folder = report or options.DEFAULT_REPORT
+            day = Colocation(Wish(speed, hours, folder, picture, seed, output))
+        else:
+            _refuse_without_colocation(
+                {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
+            )
         machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
-        wish = _Wish(machines, data, kubeconfig, port, insecure, names, seed, output, day)
+        wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
+        if detach:
+            wish = replace(wish, data=up_detached.folder_of(data))
+            _check(wish)
+            words = _words(wish, nodes, pools, without, verbosity)
+            assert wish.data is not None, "a folder was chosen"
+            _tell(wish, up_detached.start(words, wish.data), detached=True)
+            return
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
             status = runner.run(_Session(wish).run())
         if day is not None:
@@ -109,12 +128,21 @@ def up(
     raise typer.Exit(status)
 
 
-def _refuse_beside_colocation(data: Path | None, without: list[str] | None) -> None:
-    """A day begins on an empty cluster, and every component has its part in it."""
+def _refuse_beside_colocation(data: Path | None, without: list[str] | None, detach: bool) -> None:
+    """A day begins on an empty cluster, every component has its part in it, and it is looked at."""
+    if detach:
+        raise KoordError("--detach", "", "beside --colocation", "one of the two")
     if data is not None:
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
     if without:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
+
+
+def _refuse_without_colocation(given: dict[str, object]) -> None:
+    """What says how the day goes has no effect where there is none."""
+    for flag, value in given.items():
+        if value is not None:
+            raise KoordError(flag, "", str(value), "--colocation beside it")
 
 
 def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
@@ -146,8 +174,7 @@ class _Session:
         from koord.kube.lifecycle import Component, run_until_stopped
 
         wish = self._wish
-        if wish.kubeconfig is not None:
-            _check_kubeconfig(wish.kubeconfig)
+        _check(wish)
         port = wish.port or self._former_port()
         serving = Options(data=wish.data, port=port, insecure=wish.insecure)
         if wish.colocation is not None:
@@ -157,8 +184,9 @@ class _Session:
 
         async def serve() -> None:
             async with plane:
-                started.set()
-                await asyncio.Event().wait()
+                with nullcontext() if wish.data is None else up_record.held(wish.data):
+                    started.set()
+                    await asyncio.Event().wait()
 
         try:
             with _steps() as step:
@@ -189,6 +217,8 @@ class _Session:
         cluster = Cluster(plane, wish.pools, clock, wish.seed)
         step("definitions and priority classes")
         await _install(cluster)
+        # The folder is this process's: nobody who ran on it before is there any more.
+        await former.release(cluster.client("koord-up"), clock)
         _serve_metrics(cluster)
         async with asyncio.TaskGroup() as tasks:
             for name in wish.names:
@@ -202,14 +232,19 @@ class _Session:
                 tasks.create_task(supervisor.keep("events", recorder.run), name="events")
             path = self._kubeconfig_path()
             kubeconfig.write(path, plane.kubeconfig)
-            step("")
-            collector.look_seldom()
-            self._is_up = True
-            if day is None:
-                self._tell(plane.url, path)
-            else:
-                await day.run(cluster, f"export KUBECONFIG={path}")
-                self._done.set()
+            with _merged(plane.kubeconfig) if wish.merge else nullcontext():
+                step("")
+                collector.look_seldom()
+                self._is_up = True
+                if day is not None:
+                    await day.run(cluster, f"export KUBECONFIG={path}")
+                    self._done.set()
+                    return
+                line = _line(wish, plane.url, path)
+                if wish.data is not None:
+                    up_record.write(wish.data, line)
+                _tell(wish, line)
+                await asyncio.Event().wait()
 
     def _kept(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """The same work, its first failure kept for the last line of the command."""
@@ -246,23 +281,77 @@ class _Session:
             return 0
         return port
 
-    def _tell(self, url: str, path: Path) -> None:
-        wish = self._wish
-        counts = {pool.name: pool.count for pool in wish.pools.pools if "nodes" in wish.names}
-        if wish.output is Format.JSON:
-            line = {"url": url, "kubeconfig": str(path), "pid": os.getpid(),
-                    "version": version("koord"), "nodes": sum(counts.values()),
-                    "components": wish.names}  # fmt: skip
-            print(json.dumps(line), flush=True)
-            return
-        kinds = ", ".join(f"{count} {name}" for name, count in counts.items())
-        kept = str(wish.data) if wish.data else "in memory"
-        print(f"koord {version('koord')} is up; Ctrl-C ends it.\n")
-        print(f"  API server  {url}")
-        print(f"  machines    {f'{sum(counts.values())} simulated ({kinds})' if kinds else 'none'}")
-        print(f"  runs        {', '.join(wish.names) or 'nothing else'}")
-        print(f"  state       {kept}\n")
-        print(f"  export KUBECONFIG={path}\n  kubectl get nodes", flush=True)
+
+def _line(wish: _Wish, url: str, path: Path) -> dict[str, Any]:
+    """What scripts are told."""
+    nodes = sum(pool.count for pool in wish.pools.pools) if "nodes" in wish.names else 0
+    return {"url": url, "kubeconfig": str(path), "pid": os.getpid(), "version": version("koord"),
+            "nodes": nodes, "components": wish.names}  # fmt: skip
+
+
+def _tell(wish: _Wish, line: dict[str, Any], detached: bool = False) -> None:
+    """Says that the cluster is up, and how to reach it."""
+    if wish.output is Format.JSON:
+        print(json.dumps(line), flush=True)
+        return
+    counts = {pool.name: pool.count for pool in wish.pools.pools if "nodes" in wish.names}
+    kinds = ", ".join(f"{count} {name}" for name, count in counts.items())
+    kept = str(wish.data) if wish.data else "in memory"
+    end = "Ctrl-C"
+    if detached:
+        end = (
+            "koord down"
+            if wish.data == up_detached.folder_of(None)
+            else f"koord down --data {kept}"
+        )
+    print(f"koord {line['version']} is up; {end} ends it.\n")
+    print(f"  API server  {line['url']}")
+    print(f"  machines    {f'{sum(counts.values())} simulated ({kinds})' if kinds else 'none'}")
+    print(f"  runs        {', '.join(wish.names) or 'nothing else'}")
+    print(f"  state       {kept}\n")
+    if wish.merge:
+        from koord.controlplane import merging
+
+        print(f"  context     koord, now the current one of {merging.default_path()}")
+    else:
+        print(f"  export KUBECONFIG={line['kubeconfig']}")
+    print("  kubectl get nodes", flush=True)
+
+
+def _words(
+    wish: _Wish, nodes: int | None, pools: Path | None, without: list[str] | None, verbosity: int
+) -> list[str]:
+    """The command line of the process that stays."""
+    given = {"--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig}
+    words = [text for flag, value in given.items() if value is not None
+             for text in (flag, str(value))]  # fmt: skip
+    words += [f"--without={each}" for each in without or []]
+    words += ["--port", str(wish.port), "--seed", str(wish.seed), "-v", str(verbosity)]
+    flags = {"--insecure": wish.insecure, "--kubeconfig-merge": wish.merge}
+    return words + [flag for flag, on in flags.items() if on]
+
+
+@contextmanager
+def _merged(content: str) -> Iterator[None]:
+    """The cluster is in the user's own kubeconfig for as long as it runs."""
+    from koord.controlplane import merging
+
+    path = merging.default_path()
+    former = merging.merge(path, content)
+    try:
+        yield
+    finally:
+        merging.remove(path, content, former)
+
+
+def _check(wish: _Wish) -> None:
+    """Refuses at once what would be found out when everything runs."""
+    if wish.kubeconfig is not None:
+        _check_kubeconfig(wish.kubeconfig)
+    if wish.merge:
+        from koord.controlplane import merging
+
+        merging.check(merging.default_path())
 
 
 def _check_kubeconfig(path: Path) -> None:

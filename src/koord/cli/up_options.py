@@ -12,6 +12,7 @@ from koord.cli.components import COMPONENTS
 from koord.cli.values import whole_number
 
 DEFAULT_NODES, COLOCATION_NODES = 3, 20
+DEFAULT_SPEED, DEFAULT_REPORT = 60, Path("reports/colocation")
 
 NodesOption = Annotated[
     int | None,
@@ -31,6 +32,21 @@ DataOption = Annotated[
 ]
 KubeconfigOption = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="write the kubeconfig there")
+]
+MergeOption = Annotated[
+    bool,
+    typer.Option(
+        "--kubeconfig-merge",
+        help="put the context koord into KUBECONFIG or ~/.kube/config while the cluster runs",
+    ),
+]
+DetachOption = Annotated[
+    bool,
+    typer.Option(
+        "--detach",
+        "-d",
+        help="return when it is up; koord down ends it. --data is ~/.koord unless said otherwise",
+    ),
 ]
 PortOption = Annotated[
     int,
@@ -76,12 +92,13 @@ ColocationOption = Annotated[
     ),
 ]
 SpeedOption = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--speed",
         metavar="X",
         parser=whole_number("--speed", 0, 100_000),
-        help="of --colocation: simulated seconds a second; 0 for as fast as it goes",
+        help="of --colocation: simulated seconds a second; 0 for as fast as it goes; "
+        f"default {DEFAULT_SPEED}",
     ),
 ]
 HoursOption = Annotated[
@@ -94,6 +111,11 @@ HoursOption = Annotated[
     ),
 ]
 ReportOption = Annotated[
-    Path, typer.Option("--report", metavar="DIR", help="of --colocation: where the report goes")
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="DIR",
+        help=f"of --colocation: where the report goes; default {DEFAULT_REPORT}",
+    ),
 ]
 PictureOption = Annotated[Path | None, typer.Option("--picture", hidden=True)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from koord.base.metrics import Metric
 
 K = TypeVar("K", bound=Hashable)
+
+# In a row; tries of one key have by then gone on for two seconds.
+_ALARMING_FAILURES = 9
 
 Reconcile = Callable[[K], Awaitable[float | None]]
 
@@ -120,12 +124,15 @@ class Controller(Generic[K]):
 
     def _failed(self, key: K, error: Exception, result: str) -> None:
         self._runs.labels(self.name, result).inc()
+        failures = self.queue.num_requeues(key) + 1
         told = log.fields(
             controller=self.name,
             key=key,
             error=one_line(str(error)) or type(error).__name__,
             type=type(error).__name__,
-            failures=self.queue.num_requeues(key) + 1,
+            failures=failures,
         )
-        self._log.error(f"reconcile {result}", extra=told)
+        # What the next try mends, such as a conflict, is nothing to be alarmed at.
+        retried = result == "failed" and failures < _ALARMING_FAILURES
+        self._log.log(logging.INFO if retried else logging.ERROR, f"reconcile {result}", extra=told)
         self._log.debug("where it failed", exc_info=error, extra=log.fields(key=key))

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
 import pytest
 
+from koord.simulator.colocation import lockstep
 from koord.simulator.colocation import scenario as scenarios
+from koord.simulator.colocation.lockstep import StoppedError
 from koord.simulator.colocation.loop import run, simulate
 from koord.simulator.colocation.result import Run
 from koord.simulator.colocation.scenario import Scenario
@@ -75,6 +78,83 @@ def test_a_seed_replays_a_run_and_processes_change_nothing() -> None:
         assert ours.batch == theirs.batch
     other = run(scenario, 4, colocated=True)
     assert not np.array_equal(other.series.cpu_used, one.with_.series.cpu_used)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_day_that_is_stopped_is_that_of_the_minutes_so_far(processes: int) -> None:
+    """Twelve steps of ten seconds a side after the 17th minute: of what both kept, 15 minutes."""
+    steps = 0
+
+    def progress(done: int) -> None:
+        nonlocal steps
+        steps += done
+
+    def stopped() -> bool:
+        return steps >= 2 * 17 * 6
+
+    scenario = shipped()
+    found = simulate(scenario, 1, processes=processes, progress=progress, stopped=stopped)
+    assert (found.partial, found.scenario.hours, found.asked_hours) == (True, 0.25, 2.0)
+    for ours, whole in zip((found.without, found.with_), both(), strict=True):
+        assert len(ours.series.cpu_used) == 15
+        assert ours.machines.cpu_share.shape == (20, 15)
+        for column, same in zip(ours.series, whole.series, strict=True):
+            assert np.array_equal(column, same[:15])
+        # Jobs that come later are none of it.
+        assert sum(kind.tasks for kind in ours.batch) < sum(kind.tasks for kind in whole.batch)
+        done = float(ours.series.cpu_batch.sum()) / 60
+        assert done == pytest.approx(ours.batch_core_hours + ours.wasted_core_hours)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_day_that_is_stopped_at_once_is_none(processes: int) -> None:
+    with pytest.raises(StoppedError):
+        simulate(day(), 1, processes=processes, stopped=lambda: True)
+
+
+def test_who_is_asked_before_the_first_step_of_a_minute_answers() -> None:
+    """The question comes between the look for one and the minute."""
+    asked: Iterator[bool] = iter(())
+    sent: list[object] = []
+    told: list[bool] = []
+
+    class Pipe:
+        def poll(self) -> bool:
+            return next(asked, False)
+
+        def recv(self) -> object:
+            nonlocal asked
+            assert not told, "nobody says anything more"
+            told.append(True)
+            asked = iter(())
+            return lockstep._Found(0)
+
+        def send(self, message: object) -> None:
+            sent.append(message)
+
+    class Side:
+        minutes = 0
+
+        def minute(self, stopped: Callable[[], bool]) -> int:
+            steps = 0
+            while steps < 6 and not stopped():
+                steps += 1
+            self.minutes += steps == 6
+            return steps
+
+        def found(self, minutes: int | None) -> str:
+            return f"found at {minutes}"
+
+    for number in range(1, 9):
+        asked = iter([False] * number + [True])
+        sent.clear()
+        told.clear()
+        follower = lockstep._Follower(Pipe(), Side())  # type: ignore[arg-type]
+        follower._limit = 3
+        follower.run()
+        # Never a part of a minute, and the answer last.
+        assert sent[-1] == "found at 0"
+        assert set(sent[:-1]) <= {6}
 
 
 def test_pods_that_crowd_each_other_are_short() -> None:

@@ -102,3 +102,15 @@ def test_thinning_keeps_the_mean_of_whole_stretches(length: int, seed: int) -> N
     size = -(-length // 480)
     expected = [values[at : at + size].mean() for at in range(0, length, size)]
     assert found == pytest.approx(expected)
+
+
+def test_a_day_that_was_stopped_says_so(tmp_path: Path) -> None:
+    whole = outcome()
+    assert "partial" not in summary.document(whole)
+    assert "Partial result" not in write_report(whole, tmp_path, "koord").read_text()
+    hours = whole.scenario.hours
+    stopped = whole._replace(asked_hours=24.0)
+    assert next(iter(summary.document(stopped))) == "partial"
+    assert summary.document(stopped)["partial"] == {"hours": hours, "of_hours": 24.0}
+    text = write_report(stopped, tmp_path, "koord").read_text()
+    assert f"<b>Partial result:</b> interrupted after {hours:.3g} of 24 hours." in text

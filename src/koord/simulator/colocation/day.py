@@ -58,25 +58,36 @@ class Day:
         requested = np.bincount(pods.machine, pods.request_milli, rows)
         self._unrequested = np.maximum(self._cpus - requested / 1000, 0.0)
         self._task_cores = np.array([kind.request.cpu_milli / 1000 for kind in scenario.batch])
-        minutes = -(-scenario.steps // self._steps_a_minute)
-        self._recorder = record.Recorder(rows, minutes, self._steps_a_minute)
+        self._recorder = record.Recorder(rows, scenario.minutes, self._steps_a_minute)
         self._shortages = record.Shortages(scenario, pods)
         self._task_of: dict[str, int] = {}
         self._name_of: dict[int, str] = {}
         self._key_of: dict[int, str] = {}
+        self._done = 0
 
     @property
     def _steps_a_minute(self) -> int:
         return round(MINUTE_SECONDS / self._dt)
 
-    async def run(self, progress: Callable[[int], None]) -> None:
-        """All steps."""
-        try:
-            for step in range(self._scenario.steps):
-                await self._step(step)
-                progress(1)
-        finally:
-            await self._cluster.close()
+    @property
+    def minutes(self) -> int:
+        """Simulated so far, whole ones; the last of a run may have fewer steps."""
+        whole, rest = divmod(self._done, self._steps_a_minute)
+        return whole + (rest > 0 and self._done == self._scenario.steps)
+
+    async def minute(self, stopped: Callable[[], bool]) -> int:
+        """The steps of the next minute, or those before it is stopped; gives how many."""
+        first = self._done
+        for step in range(first, min(first + self._steps_a_minute, self._scenario.steps)):
+            if stopped():
+                break
+            await self._step(step)
+            self._done += 1
+        return self._done - first
+
+    async def close(self) -> None:
+        """Ends what goes on beside the steps."""
+        await self._cluster.close()
 
     async def _step(self, step: int) -> None:
         now = step * self._dt
@@ -256,7 +267,11 @@ class Day:
         self._recorder.step(now, self._cpus, short)
 
     def found(self, seconds: float) -> Run:
-        """What the run leaves behind."""
+        """What the steps so far leave behind; they may go on afterwards.
+
+        Args:
+            seconds: of CPU that they took.
+        """
         series = self._recorder.series()
         tasks = self._tasks
         return Run(
@@ -269,7 +284,7 @@ class Day:
             int(series.evictions.sum()),
             self._shortages.found(self._demands.restarts),
             self._recorder.machines(),
-            record.batch_kinds(self._scenario, tasks),
+            record.batch_kinds(self._scenario, tasks, self._done * self._dt),
             0 if self._manager is None else self._manager.writes,
             self._cluster.attempts,
             seconds,

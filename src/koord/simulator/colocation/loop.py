@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
-from koord.simulator.colocation import settings
-from koord.simulator.colocation.day import Day
+from koord.simulator.colocation import lockstep, settings
 from koord.simulator.colocation.result import Outcome
+from koord.simulator.colocation.scenario import varied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +25,7 @@ def simulate(
     *,
     processes: int = 1,
     progress: Callable[[int], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Both runs of a seed.
 
@@ -35,27 +33,26 @@ def simulate(
         scenario: what to run.
         seed: of all that is random.
         beside: the folder of arrivals files; see :func:`koord.simulator.colocation.batch.arrivals`.
-        processes: with 2 the runs go side by side, and only one of them tells its progress.
+        processes: with 2 the runs go side by side.
         progress: called with the steps done since its last call; both runs together make twice
             ``scenario.steps``.
+        stopped: asked before each step; where it says so the outcome is that of the last minute
+            that both runs kept, and its scenario has only the hours until then.
 
     Raises:
         KoordError: settings or arrivals that cannot be.
+        StoppedError: stopped before anything was kept.
     """
     start = time.perf_counter()
     document = settings.of(scenario).as_document()
-    if processes > 1:
-        # A fresh interpreter: a fork of a process with threads may hang.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            other = pool.submit(run, scenario, seed, beside, colocated=False)
-            with_ = run(scenario, seed, beside, colocated=True, progress=progress)
-            without = other.result()
-            progress(scenario.steps)
-    else:
-        without = run(scenario, seed, beside, colocated=False, progress=progress)
-        with_ = run(scenario, seed, beside, colocated=True, progress=progress)
-    return Outcome(scenario, seed, without, with_, document, time.perf_counter() - start)
+    both = (lockstep.side_by_side if processes > 1 else lockstep.in_turn)(
+        scenario, seed, beside, progress, stopped
+    )
+    ran = scenario
+    if both.minutes < scenario.minutes:
+        ran = varied(scenario, hours=both.minutes / 60)
+    seconds = time.perf_counter() - start
+    return Outcome(ran, seed, both.without, both.with_, document, seconds, scenario.hours)
 
 
 def run(
@@ -67,7 +64,10 @@ def run(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Run:
     """One run; see :func:`simulate`."""
-    start = time.process_time()
-    made = Day(scenario, seed, beside, colocated=colocated)
-    asyncio.run(made.run(progress))
-    return made.found(time.process_time() - start)
+    side = lockstep.Side(scenario, seed, beside, colocated=colocated)
+    try:
+        while steps := side.minute():
+            progress(steps)
+        return side.found()
+    finally:
+        side.close()

@@ -90,12 +90,16 @@ class Recorder:
         self._done += 1
 
     def series(self) -> Series:
-        """All minutes."""
-        return Series(*self._values)
+        """All minutes so far."""
+        return Series(*self._values[:, : self._minutes])
 
     def machines(self) -> MachineMinutes:
         """The machines of the sample."""
-        return MachineMinutes(self._sample, *self._machines)
+        return MachineMinutes(self._sample, *self._machines[:, :, : self._minutes])
+
+    @property
+    def _minutes(self) -> int:
+        return -(-self._done // self._steps)
 
 
 class Shortages:
@@ -144,7 +148,9 @@ class Shortages:
         ratio = np.ones(len(self._wanted))
         np.divide(self._granted, self._wanted, out=ratio, where=self._wanted > 0)
         short = ratio < self._below
-        self._end_streaks(~short & (self._streak > 0))
+        ended = ~short & (self._streak > 0)
+        self._by_length += self._lengths(ended)
+        self._streak[ended] = 0
         count = int(np.count_nonzero(short))
         if count:
             self._streak[short] += self._minutes
@@ -156,20 +162,19 @@ class Shortages:
         self._granted[:] = 0
         return count
 
-    def _end_streaks(self, ended: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        if ended.any():
-            at = np.searchsorted(LENGTH_EDGES_MINUTES, self._streak[ended], "right") - 1
-            self._by_length += np.bincount(at, minlength=len(self._by_length))
-            self._streak[ended] = 0
+    def _lengths(self, ended: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
+        """How many of these shortages were how long."""
+        at = np.searchsorted(LENGTH_EDGES_MINUTES, self._streak[ended], "right") - 1
+        found: Ints = np.bincount(at, minlength=len(self._by_length))
+        return found
 
     def found(self, restarts: Ints) -> Shortage:
-        """All shortages; those that go on end here."""
-        self._end_streaks(self._streak > 0)
+        """All shortages; those that go on count with their length so far."""
         return Shortage(
             self._edges,
-            self._by_grant,
+            self._by_grant.copy(),
             LENGTH_EDGES_MINUTES,
-            self._by_length,
+            self._by_length + self._lengths(self._streak > 0),
             tuple(self._service(at, restarts) for at in range(len(self._services))),
             tuple(self._pod(row) for row in self._most_short()),
         )
@@ -205,14 +210,15 @@ class Shortages:
         )
 
 
-def batch_kinds(scenario: Scenario, tasks: Tasks) -> tuple[BatchKind, ...]:
-    """What became of each kind's tasks."""
-    return tuple(_batch_kind(scenario, tasks, at) for at in range(len(scenario.batch)))
+def batch_kinds(scenario: Scenario, tasks: Tasks, until_seconds: float) -> tuple[BatchKind, ...]:
+    """What became of each kind's tasks that came until then."""
+    kinds = range(len(scenario.batch))
+    return tuple(_batch_kind(scenario, tasks, at, until_seconds) for at in kinds)
 
 
-def _batch_kind(scenario: Scenario, tasks: Tasks, at: int) -> BatchKind:
+def _batch_kind(scenario: Scenario, tasks: Tasks, at: int, until_seconds: float) -> BatchKind:
     kind, arrivals = scenario.batch[at], tasks.arrivals
-    rows = arrivals.kind == at
+    rows = (arrivals.kind == at) & (arrivals.seconds < until_seconds)
     waited, over = tasks.waited[rows], ~np.isnan(tasks.ended[rows])
     waited = waited[~np.isnan(waited)]
     seconds = (tasks.ended - tasks.began)[rows]

@@ -178,6 +178,7 @@ class Outcome(NamedTuple):
         with_: batch pods ask for what the manager offers.
         settings: the strategies in force, by section of the ConfigMap, with their defaults.
         seconds: wall time of both.
+        asked_hours: where they were stopped, how long they were to be: longer than the scenario's.
     """
 
     scenario: Scenario
@@ -186,6 +187,12 @@ class Outcome(NamedTuple):
     with_: Run
     settings: dict[str, Any]
     seconds: float
+    asked_hours: float = 0.0
+
+    @property
+    def partial(self) -> bool:
+        """Whether the runs were stopped."""
+        return self.scenario.hours < self.asked_hours
 
     @property
     def utilisation_ratio(self) -> float:

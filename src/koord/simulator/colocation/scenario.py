@@ -289,6 +289,11 @@ class Scenario(_Strict, frozen=True):
         return round(self.hours * 3600 / self.step_seconds)
 
     @property
+    def minutes(self) -> int:
+        """Of the whole run; the last may be a part of one."""
+        return -(-self.steps // round(60 / self.step_seconds))
+
+    @property
     def machines(self) -> int:
         """How many there are."""
         return sum(group.count for group in self.nodes)

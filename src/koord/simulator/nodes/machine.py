@@ -114,6 +114,7 @@ class Machine:
             res.GPU_CORE: percent,
             res.GPU_MEMORY_RATIO: percent,
             res.GPU_MEMORY: f"{memory // _KI}Ki",
+            res.GPU_SHARED: percent,
         }
 
     @cached_property

@@ -29,7 +29,11 @@ CLOSE_LOOK_FROM = 80
 
 
 def write_report(
-    runs: Sequence[RunResult], directory: Path, published: Published | None, command: str
+    runs: Sequence[RunResult],
+    directory: Path,
+    published: Published | None,
+    command: str,
+    partial: str = "",
 ) -> Path:
     """Writes ``DIRECTORY/report.html`` and returns its path.
 
@@ -38,12 +42,15 @@ def write_report(
         directory: made if missing.
         published: the published figures of the same pod list, if there are any.
         command: what reproduces the page, shown at its top.
+        partial: how many of the runs that were asked for these are; empty for all.
 
     Raises:
         OSError: the directory or the file cannot be written.
         MissingExtraError: matplotlib is not installed.
     """
     parts = _parts(_by_policy(runs), published, command)
+    if partial:
+        parts.insert(1, f"<p><b>Partial result:</b> interrupted after {escape(partial)}.</p>")
     return pages.write(directory, "GPU allocation and fragmentation", parts)
 
 

@@ -7,11 +7,14 @@ which spreads the batch pods that koord's packs).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol.resources import BATCH_CPU
 from koord.controllers.scheduler.config.args import API_VERSION
 from koord.controllers.scheduler.config.files import PluginRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 KOORD_SCHEDULER_NAME = "koord-scheduler"
@@ -43,6 +46,11 @@ DEFAULT_PLUGINS = tuple(
 )
 
 
+_SCARCE = "ScarceResourceAvoidance"
+# Half of what a node has besides is scarce: 50 points fewer, which outweigh all scores that spread.
+_KEPT_OFF = 20
+
+
 def _enabled(*names: str, alone: bool = False) -> dict[str, Any]:
     plugins = {"enabled": [{"name": name} for name in names]}
     return plugins | ({"disabled": [{"name": "*"}]} if alone else {})
@@ -57,13 +65,20 @@ def _args(name: str, **values: Any) -> dict[str, Any]:
     return {"name": name, "args": kind | values}
 
 
-def shipped_document(*scheduler_names: str) -> dict[str, Any]:
+def shipped_document(*scheduler_names: str, scarce: Sequence[str] = ()) -> dict[str, Any]:
     """The configuration that holds where no file is given, as a document.
 
     Args:
         scheduler_names: a profile for each; ``koord-scheduler`` if none is named.
+        scarce: resources whose nodes are kept for pods that ask for them, as far as others fit
+            elsewhere.
     """
     profiles = [_shipped_profile(name) for name in scheduler_names or (KOORD_SCHEDULER_NAME,)]
+    if scarce:
+        for profile in profiles:
+            profile["pluginConfig"].append(_args(_SCARCE, resources=list(scarce)))
+            profile["plugins"]["score"]["enabled"].append({"name": _SCARCE, "weight": _KEPT_OFF})
+            profile["plugins"]["preScore"]["enabled"].append({"name": _SCARCE})
     return {
         "apiVersion": API_VERSION,
         "kind": "KubeSchedulerConfiguration",

@@ -68,14 +68,19 @@ def load(path: Path, registry: Registry) -> SchedulerConfiguration:
     return decode(documents[0] if documents else None, str(path), registry)
 
 
-def shipped(registry: Registry, *scheduler_names: str) -> SchedulerConfiguration:
+def shipped(
+    registry: Registry, *scheduler_names: str, scarce: Sequence[str] = ()
+) -> SchedulerConfiguration:
     """The configuration that holds where no file is given.
 
     Args:
         registry: the plugins.
         scheduler_names: a profile for each; ``koord-scheduler`` if none is named.
+        scarce: resources whose nodes are kept for pods that ask for them, as far as others fit
+            elsewhere.
     """
-    return decode(shipped_document(*scheduler_names), "koord's configuration", registry)
+    document = shipped_document(*scheduler_names, scarce=scarce)
+    return decode(document, "koord's configuration", registry)
 
 
 def decode(document: object, source: str, registry: Registry) -> SchedulerConfiguration:

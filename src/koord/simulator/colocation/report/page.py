@@ -47,6 +47,11 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
         "Without co-location batch tasks ask for what the requests of services leave free; with "
         "it, for what the manager finds idle.</p>"
     )
+    if outcome.partial:
+        yield (
+            f"<p><b>Partial result:</b> interrupted after {scenario.hours:.3g} of "
+            f"{outcome.asked_hours:g} hours.</p>"
+        )
     yield f"<p><code>{escape(command)}</code></p>"
     yield "<h2>In short</h2>"
     yield pages.table(summary.HEADS, summary.rows(outcome))

@@ -16,9 +16,14 @@ _DIGITS = 4
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
-    """What ``-o json`` prints; where a figure has no two sides it is that with co-location."""
+    """What ``-o json`` prints; where a figure has no two sides it is that with co-location.
+
+    ``partial`` is there only where the runs were stopped: after so many of so many hours.
+    """
     without, with_ = outcome.without, outcome.with_
+    partial = {"hours": _rounded(outcome.scenario.hours), "of_hours": outcome.asked_hours}
     return {
+        **({"partial": partial} if outcome.partial else {}),
         "scenario": outcome.scenario.metadata.name,
         "seed": outcome.seed,
         "cpu_utilisation_percent": _both(

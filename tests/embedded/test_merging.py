@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster in a kubeconfig that was there before: what others have put there stays."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from koord.base.errors import KoordError
+from koord.controlplane import kubeconfig, merging
+
+THEIRS = """\
+apiVersion: v1
+kind: Config
+preferences: {colors: true}
+clusters:
+- name: prod
+  cluster: {server: https://prod.example.com:6443, certificate-authority-data: QQ==}
+contexts:
+- name: prod
+  context: {cluster: prod, user: alice, namespace: shop}
+users:
+- name: alice
+  user:
+    exec: {command: login, args: ["--until", 2024-01-01]}
+current-context: prod
+"""
+OURS = kubeconfig.text("http://127.0.0.1:6443", None)
+
+
+def test_entries_are_added_and_taken_out_again(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(THEIRS)
+    path.chmod(0o644)
+    former = merging.merge(path, OURS)
+    assert former == "prod"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = yaml.safe_load(path.read_text())
+    assert found["current-context"] == "koord"
+    assert [each["name"] for each in found["clusters"]] == ["prod", "koord"]
+    assert found["clusters"][1]["cluster"] == {"server": "http://127.0.0.1:6443"}
+    assert found["contexts"][0]["context"]["namespace"] == "shop"
+    # What YAML would take for a date is the text that it was.
+    assert found["users"][0]["user"]["exec"]["args"] == ["--until", "2024-01-01"]
+    assert found["preferences"] == {"colors": True}
+    # Once more changes nothing, and the context before is still known by its own entry.
+    assert merging.merge(path, OURS) == ""
+    assert yaml.safe_load(path.read_text()) == found
+    merging.remove(path, OURS, former)
+    left = yaml.safe_load(path.read_text())
+    assert left["current-context"] == "prod"
+    for each in ("clusters", "contexts", "users"):
+        assert [entry["name"] for entry in left[each]] == [
+            {"clusters": "prod", "contexts": "prod", "users": "alice"}[each]
+        ]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config"]
+
+
+def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
+    path = tmp_path / ".kube" / "config"
+    assert merging.merge(path, OURS) == ""
+    assert yaml.safe_load(path.read_text()) == yaml.safe_load(OURS)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text(THEIRS)
+    (tmp_path / "config").symlink_to(tmp_path / "real")
+    merging.merge(tmp_path / "config", OURS)
+    assert (tmp_path / "config").is_symlink()
+    assert "koord" in (tmp_path / "real").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("clusters: [", "config"),
+        ("[]", "expected a kubeconfig"),
+        ("a: 1", "expected a kubeconfig"),
+        (f"{THEIRS}---\n{THEIRS}", "expected a kubeconfig"),
+        ("kind: Config\nclusters: {a: 1}", "expected a kubeconfig"),
+        (
+            "kind: Config\nclusters: [{name: koord, cluster: {server: https://koord.example.com}}]",
+            "clusters[koord]: got 'https://koord.example.com'",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_left_as_it_is(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(KoordError) as caught:
+        merging.merge(path, OURS)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert path.read_text() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["config"]
+
+
+def test_anothers_lock_is_waited_for_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_LOCK_SECONDS", 0.1)
+    path, lock = tmp_path / "config", tmp_path / "config.lock"
+    path.write_text(THEIRS)
+    lock.touch()
+    with pytest.raises(KoordError, match=r"config\.lock"):
+        merging.merge(path, OURS)
+    assert lock.exists()
+    assert path.read_text() == THEIRS
+
+
+def test_entries_of_another_cluster_by_that_name_stay(tmp_path: Path) -> None:
+    path, other = tmp_path / "config", kubeconfig.text("http://127.0.0.1:7443", None)
+    merging.merge(path, OURS)
+    merging.merge(path, other)
+    merging.remove(path, OURS, "")
+    assert yaml.safe_load(path.read_text())["clusters"] == yaml.safe_load(other)["clusters"]
