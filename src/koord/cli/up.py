@@ -28,6 +28,7 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
+from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
     from koord.cli.up_colocation import Colocation
@@ -149,7 +150,9 @@ class _Session:
         if wish.kubeconfig is not None:
             _check_kubeconfig(wish.kubeconfig)
         port = wish.port or self._former_port()
-        serving = Options(data=wish.data, port=port, insecure=wish.insecure)
+        serving = Options(
+            data=wish.data, port=port, insecure=wish.insecure, notices=notices(wish.names)
+        )
         if wish.colocation is not None:
             serving = replace(serving, clock=wish.colocation.clock, seed=wish.seed)
         plane = EmbeddedControlPlane(serving)

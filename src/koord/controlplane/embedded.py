@@ -60,6 +60,8 @@ class Options:
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
         webhooks: how webhooks are reached; services in this process are registered there.
+        notices: by storage, e.g. ``ingresses.networking.k8s.io``, the ``Warning`` that whoever
+            creates an object there is given.
     """
 
     data: Path | None = None
@@ -73,6 +75,7 @@ class Options:
     controllers: Sequence[Controller] = ()
     further: Mapping[str, FurtherApi] = field(default_factory=dict)
     webhooks: Caller = field(default_factory=Caller)
+    notices: Mapping[str, str] = field(default_factory=dict)
 
 
 class EmbeddedControlPlane:
@@ -126,6 +129,7 @@ class EmbeddedControlPlane:
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
+            notices=options.notices,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)

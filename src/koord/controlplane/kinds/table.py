@@ -14,6 +14,8 @@ from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
 from koord.controlplane.kinds.eviction import BUDGETS, Evictions
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
+from koord.controlplane.kinds.networking.ingresses import IngressClassStrategy, IngressStrategy
+from koord.controlplane.kinds.networking.policies import NetworkPolicyStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
 from koord.controlplane.kinds.pods import PodStrategy
 from koord.controlplane.kinds.policy import (
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Handlers
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
-_DEVICES = "resource.k8s.io"
+_DEVICES, _NETWORKING = "resource.k8s.io", "networking.k8s.io"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
 _POD_SUBRESOURCES = (
     "status", "binding", "eviction", "ephemeralcontainers", "resize", *subresources.NEED_CONTAINERS
@@ -121,7 +123,14 @@ _serve(
     categories=_ALL,
     subresources=_STATUS,
 )
-_serve("", "Endpoints", "endpoints", EndpointsStrategy(), short_names=("ep",))
+_serve(
+    "",
+    "Endpoints",
+    "endpoints",
+    EndpointsStrategy(),
+    short_names=("ep",),
+    warning="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+)
 _serve("", "Event", "events", EventStrategy(), short_names=("ev",))
 _serve(
     "",
@@ -224,6 +233,22 @@ _serve(
     short_names=("ev",),
     storage="events",
     storage_api_version="v1",
+)
+_serve(
+    _NETWORKING,
+    "Ingress",
+    "ingresses",
+    IngressStrategy(),
+    short_names=("ing",),
+    subresources=_STATUS,
+)
+_cluster(_NETWORKING, "IngressClass", "ingressclasses", IngressClassStrategy())
+_serve(
+    _NETWORKING,
+    "NetworkPolicy",
+    "networkpolicies",
+    NetworkPolicyStrategy(),
+    short_names=("netpol",),
 )
 _serve("discovery.k8s.io", "EndpointSlice", "endpointslices", EndpointSliceStrategy())
 _cluster(_STORAGE, "StorageClass", "storageclasses", StorageClassStrategy(), short_names=("sc",))
