@@ -144,7 +144,8 @@ class Verbs:
         self._claim_name(target, document["metadata"], base)
         if notice := self.notices.get(resource.storage):
             attributes.warnings.append(notice)
-        return Written(self.put(resource, document, context), True, attributes.warnings)
+        body = self._put_counted(resource, document, attributes)
+        return Written(body, True, attributes.warnings)
 
     def create_repeat(self, target: Target, document: Document, template: Template,
                       context: Context) -> Written:  # fmt: skip
@@ -268,8 +269,16 @@ class Verbs:
             or resource.strategy.stays(document)
         ):
             return Written(self.remove(resource, document, attributes.context))
-        body = self.put(resource, document, attributes.context)
+        body = self._put_counted(resource, document, attributes)
         return Written(body, warnings=attributes.warnings)
+
+    def _put_counted(self, resource: Resource, document: Document, attributes: Attributes) -> bytes:
+        """Stores an object, and what admission has counted of it in the same step."""
+        body = self.put(resource, document, attributes.context)
+        if not attributes.context.dry_run:
+            for stored in attributes.stored:
+                stored()
+        return body
 
     def put(self, resource: Resource, document: Document, context: Context) -> bytes:
         """Stores an object as it is; gives its text."""

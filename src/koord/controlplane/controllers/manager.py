@@ -12,6 +12,7 @@ from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
 from koord.controlplane.controllers.garbage import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
+from koord.controlplane.controllers.quota.resourcequotas import ResourceQuotaController
 from koord.controlplane.controllers.runtime import Recorder, Runtime
 from koord.controlplane.controllers.volume_binder import VolumeBinder
 from koord.controlplane.controllers.workloads import WORKLOADS
@@ -42,6 +43,7 @@ NAMES = (
     "namespace",
     "serviceaccount",
     "volumes",
+    "resourcequota",
     "binder",
 )
 
@@ -140,6 +142,7 @@ class BuiltinControllers:
             "namespace": NamespaceController,
             "serviceaccount": lambda runtime: ServiceAccountController(runtime, self._config_maps),
             "volumes": VolumeBinder,
+            "resourcequota": ResourceQuotaController,
             "binder": lambda runtime: Binder(runtime, self._schedulers),
         }
         return makers[name](self.runtime)
