@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base.errors import KoordError
 from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
+from koord.controlplane.controllers.cron.controller import CronJobController
 from koord.controlplane.controllers.garbage import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
@@ -37,6 +38,7 @@ class Part(Protocol):
 
 NAMES = (
     *WORKLOADS,
+    "cronjob",
     "nodelifecycle",
     "podgc",
     "garbage",
@@ -136,6 +138,7 @@ class BuiltinControllers:
     def _make(self, name: str) -> Part:
         makers: dict[str, Callable[[Runtime], Part]] = {
             **WORKLOADS,
+            "cronjob": CronJobController,
             "nodelifecycle": NodeLifecycleController,
             "podgc": PodGarbageCollector,
             "garbage": GarbageCollector,
