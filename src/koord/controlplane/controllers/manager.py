@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from koord.base.errors import KoordError
 from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
 from koord.controlplane.controllers.cron.controller import CronJobController
+from koord.controlplane.controllers.endpoints.controller import EndpointsController
 from koord.controlplane.controllers.garbage import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
@@ -39,6 +40,7 @@ class Part(Protocol):
 NAMES = (
     *WORKLOADS,
     "cronjob",
+    "endpoints",
     "nodelifecycle",
     "podgc",
     "garbage",
@@ -139,6 +141,7 @@ class BuiltinControllers:
         makers: dict[str, Callable[[Runtime], Part]] = {
             **WORKLOADS,
             "cronjob": CronJobController,
+            "endpoints": EndpointsController,
             "nodelifecycle": NodeLifecycleController,
             "podgc": PodGarbageCollector,
             "garbage": GarbageCollector,
