@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base.errors import KoordError
+from koord.controlplane.controllers.autoscaling.controller import AutoscalerController
 from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
 from koord.controlplane.controllers.cron.controller import CronJobController
 from koord.controlplane.controllers.endpoints.controller import EndpointsController
@@ -48,6 +49,7 @@ NAMES = (
     "serviceaccount",
     "volumes",
     "resourcequota",
+    "autoscaler",
     "binder",
 )
 
@@ -149,6 +151,7 @@ class BuiltinControllers:
             "serviceaccount": lambda runtime: ServiceAccountController(runtime, self._config_maps),
             "volumes": VolumeBinder,
             "resourcequota": ResourceQuotaController,
+            "autoscaler": AutoscalerController,
             "binder": lambda runtime: Binder(runtime, self._schedulers),
         }
         return makers[name](self.runtime)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.autoscaling.scalers import HorizontalPodAutoscalerStrategy
 from koord.controlplane.kinds.binding import bind
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
 from koord.controlplane.kinds.devices import DeviceStrategy, ResourceClaimStrategy
@@ -206,6 +207,16 @@ _serve(
     "cronjobs",
     CronJobStrategy(),
     short_names=("cj",),
+    categories=_ALL,
+    subresources=_STATUS,
+)
+_serve(
+    "autoscaling",
+    "HorizontalPodAutoscaler",
+    "horizontalpodautoscalers",
+    HorizontalPodAutoscalerStrategy(),
+    version="v2",
+    short_names=("hpa",),
     categories=_ALL,
     subresources=_STATUS,
 )
