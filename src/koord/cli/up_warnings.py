@@ -61,6 +61,7 @@ NEED_COMPONENT = {
         "jobs.batch": "Job",
         "cronjobs.batch": "CronJob",
         "poddisruptionbudgets.policy": "PodDisruptionBudget",
+        "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
         "resourcequotas": "ResourceQuota",
         "persistentvolumeclaims": "PersistentVolumeClaim",
         "persistentvolumes": "PersistentVolume",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.autoscaling.older import OlderHorizontalPodAutoscalerStrategy
 from koord.controlplane.kinds.autoscaling.scalers import HorizontalPodAutoscalerStrategy
 from koord.controlplane.kinds.binding import bind
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
@@ -210,16 +211,21 @@ _serve(
     categories=_ALL,
     subresources=_STATUS,
 )
-_serve(
-    "autoscaling",
-    "HorizontalPodAutoscaler",
-    "horizontalpodautoscalers",
-    HorizontalPodAutoscalerStrategy(),
-    version="v2",
-    short_names=("hpa",),
-    categories=_ALL,
-    subresources=_STATUS,
-)
+for _version, _scaler in (
+    ("v1", OlderHorizontalPodAutoscalerStrategy()),
+    ("v2", HorizontalPodAutoscalerStrategy()),
+):
+    _serve(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        _scaler,
+        version=_version,
+        storage_api_version="autoscaling/v2",
+        short_names=("hpa",),
+        categories=_ALL,
+        subresources=_STATUS,
+    )
 _serve(
     "policy",
     "PodDisruptionBudget",
