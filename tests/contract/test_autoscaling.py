@@ -42,7 +42,8 @@ def conditions(found: Document) -> dict[str, tuple[str, str]]:
 
 def test_bounds_hold_and_missing_figures_are_told(api: Api, namespace: str) -> None:
     for name, replicas in (("many", 5), ("few", 1), ("none", 0)):
-        api.post(at("deployments", namespace), deployment(name, replicas=replicas)).ok  # noqa: B018
+        body = deployment(name, replicas=replicas)
+        api.post(at("deployments", namespace), body).ok  # noqa: B018
     scaler(api, namespace, "many", 1, 3)
     scaler(api, namespace, "few", 2, 3)
     scaler(api, namespace, "none", 1, 3)

@@ -41,7 +41,8 @@ def missed(api: Api, namespace: str, **spec: object) -> str:
         **spec,
     }
     path = f"{at('cronjobs', namespace)}/c"
-    api.post(at("cronjobs", namespace), document("batch/v1", "CronJob", "c", spec=whole)).ok  # noqa: B018
+    body = document("batch/v1", "CronJob", "c", spec=whole)
+    api.post(at("cronjobs", namespace), body).ok  # noqa: B018
     past = {"status": {"lastScheduleTime": stamp(time.time() - 2 * HOUR - 1)}}
     api.patch(f"{path}/status", past).ok  # noqa: B018
     return path
