@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pytest
 
 from koord.api import ConfigMap, Namespace, Node, Pod, PriorityClass, decode_as
+from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.base.errors import KoordError
 from koord.cli.components import COMPONENTS, Entry
 from koord.kube.client import Client
@@ -96,7 +97,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
             assert {"koord-prod", "koord-mid", "koord-batch", "koord-free"} <= classes
             await client.get(Namespace, "koordinator-system")
             container = {"name": "app", "image": "app"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+            pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
                    "spec": {"containers": [container]}}  # fmt: skip
             await client.create(decode_as(pod, Pod), "default")
 
@@ -104,6 +105,27 @@ def test_a_cluster_comes_up_and_ends() -> None:
                 return (await client.get(Pod, "web", "default")).status.phase == "Running"
 
             await _until(runs)
+            # A claim that names no class gets a volume where its first pod goes.
+            asked = {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            }
+            claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                     "metadata": {"name": "data"}, "spec": asked}  # fmt: skip
+            await client.create(decode_as(claim, PersistentVolumeClaim), "default")
+            pod["metadata"] = {"name": "db"}
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+            pod["spec"] = {"containers": [container], "volumes": [volume]}
+            await client.create(decode_as(pod, Pod), "default")
+
+            async def has_volume() -> bool:
+                bound = await client.get(PersistentVolumeClaim, "data", "default")
+                pod = await client.get(Pod, "db", "default")
+                return (bound.status.phase, pod.status.phase) == ("Bound", "Running")
+
+            await _until(has_volume)
+            bound = await client.get(PersistentVolumeClaim, "data", "default")
+            assert bound.spec.storage_class_name == "standard"
             # One ConfigMap, and what is idle is offered.
             config = {"apiVersion": "v1", "kind": "ConfigMap",
                       "metadata": {"name": "slo-controller-config"},

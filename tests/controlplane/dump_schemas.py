@@ -27,6 +27,7 @@ GROUP_VERSIONS = (
     "apis/authentication.k8s.io/v1",
     "apis/authorization.k8s.io/v1",
     "apis/autoscaling/v1",
+    "apis/autoscaling/v2",
     "apis/batch/v1",
     "apis/coordination.k8s.io/v1",
     "apis/discovery.k8s.io/v1",

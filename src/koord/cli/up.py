@@ -11,7 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -29,10 +29,12 @@ from koord.cli import former, up_detached, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
+from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
     from koord.cli.up_colocation import Colocation
     from koord.controlplane.embedded import EmbeddedControlPlane
+    from koord.kube.client import Client
     from koord.kube.lifecycle import Component
     from koord.simulator.nodes.pools import NodePools
 
@@ -176,7 +178,9 @@ class _Session:
         wish = self._wish
         _check(wish)
         port = wish.port or self._former_port()
-        serving = Options(data=wish.data, port=port, insecure=wish.insecure)
+        serving = Options(
+            data=wish.data, port=port, insecure=wish.insecure, notices=notices(wish.names)
+        )
         if wish.colocation is not None:
             serving = replace(serving, clock=wish.colocation.clock, seed=wish.seed)
         plane = EmbeddedControlPlane(serving)
@@ -216,7 +220,7 @@ class _Session:
         clock = SystemClock() if day is None else day.clock
         cluster = Cluster(plane, wish.pools, clock, wish.seed)
         step("definitions and priority classes")
-        await _install(cluster)
+        await _install(cluster, wish.names)
         # The folder is this process's: nobody who ran on it before is there any more.
         await former.release(cluster.client("koord-up"), clock)
         _serve_metrics(cluster)
@@ -366,7 +370,7 @@ def _check_kubeconfig(path: Path) -> None:
         raise KoordError(str(path), "", "a file", "a new one, or one that koord up wrote")
 
 
-async def _install(cluster: Cluster) -> None:
+async def _install(cluster: Cluster, components: Collection[str]) -> None:
     from koord.api import crds, priority_classes
     from koord.api.kinds.cluster import PriorityClass
     from koord.api.kinds.registry import kind_of_type
@@ -379,7 +383,31 @@ async def _install(cluster: Cluster) -> None:
         pass
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
     await client.apply(namespace, force=True)
+    if "controllers" in components:
+        await _add_storage_class(client)
     await cluster_crds.wait_established(client, names, _ESTABLISHED_SECONDS)
+
+
+async def _add_storage_class(client: Client) -> None:
+    """The class of claims that name none; one that is there already, or was changed, stays."""
+    from koord.api.kinds.registry import kind_of_type
+    from koord.api.kinds.storage import StorageClass
+    from koord.kube.errors import ApiError
+
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "standard", "annotations": annotations},
+        "provisioner": "simulator.koord/volumes",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    try:
+        await client.create(document, kind=kind_of_type(StorageClass))
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
 
 
 def _serve_metrics(cluster: Cluster) -> None:

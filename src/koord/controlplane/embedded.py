@@ -60,6 +60,8 @@ class Options:
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
         webhooks: how webhooks are reached; services in this process are registered there.
+        notices: by storage, e.g. ``ingresses.networking.k8s.io``, the ``Warning`` that whoever
+            creates an object there is given.
     """
 
     data: Path | None = None
@@ -73,6 +75,7 @@ class Options:
     controllers: Sequence[Controller] = ()
     further: Mapping[str, FurtherApi] = field(default_factory=dict)
     webhooks: Caller = field(default_factory=Caller)
+    notices: Mapping[str, str] = field(default_factory=dict)
 
 
 class EmbeddedControlPlane:
@@ -119,13 +122,14 @@ class EmbeddedControlPlane:
         self.store = self._open_store()
         self.admission = chain(
             StoreReader(self.store), options.clock, caller=options.webhooks,
-            equivalents=catalog.at_all_versions,
+            equivalents=catalog.at_all_versions, store=self._put,
         )  # fmt: skip
         self._started.push_async_callback(self.admission.close)
         self._started.push_async_callback(options.webhooks.close)
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
+            notices=options.notices,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
@@ -166,6 +170,10 @@ class EmbeddedControlPlane:
     def kubeconfig(self) -> str:
         """The text of a kubeconfig that reaches the server."""
         return kubeconfig.text(self.url, self._credentials)
+
+    def _put(self, storage: str, document: dict[str, Any]) -> None:
+        """Stores a document without selectable fields, past all rules."""
+        self.store.put(storage, document, ())
 
     def _open_store(self) -> Store:
         options = self.options

@@ -45,6 +45,7 @@ class Attributes:
         old: the object as stored; None for CREATE. Never changed.
         options: the ``CreateOptions``, ``UpdateOptions``, ``PatchOptions`` or ``DeleteOptions``.
         warnings: texts for ``Warning`` headers; rules append.
+        stored: called in the step that stores the object; rules that count append.
     """
 
     operation: str
@@ -57,6 +58,7 @@ class Attributes:
     context: Context
     options: Document = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    stored: list[Callable[[], None]] = field(default_factory=list)
 
 
 State = tuple[int, ...] | None
@@ -65,10 +67,13 @@ State = tuple[int, ...] | None
 class Admission(Protocol):
     """Rules between a request and the store. Without webhooks neither method ever suspends."""
 
-    def state(self) -> State:
+    def state(self, namespace: str = "") -> State:
         """What the rules go by besides the request, as numbers that never come again.
 
         Where it is the same, the same document fares the same. None: nobody can tell.
+
+        Args:
+            namespace: of an object that is to be created there; empty for another write.
         """
         ...
 
@@ -84,7 +89,7 @@ class Admission(Protocol):
 class AdmitAll:
     """No rules."""
 
-    def state(self) -> State:
+    def state(self, namespace: str = "") -> State:
         """Always the same."""
         return ()
 

@@ -68,6 +68,7 @@ class Server:
         random: for uids and generated names.
         handlers: of subresources with rules of their own.
         further: by path prefix, APIs that are not stored.
+        notices: by storage, what whoever creates an object there is warned of.
     """
 
     def __init__(
@@ -80,11 +81,12 @@ class Server:
         handlers: Handlers | None = None,
         further: Mapping[str, FurtherApi] | None = None,
         bookmark_seconds: float = 60.0,
+        notices: Mapping[str, str] | None = None,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
-        self.verbs = Verbs(store, admission or AdmitAll(), random)
+        self.verbs = Verbs(store, admission or AdmitAll(), random, notices)
         self.figures = Figures(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})

@@ -119,7 +119,7 @@ class Templates:
             return None
         key = (resource.storage, namespace, spec)
         template = self._known.get(key)
-        if template is not None and template.state != self._admission.state():
+        if template is not None and template.state != self._admission.state(namespace):
             del self._known[key]
             template = None
         return Repeat(key, sent.metadata, template)
@@ -134,7 +134,8 @@ class Templates:
             body: as stored.
             fields: as stored.
         """
-        spec, state = repeat.key[2], self._admission.state()
+        (_, namespace, spec) = repeat.key
+        state = self._admission.state(namespace)
         if state is None or len(spec) > _LONGEST or not self._came_before(repeat.key):
             return
         try:

@@ -7,7 +7,7 @@ meanwhile, and the step is taken again from the read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,11 +62,22 @@ class Written:
 
 
 class Verbs:
-    """Writes objects by the rules of their resources."""
+    """Writes objects by the rules of their resources.
 
-    def __init__(self, store: Store, admission: Admission, random: random.Random) -> None:
+    Args:
+        notices: by storage, what whoever creates an object there is warned of.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        admission: Admission,
+        random: random.Random,
+        notices: Mapping[str, str] | None = None,
+    ) -> None:
         self.store = store
         self.admission = admission
+        self.notices = notices or {}
         self._random = random
 
     def entry(self, target: Target) -> Entry | None:
@@ -131,7 +142,10 @@ class Verbs:
             raise invalid(resource, document["metadata"].get("name", ""), causes)
         await self.admission.validate(attributes)
         self._claim_name(target, document["metadata"], base)
-        return Written(self.put(resource, document, context), True, attributes.warnings)
+        if notice := self.notices.get(resource.storage):
+            attributes.warnings.append(notice)
+        body = self._put_counted(resource, document, attributes)
+        return Written(body, True, attributes.warnings)
 
     def create_repeat(self, target: Target, document: Document, template: Template,
                       context: Context) -> Written:  # fmt: skip
@@ -255,8 +269,16 @@ class Verbs:
             or resource.strategy.stays(document)
         ):
             return Written(self.remove(resource, document, attributes.context))
-        body = self.put(resource, document, attributes.context)
+        body = self._put_counted(resource, document, attributes)
         return Written(body, warnings=attributes.warnings)
+
+    def _put_counted(self, resource: Resource, document: Document, attributes: Attributes) -> bytes:
+        """Stores an object, and what admission has counted of it in the same step."""
+        body = self.put(resource, document, attributes.context)
+        if not attributes.context.dry_run:
+            for stored in attributes.stored:
+                stored()
+        return body
 
     def put(self, resource: Resource, document: Document, context: Context) -> bytes:
         """Stores an object as it is; gives its text."""

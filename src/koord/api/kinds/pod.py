@@ -35,6 +35,7 @@ class EnvVar(WireStruct):
 class ContainerPort(WireStruct):
     """A port of a container; those with a host port are taken on the node."""
 
+    name: str = ""
     container_port: int = 0
     host_port: int = 0
     host_ip: str = ""

@@ -12,6 +12,7 @@ from koord.controlplane.admission.limits import LimitRanger
 from koord.controlplane.admission.nodes import TaintNewNodes
 from koord.controlplane.admission.pods import DefaultTolerationSeconds
 from koord.controlplane.admission.priority import Priority
+from koord.controlplane.admission.quotas import ResourceQuotas
 from koord.controlplane.admission.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -19,25 +20,33 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.controlplane.admission.caller import LocalWebhook
+    from koord.controlplane.admission.quotas import Put
     from koord.controlplane.admission.rule import Rule
     from koord.controlplane.extension import Attributes, Reader, State
     from koord.controlplane.resource import Resource
 
 
 class Chain:
-    """Rules one after the other; the first that refuses ends it. Webhooks come last.
+    """Rules one after the other; the first that refuses ends it. Webhooks, then quotas come last.
 
     Args:
         reader: what the rules look at.
         rules: built-in ones, in order.
         webhooks: those that are configured.
         caller: how webhooks are reached.
+        quotas: asked last, for what they count is stored then.
     """
 
     def __init__(
-        self, reader: Reader, rules: Sequence[Rule], webhooks: Webhooks, caller: Caller
+        self,
+        reader: Reader,
+        rules: Sequence[Rule],
+        webhooks: Webhooks,
+        caller: Caller,
+        quotas: ResourceQuotas,
     ) -> None:
         self._reader = reader
+        self._quotas = quotas
         self._looks_at = (
             *dict.fromkeys(name for rule in rules for name in rule.looks_at),
             *webhooks.looks_at,
@@ -48,8 +57,13 @@ class Chain:
         self._validating = [rule for rule in rules if rule.validates]
         self._webhooks, self._caller = webhooks, caller
 
-    def state(self) -> State:
-        """The versions of all that the rules look at; None while there are webhooks."""
+    def state(self, namespace: str = "") -> State:
+        """The versions of all that the rules look at.
+
+        None while there are webhooks, or where quotas count what is created.
+        """
+        if namespace and self._quotas.count_in(namespace):
+            return None
         versions = self._reader.versions(*self._looks_at)
         if versions != self._versions:
             self._versions, self._has_webhooks = versions, self._webhooks.configured
@@ -72,6 +86,8 @@ class Chain:
         for rule in self._validating:
             rule.validate(attributes)
         await self._webhooks.validate(attributes)
+        # Nothing is awaited from here until the object is stored.
+        self._quotas.admit(attributes)
 
     def register_local(self, name: str, webhook: LocalWebhook) -> None:
         """Serves a webhook in this process; see :meth:`.caller.Caller.register_local`."""
@@ -86,16 +102,20 @@ def chain(
     reader: Reader,
     clock: Clock,
     *,
+    store: Put | None = None,
     caller: Caller | None = None,
     equivalents: Callable[[Resource], Sequence[Resource]] | None = None,
 ) -> Chain:
     """The rules of the embedded server.
 
     Args:
+        clock: says which pods are past their deletion; timeouts of webhooks run on the event
+            loop's time.
+        store: stores a document of a resource, past all rules: what quotas have counted. None
+            for nowhere.
         caller: how webhooks are reached.
         equivalents: the same resource at all its versions; without, each has one version.
     """
-    del clock  # timeouts of webhooks run on the event loop's time
     caller = caller or Caller()
     webhooks = Webhooks(reader, caller, equivalents or (lambda resource: (resource,)))
     rules = (
@@ -106,4 +126,5 @@ def chain(
         LimitRanger(reader),
         DefaultStorageClass(reader),
     )
-    return Chain(reader, rules, webhooks, caller)
+    quotas = ResourceQuotas(reader, clock, store or (lambda storage, document: None))
+    return Chain(reader, rules, webhooks, caller, quotas)

@@ -8,10 +8,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base.errors import KoordError
+from koord.controlplane.controllers.autoscaling.controller import AutoscalerController
 from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
+from koord.controlplane.controllers.cron.controller import CronJobController
+from koord.controlplane.controllers.endpoints.controller import EndpointsController
 from koord.controlplane.controllers.garbage import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
 from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
+from koord.controlplane.controllers.quota.resourcequotas import ResourceQuotaController
 from koord.controlplane.controllers.runtime import Recorder, Runtime
 from koord.controlplane.controllers.volume_binder import VolumeBinder
 from koord.controlplane.controllers.workloads import WORKLOADS
@@ -36,12 +40,16 @@ class Part(Protocol):
 
 NAMES = (
     *WORKLOADS,
+    "cronjob",
+    "endpoints",
     "nodelifecycle",
     "podgc",
     "garbage",
     "namespace",
     "serviceaccount",
     "volumes",
+    "resourcequota",
+    "autoscaler",
     "binder",
 )
 
@@ -134,12 +142,16 @@ class BuiltinControllers:
     def _make(self, name: str) -> Part:
         makers: dict[str, Callable[[Runtime], Part]] = {
             **WORKLOADS,
+            "cronjob": CronJobController,
+            "endpoints": EndpointsController,
             "nodelifecycle": NodeLifecycleController,
             "podgc": PodGarbageCollector,
             "garbage": GarbageCollector,
             "namespace": NamespaceController,
             "serviceaccount": lambda runtime: ServiceAccountController(runtime, self._config_maps),
             "volumes": VolumeBinder,
+            "resourcequota": ResourceQuotaController,
+            "autoscaler": AutoscalerController,
             "binder": lambda runtime: Binder(runtime, self._schedulers),
         }
         return makers[name](self.runtime)

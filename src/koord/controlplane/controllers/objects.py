@@ -40,6 +40,7 @@ class Revision(Object):
 _CORE = {kind.name: kind for kind in KINDS if not kind.custom}
 
 POD = _CORE["Pod"]
+SERVICE = _CORE["Service"]
 NODE = _CORE["Node"]
 NAMESPACE = _CORE["Namespace"]
 CONFIG_MAP = _CORE["ConfigMap"]

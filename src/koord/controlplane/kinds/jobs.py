@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from koord.controlplane import schedules
 from koord.controlplane.kinds import names
 from koord.controlplane.kinds.causes import IMMUTABLE, Causes
 from koord.controlplane.kinds.documents import NONE, condition_is_true, section
@@ -40,6 +41,8 @@ CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _NAME_LABELS = ("job-name", JOB_NAME)
 _UID_LABELS = ("controller-uid", CONTROLLER_UID)
 _UNLIMITED = 2**31 - 1
+# A job's name has the minute of its start behind that of its CronJob.
+_LONGEST_NAME = 63 - 11
 _COUNTS = (
     "parallelism",
     "completions",
@@ -277,19 +280,16 @@ class CronJobStrategy(WorkloadStrategy):
         spec.setdefault("failedJobsHistoryLimit", 1)
 
     def validate(self, document: Document) -> list[StatusCause]:
-        """The five fields of a schedule, counts, the job."""
+        """A name with room for that of a job, the schedule, counts, the job."""
         causes = Causes()
         spec = document["spec"]
-        schedule = spec.get("schedule", "")
-        if not schedule:
-            causes.required("spec.schedule")
-        elif not schedule.startswith("@") and len(schedule.split()) != 5:
-            fields = schedule.split()
-            why = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-            causes.invalid("spec.schedule", schedule, why)
+        _check_schedule(spec, causes)
         if spec["concurrencyPolicy"] not in ("Allow", "Forbid", "Replace"):
             allowed = ("Allow", "Forbid", "Replace")
             causes.not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], allowed)
+        name = document["metadata"].get("name", "")
+        if len(name) > _LONGEST_NAME:
+            causes.invalid("metadata.name", name, "must be no more than 52 characters")
         limits = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
         check_counts(spec, limits, "spec", causes)
         job = {**spec["jobTemplate"]["spec"]}
@@ -316,3 +316,24 @@ class CronJobStrategy(WorkloadStrategy):
             *container_cells(section(job, "template", "spec")),
             selector_text(job.get("selector")),
         ]
+
+
+def _check_schedule(spec: Document, causes: Causes) -> None:
+    path, schedule, zone = "spec.schedule", spec.get("schedule", ""), spec.get("timeZone")
+    if not schedule:
+        causes.required(path)
+    else:
+        try:
+            schedules.parse(schedule)
+        except schedules.ScheduleError as error:
+            causes.invalid(path, schedule, str(error))
+        if "TZ" in schedule:
+            why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            causes.invalid(path, schedule, why)
+    if zone == "":
+        causes.invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+    elif zone is not None:
+        try:
+            schedules.zone_of(zone)
+        except schedules.ScheduleError as error:
+            causes.invalid("spec.timeZone", zone, str(error))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimitRanges, ResourceQuotas (stored, not enforced) and ServiceAccounts."""
+"""LimitRanges, ResourceQuotas and ServiceAccounts; admission enforces the first two."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.kinds.causes import Causes
+from koord.controlplane.kinds.causes import IMMUTABLE, Causes
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.kinds.quantities import is_whole, normalise, parsed
 from koord.controlplane.kinds.resource_rules import COUNTED, check_amount, faults_of_name
@@ -19,7 +19,37 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_PODS = frozenset(("pods",))
+_COMPUTE = frozenset(
+    (
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+    )
+)
+# By scope, the resources that it can be applied to.
+_SCOPES = {
+    "BestEffort": _PODS,
+    "NotBestEffort": _PODS | _COMPUTE,
+    "Terminating": _PODS | _COMPUTE,
+    "NotTerminating": _PODS | _COMPUTE,
+    "PriorityClass": _PODS | _COMPUTE,
+    "CrossNamespacePodAffinity": _PODS | _COMPUTE,
+    "VolumeAttributesClass": frozenset(("persistentvolumeclaims", "requests.storage")),
+}
+_MUST_EXIST = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+_EXCLUSIVE = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_WITHOUT_VALUES = frozenset(_SCOPES) - {"PriorityClass", "VolumeAttributesClass"}
 
 
 class LimitRangeStrategy(Strategy):
@@ -103,17 +133,30 @@ class ResourceQuotaStrategy(Strategy):
         document["status"] = {}
 
     def validate(self, document: Document) -> list[StatusCause]:
-        """Names and amounts."""
+        """Names and amounts, scopes."""
         causes = Causes()
-        for name, amount in (document["spec"].get("hard") or {}).items():
-            path = f"spec.hard[{name}]"
-            whys = faults_of_name(name)
-            causes.each(path, name, whys)
-            if whys and "/" not in name:
-                causes.invalid(path, name, "must be a standard resource for quota")
-            check_amount(name, amount, path, causes)
-            if name in COUNTED and not is_whole(amount):
-                causes.invalid(path, amount, "must be an integer")
+        spec = document["spec"]
+        _check_amounts(spec.get("hard") or {}, "spec.hard", causes)
+        _check_scopes(spec, causes)
+        _check_selector(spec, causes)
+        return causes
+
+    def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
+        """Scopes are fixed."""
+        causes = Causes(self.validate(document))
+        scopes, before = (set(each["spec"].get("scopes") or ()) for each in (document, old))
+        if scopes != before:
+            causes.invalid("spec.scopes", document["spec"].get("scopes"), IMMUTABLE)
+        return causes
+
+    def validate_subresource(
+        self, subresource: str, document: Document, old: Document
+    ) -> list[StatusCause]:
+        """What a status says is limited and used."""
+        causes = Causes()
+        for key in ("hard", "used"):
+            amounts = section(document, "status").get(key) or {}
+            _check_amounts(amounts, f"status.{key}", causes)
         return causes
 
     def row(self, document: Document, now_seconds: float) -> list[Any]:
@@ -131,6 +174,70 @@ class ResourceQuotaStrategy(Strategy):
             ", ".join(limits),
             age_of(document, now_seconds),
         ]
+
+
+def _check_amounts(amounts: Document, where: str, causes: Causes) -> None:
+    for name, amount in amounts.items():
+        path = f"{where}[{name}]"
+        whys = faults_of_name(name)
+        causes.each(path, name, whys)
+        if whys and "/" not in name:
+            causes.invalid(path, name, "must be a standard resource for quota")
+        check_amount(name, amount, path, causes)
+        if name in COUNTED and not is_whole(amount):
+            causes.invalid(path, amount, "must be an integer")
+
+
+def _check_scopes(spec: Document, causes: Causes) -> None:
+    scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            causes.invalid("spec.scopes", scopes, "unsupported scope")
+        for _ in _not_for(scope, spec):
+            causes.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+    if any(pair <= set(scopes) for pair in _EXCLUSIVE):
+        causes.invalid("spec.scopes", scopes, "conflicting scopes")
+
+
+def _check_selector(spec: Document, causes: Causes) -> None:
+    selector = spec.get("scopeSelector")
+    if selector is None:
+        return
+    path, named = "spec.scopeSelector.matchExpressions", set()
+    for requirement in selector.get("matchExpressions") or ():
+        scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
+        named.add(scope)
+        if scope not in _SCOPES:
+            causes.invalid(f"{path}.scopeName", scope, "unsupported scope")
+        for _ in _not_for(scope, spec):
+            causes.invalid(path, selector, "unsupported scope applied to resource")
+        if scope in _WITHOUT_VALUES and operator != "Exists":
+            causes.invalid(f"{path}.operator", operator, _MUST_EXIST)
+        _check_operator(operator, requirement.get("values") or [], path, causes)
+    if any(pair <= named for pair in _EXCLUSIVE):
+        causes.invalid(path, spec.get("scopes"), "conflicting scopes")
+
+
+def _check_operator(operator: str, values: list[str], path: str, causes: Causes) -> None:
+    if operator in ("In", "NotIn"):
+        if not values:
+            why = "must be at least one value when `operator` is 'In' or 'NotIn'"
+            causes.required(f"{path}.values", f"{why} for scope selector")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            why = "must be no value when `operator` is 'Exist' or 'DoesNotExist'"
+            causes.invalid(f"{path}.values", values, f"{why} for scope selector")
+    else:
+        causes.invalid(f"{path}.operator", operator, "not a valid selector operator")
+
+
+def _not_for(scope: str, spec: Document) -> list[str]:
+    """The limited resources that a scope has nothing to do with."""
+    allowed = _SCOPES.get(scope)
+    if allowed is None:
+        return []
+    standard = [name for name in sorted(spec.get("hard") or ()) if not faults_of_name(name)]
+    return [name for name in standard if "/" not in name and name not in allowed]
 
 
 class ServiceAccountStrategy(Strategy):

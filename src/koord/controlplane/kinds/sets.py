@@ -101,7 +101,8 @@ class StatefulSetStrategy(WorkloadStrategy):
         check_int_or_percent(rolling.get("maxUnavailable"), f"{path}.maxUnavailable", causes)
         check_counts(spec, ("replicas", "minReadySeconds", "revisionHistoryLimit"), "spec", causes)
         causes.negative("spec.ordinals.start", section(spec, "ordinals").get("start"))
-        check_workload(spec, "empty selector is invalid for statefulset", "ReplicaSet", causes)
+        empty = "empty selector is invalid for statefulset"
+        check_workload(_with_claims(spec), empty, "ReplicaSet", causes)
         return causes
 
     def validate_update(self, document: Document, old: Document) -> list[StatusCause]:
@@ -130,6 +131,23 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 def _fixed_part(spec: Document) -> Document:
     return {key: value for key, value in spec.items() if key not in _CHANGEABLE}
+
+
+def _with_claims(spec: Document) -> Document:
+    """A spec whose template has the volumes of its claims, as its pods will have them."""
+    names = [section(claim, "metadata").get("name", "") for claim in _claims(spec)]
+    template = spec.get("template") or {}
+    if not names or not isinstance(template.get("spec"), dict):
+        return spec
+    volumes: list[Document] = [
+        {"name": name, "persistentVolumeClaim": {"claimName": "claim-name"}} for name in names
+    ]
+    volumes += [v for v in template["spec"].get("volumes") or () if v.get("name") not in names]
+    return {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}
+
+
+def _claims(spec: Document) -> list[Document]:
+    return spec.get("volumeClaimTemplates") or []
 
 
 class DaemonSetStrategy(WorkloadStrategy):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.custom import DefinitionStrategy
 from koord.controlplane.kinds import subresources
+from koord.controlplane.kinds.autoscaling.older import OlderHorizontalPodAutoscalerStrategy
+from koord.controlplane.kinds.autoscaling.scalers import HorizontalPodAutoscalerStrategy
 from koord.controlplane.kinds.binding import bind
 from koord.controlplane.kinds.config import ConfigMapStrategy, SecretStrategy
 from koord.controlplane.kinds.devices import DeviceStrategy, ResourceClaimStrategy
@@ -14,6 +16,8 @@ from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
 from koord.controlplane.kinds.eviction import BUDGETS, Evictions
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
+from koord.controlplane.kinds.networking.ingresses import IngressClassStrategy, IngressStrategy
+from koord.controlplane.kinds.networking.policies import NetworkPolicyStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
 from koord.controlplane.kinds.pods import PodStrategy
 from koord.controlplane.kinds.policy import (
@@ -64,7 +68,7 @@ if TYPE_CHECKING:
     from koord.controlplane.extension import Handlers
 
 _ADMISSION, _APPS, _BATCH = "admissionregistration.k8s.io", "apps", "batch"
-_DEVICES = "resource.k8s.io"
+_DEVICES, _NETWORKING = "resource.k8s.io", "networking.k8s.io"
 _RBAC, _STORAGE = "rbac.authorization.k8s.io", "storage.k8s.io"
 _POD_SUBRESOURCES = (
     "status", "binding", "eviction", "ephemeralcontainers", "resize", *subresources.NEED_CONTAINERS
@@ -121,7 +125,14 @@ _serve(
     categories=_ALL,
     subresources=_STATUS,
 )
-_serve("", "Endpoints", "endpoints", EndpointsStrategy(), short_names=("ep",))
+_serve(
+    "",
+    "Endpoints",
+    "endpoints",
+    EndpointsStrategy(),
+    short_names=("ep",),
+    warning="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+)
 _serve("", "Event", "events", EventStrategy(), short_names=("ev",))
 _serve(
     "",
@@ -200,6 +211,21 @@ _serve(
     categories=_ALL,
     subresources=_STATUS,
 )
+for _version, _scaler in (
+    ("v1", OlderHorizontalPodAutoscalerStrategy()),
+    ("v2", HorizontalPodAutoscalerStrategy()),
+):
+    _serve(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        _scaler,
+        version=_version,
+        storage_api_version="autoscaling/v2",
+        short_names=("hpa",),
+        categories=_ALL,
+        subresources=_STATUS,
+    )
 _serve(
     "policy",
     "PodDisruptionBudget",
@@ -224,6 +250,22 @@ _serve(
     short_names=("ev",),
     storage="events",
     storage_api_version="v1",
+)
+_serve(
+    _NETWORKING,
+    "Ingress",
+    "ingresses",
+    IngressStrategy(),
+    short_names=("ing",),
+    subresources=_STATUS,
+)
+_cluster(_NETWORKING, "IngressClass", "ingressclasses", IngressClassStrategy())
+_serve(
+    _NETWORKING,
+    "NetworkPolicy",
+    "networkpolicies",
+    NetworkPolicyStrategy(),
+    short_names=("netpol",),
 )
 _serve("discovery.k8s.io", "EndpointSlice", "endpointslices", EndpointSliceStrategy())
 _cluster(_STORAGE, "StorageClass", "storageclasses", StorageClassStrategy(), short_names=("sc",))

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shell of HorizontalPodAutoscalers: scales, pods and figures in, a number of pods out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.api.duration import Duration
+from koord.controlplane.controllers.autoscaling import scalers
+from koord.controlplane.controllers.autoscaling.rates import History
+from koord.controlplane.controllers.autoscaling.replicas import Usage
+from koord.controlplane.controllers.autoscaling.scalers import SCALER, Figures, Outcome, Scale
+from koord.controlplane.controllers.objects import POD, Owner, key_of, seconds_of
+from koord.controlplane.controllers.plans import Note
+from koord.controlplane.controllers.workloads import OwnerController
+from koord.kernels.quantity import Quantity
+from koord.kube.errors import ApiError, Status
+from koord.kube.messages import Request
+
+if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.registry import Kind
+    from koord.controlplane.controllers.runtime import Runtime
+    from koord.controlplane.controllers.views import View
+
+Document = dict[str, Any]
+
+SYNC_SECONDS = 15.0
+_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
+_CONFLICT_SECONDS = 1.0
+
+
+class AutoscalerController(OwnerController):
+    """Scales workloads by what their pods use."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime, SCALER, ())
+        self._pods: View[Pod] = runtime.view(POD)
+        self._histories: dict[str, History] = {}
+        self._looked: dict[str, float] = {}
+        self._kinds: dict[tuple[str, str], Kind] = {}
+
+    async def reconcile(self, key: str) -> float | None:
+        """Looks at one scaler every 15 seconds."""
+        owner = self.owners.get(key)
+        if owner is None or owner.metadata.deletion_timestamp is not None:
+            self._histories.pop(key, None)
+            self._looked.pop(key, None)
+            return None
+        now = self.runtime.now
+        wait = self._looked.get(key, now - SYNC_SECONDS) + SYNC_SECONDS - now
+        if wait > 0:
+            return wait
+        self._looked[key] = now
+        try:
+            outcome = await self._decide(key, owner, now)
+            for note in outcome.notes:
+                self.runtime.note(owner, self.kind, note)
+            await self.runtime.write_status(self.kind, owner, outcome.status)
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
+            self._looked.pop(key, None)
+            return _CONFLICT_SECONDS
+        return SYNC_SECONDS
+
+    async def _decide(self, key: str, owner: Owner, now: float) -> Outcome:
+        target, namespace = owner.spec.get("scaleTargetRef") or {}, owner.metadata.namespace
+        name = target.get("name", "")
+        try:
+            kind = await self._kind_of(target)
+            found = await self._scale(kind, name, namespace)
+        except ApiError as error:
+            return _failed(owner, "FailedGetScale", error.status.message, now)
+        replicas = (found.get("spec") or {}).get("replicas", 0)
+        selector = (found.get("status") or {}).get("selector", "")
+        history = self._histories.setdefault(key, History())
+        if rival := self._rival(owner):
+            why = f"pods by selector {selector} are controlled by multiple HPAs: {rival}"
+            return _inactive(owner, "AmbiguousSelector", why, now)
+        if not selector:
+            why = "the HPA target's scale is missing a selector"
+            return _inactive(owner, "InvalidSelector", why, now)
+        scale = await self._what_there_is(owner, replicas, selector)
+        outcome = scalers.decide(owner, scale, history, now)
+        if outcome.replicas is None:
+            return outcome
+        try:
+            await self.runtime.client.set_scale(kind, name, outcome.replicas, namespace)
+        except ApiError as error:
+            why = error.status.message
+            said = f"New size: {outcome.replicas}; reason: {outcome.reason}; error: {why}"
+            failed = f"the HPA controller was unable to update the target scale: {why}"
+            outcome.condition("AbleToScale", False, "FailedUpdateScale", failed, now)
+            outcome.notes.append(Note("FailedRescale", said, "Warning"))
+            outcome.status["desiredReplicas"] = owner.status.get("desiredReplicas", 0)
+            return outcome
+        scalers.scaled(outcome, replicas, history, now)
+        return outcome
+
+    async def _kind_of(self, target: Document) -> Kind:
+        """How a scale target is served.
+
+        Raises:
+            ApiError: 404, it is not.
+        """
+        name = (target.get("apiVersion", ""), target.get("kind", ""))
+        if name not in self._kinds:
+            served = await self.runtime.client.discover()
+            self._kinds = {(each.kind.api_version, each.kind.name): each.kind for each in served}
+        group = name[0].rpartition("/")[0]
+        for (version, kind_name), kind in self._kinds.items():
+            if kind_name == name[1] and version.rpartition("/")[0] == group:
+                return kind
+        message = f'no matches for kind "{name[1]}" in group "{group}"'
+        raise ApiError(Status(code=404, reason="NotFound", message=message))
+
+    async def _scale(self, kind: Kind, name: str, namespace: str) -> Document:
+        path = "/".join(("/apis", kind.api_version) if kind.group else ("/api", kind.version))
+        where = f"{path}/namespaces/{namespace}/{kind.plural}/{name}/scale"
+        answer = await self.runtime.client.request(Request("GET", where))
+        found: Document = msgspec.json.decode(answer.body)
+        return found
+
+    def _rival(self, owner: Owner) -> str:
+        """The names of all scalers of this one's workload, if there are several."""
+        target = owner.spec.get("scaleTargetRef") or {}
+        mine = [
+            each
+            for each in self.owners.by("namespace", owner.metadata.namespace)
+            if _same(each.spec.get("scaleTargetRef") or {}, target)
+        ]
+        names = sorted(key_of(each.metadata) for each in mine)
+        return f"[{' '.join(names)}]" if len(names) > 1 else ""
+
+    async def _what_there_is(self, owner: Owner, replicas: int, selector: str) -> Scale:
+        """The pods of a workload and what they use; figures only of what is asked for."""
+        wanted = {
+            (target.resource, target.container)
+            for _, target, _ in scalers.targets(owner)
+            if target is not None
+        }
+        namespace = owner.metadata.namespace
+        query = (("labelSelector", selector),)
+        path = f"{_METRICS}/{namespace}/pods"
+        try:
+            answer = await self.runtime.client.request(Request("GET", path, query))
+            items: list[Document] = msgspec.json.decode(answer.body).get("items") or []
+        except ApiError as error:
+            if error.http_status != 404:
+                raise
+            items = []  # There is no metrics API.
+        figures: Figures = {each: _figures(items, *each) for each in wanted}
+        listed = await self.runtime.client.list(POD, namespace=namespace, label_selector=selector)
+        names = [item["metadata"]["name"] for item in listed.items]
+        known = (self._pods.get(f"{namespace}/{name}") for name in names)
+        return Scale(replicas, [pod for pod in known if pod is not None], figures)
+
+    def _changed(self, before: Owner | None, after: Owner | None) -> None:
+        # What it writes itself into the status is no reason to look again.
+        if before is None or after is None or before.spec != after.spec:
+            super()._changed(before, after)
+
+
+def _figures(items: list[Document], resource: str, container: str) -> dict[str, Usage]:
+    """What pods use of a resource, those left out that do not say so."""
+    found = {}
+    for item in items:
+        total, complete = 0, False
+        for each in item.get("containers") or ():
+            if container and each.get("name") != container:
+                continue
+            amount = (each.get("usage") or {}).get(resource)
+            complete = amount is not None
+            if amount is None:
+                break
+            total += Quantity.parse(amount).milli()
+        if complete:
+            window = Duration.parse(item.get("window", "0s")).seconds
+            time = seconds_of(item.get("timestamp"))
+            found[item["metadata"]["name"]] = Usage(total, time, window)
+    return found
+
+
+def _failed(owner: Owner, reason: str, message: str, now: float) -> Outcome:
+    outcome = scalers.begun(owner)
+    said = f"the HPA controller was unable to get the target's current scale: {message}"
+    outcome.condition("AbleToScale", False, reason, said, now)
+    outcome.notes.append(Note(reason, message, "Warning"))
+    return outcome
+
+
+def _inactive(owner: Owner, reason: str, message: str, now: float) -> Outcome:
+    outcome = scalers.begun(owner)
+    said = "the HPA controller was able to get the target's current scale"
+    outcome.condition("AbleToScale", True, "SucceededGetScale", said, now)
+    outcome.condition("ScalingActive", False, reason, message, now)
+    outcome.notes.append(Note(reason, message, "Warning"))
+    return outcome
+
+
+def _same(left: Document, right: Document) -> bool:
+    groups = [each.get("apiVersion", "").rpartition("/")[0] for each in (left, right)]
+    names = [(each.get("kind"), each.get("name")) for each in (left, right)]
+    return groups[0] == groups[1] and names[0] == names[1]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What objects use of ResourceQuotas: the same rules for admission and for the controller."""

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HorizontalPodAutoscalers: figures to replicas, windows and rates, and a day in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from koord.api import codec
+from koord.api.kinds.pod import Pod
+from koord.controlplane.controllers.autoscaling import scalers
+from koord.controlplane.controllers.autoscaling.rates import History, pace
+from koord.controlplane.controllers.autoscaling.replicas import (
+    MetricError,
+    Target,
+    Tolerances,
+    Usage,
+    proposal,
+)
+from koord.controlplane.controllers.objects import Document, Owner, timestamp
+
+NOW = 1_900_000_000.0
+CPU = Target("cpu", 50)
+
+
+def pod(name: str, request: str = "1", *, ready: bool = True, phase: str = "Running",
+        started: float = NOW - 3600) -> Pod:  # fmt: skip
+    moved = {"lastTransitionTime": timestamp(started + 10)}
+    document = {
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": request}}}]},
+        "status": {"phase": phase, "startTime": timestamp(started),
+                   "conditions": [{"type": "Ready", "status": str(ready), **moved}]},
+    }  # fmt: skip
+    return codec.convert(document, Pod, name)
+
+
+def usage(**milli: int) -> dict[str, Usage]:
+    return {name: Usage(amount, NOW - 20, 30) for name, amount in milli.items()}
+
+
+def wanted(current: int, found: Sequence[Pod], used: dict[str, Usage], target: Target = CPU) -> int:
+    return proposal(current, target, found, used, Tolerances(), NOW).replicas
+
+
+def test_use_is_compared_with_what_is_aimed_at() -> None:
+    three = [pod("a"), pod("b"), pod("c")]
+    # 75 % of the requests where 50 % are aimed at: half as many again.
+    result = proposal(3, CPU, three, usage(a=500, b=750, c=1000), Tolerances(), NOW)
+    assert (result.replicas, result.percent, result.milli) == (5, 75, 750)
+    assert wanted(3, three, usage(a=100, b=100, c=100)) == 1
+    # Within a tenth nothing is to be done: 45 to 55 %.
+    for percent, replicas in ((45, 3), (55, 3), (44, 3), (56, 4)):
+        amount = percent * 10
+        assert wanted(3, three, usage(a=amount, b=amount, c=amount)) == replicas
+    assert wanted(3, three, usage(a=300, b=300, c=300)) == 2
+    amount = Target("memory", 0, 200_000)
+    assert wanted(3, three, usage(a=300_000, b=300_000, c=300_000), amount) == 5
+
+
+def test_pods_that_tell_nothing_hold_back() -> None:
+    fresh = pod("d", started=NOW - 20)
+    three = [pod("a"), pod("b"), pod("c")]
+    # A pod that has just started counts as using nothing: 3 x 90 % over four are 67 %.
+    assert wanted(4, [*three, fresh], usage(a=900, b=900, c=900, d=1000)) == 6
+    # A pod without figures counts as using nothing on the way up, all of its request down.
+    assert wanted(4, [*three, pod("d")], usage(a=900, b=900, c=900)) == 6
+    assert wanted(4, [*three, pod("d")], usage(a=100, b=100, c=100)) == 3
+    assert wanted(4, [*three, pod("d")], usage(a=300, b=300, c=300)) == 4
+    # One that fails is ignored.
+    assert wanted(4, [*three, pod("d", phase="Failed")], usage(a=900, b=900, c=900)) == 6
+    for found, used, why in (
+        ([], {}, "no pods returned by selector while calculating replica count"),
+        ([fresh], usage(d=1), "did not receive metrics for targeted pods (pods might be unready)"),
+        ([codec.convert({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]},
+                         "status": {"phase": "Running"}}, Pod, "a"), *three],
+         usage(b=1), "missing request for cpu in container c of Pod a"),
+    ):  # fmt: skip
+        with pytest.raises(MetricError) as error:
+            wanted(1, found, used)
+        assert str(error.value) == why
+
+
+def test_down_waits_five_minutes_and_up_does_not() -> None:
+    history = History()
+    history.recommended.append((NOW, 8))
+    for seconds, recommended, replicas, reason in (
+        (0, 8, 8, "ReadyForNewScale"),
+        (15, 2, 8, "ScaleDownStabilized"),
+        (300, 2, 8, "ScaleDownStabilized"),
+        (301, 2, 2, "ReadyForNewScale"),
+    ):
+        result = pace(8, recommended, 1, 20, None, history, NOW + seconds)
+        assert (result.replicas, result.able[0]) == (replicas, reason), seconds
+    up = pace(2, 20, 1, 20, None, history, NOW + 316)
+    assert (up.replicas, up.limited, up.why[0]) == (4, True, "ScaleUpLimit")
+    over = pace(12, 30, 1, 20, None, history, NOW + 331)
+    assert (over.replicas, over.why[0]) == (20, "TooManyReplicas")
+    under = pace(1, 0, 1, 20, None, History(), NOW)
+    assert (under.replicas, under.why[0]) == (1, "TooFewReplicas")
+
+
+def rules(window: int, select: str = "Max", **policy: int) -> Document:
+    policies = [
+        {"type": kind, "value": value, "periodSeconds": 60} for kind, value in policy.items()
+    ]
+    return {"stabilizationWindowSeconds": window, "selectPolicy": select, "policies": policies}
+
+
+def test_rates_of_a_scaler_of_its_own() -> None:
+    behavior = {"scaleUp": rules(0, "Min", Pods=3, Percent=100), "scaleDown": rules(0, Pods=1)}
+    history = History()
+    first = pace(4, 20, 1, 20, behavior, history, NOW)
+    assert (first.replicas, first.why[0]) == (7, "ScaleUpLimit")
+    history.changes.append((NOW, 3))
+    # Within the same minute no more than three in all.
+    assert pace(7, 20, 1, 20, behavior, history, NOW + 15).replicas == 7
+    assert pace(7, 20, 1, 20, behavior, history, NOW + 61).replicas == 10
+    down = pace(7, 1, 1, 20, behavior, History(), NOW)
+    assert (down.replicas, down.why[0]) == (6, "ScaleDownLimit")
+    stopped = {**behavior, "scaleDown": rules(0, "Disabled", Pods=1)}
+    assert pace(7, 1, 1, 20, stopped, History(), NOW).replicas == 7
+    slow = {**behavior, "scaleUp": rules(120, Pods=9)}
+    held = History()
+    assert pace(2, 2, 1, 20, slow, held, NOW).replicas == 2
+    late = pace(2, 8, 1, 20, slow, held, NOW + 60)
+    assert (late.replicas, late.able[0]) == (2, "ScaleUpStabilized")
+    assert pace(2, 8, 1, 20, slow, held, NOW + 121).replicas == 8
+
+
+def test_a_history_is_bounded() -> None:
+    history = History()
+    for step in range(5_000):
+        pace(3, 3, 1, 9, None, history, NOW + step)
+        history.changes.append((NOW + step, 1))
+    assert (len(history.recommended), len(history.changes)) == (1000, 1001)
+
+
+def owner(*metrics: Document, **spec: Any) -> Owner:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    whole = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 9, **spec}
+    listed = metrics or (
+        {"type": "Resource", "resource": {"name": "cpu", "target": {
+            "type": "Utilization", "averageUtilization": 50}}},
+    )  # fmt: skip
+    document = {"metadata": {"name": "h", "namespace": "ns"},
+                "spec": {**whole, "metrics": list(listed)}}  # fmt: skip
+    return codec.convert(document, Owner, "h")
+
+
+def test_a_status_says_what_was_found() -> None:
+    found = [pod("a"), pod("b")]
+    scale = scalers.Scale(2, found, {("cpu", ""): usage(a=750, b=1250)})
+    history = History()
+    outcome = scalers.decide(owner(), scale, history, NOW)
+    assert outcome.replicas == 4
+    scalers.scaled(outcome, 2, history, NOW)
+    said = [(note.reason, note.message) for note in outcome.notes]
+    assert said == [
+        ("SuccessfulRescale", "New size: 4; reason: cpu resource utilization (percentage of "
+         "request) above target")
+    ]  # fmt: skip
+    status = outcome.status
+    assert [(c["type"], c["status"], c["reason"]) for c in status.pop("conditions")] == [
+        ("AbleToScale", "True", "SucceededRescale"),
+        ("ScalingActive", "True", "ValidMetricFound"),
+        ("ScalingLimited", "False", "DesiredWithinRange"),
+    ]
+    assert status == {
+        "currentReplicas": 2,
+        "desiredReplicas": 4,
+        "lastScaleTime": timestamp(NOW),
+        "currentMetrics": [
+            {
+                "type": "Resource",
+                "resource": {
+                    "name": "cpu",
+                    "current": {"averageValue": "1", "averageUtilization": 100},
+                },
+            }
+        ],
+    }
+
+
+def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None:
+    cpu = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}
+    hits = {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+    metrics = ({"type": "Resource", "resource": cpu}, {"type": "Pods", "pods": hits})
+    for milli, replicas in ((3000, 4), (100, None)):
+        scale = scalers.Scale(2, [pod("a"), pod("b")], {("cpu", ""): usage(a=milli, b=milli)})
+        outcome = scalers.decide(owner(*metrics), scale, History(), NOW)
+        assert outcome.replicas == replicas
+        assert outcome.notes[0].message == (
+            "unable to get metric hits: there is no custom metrics API here"
+        )
+    active = next(c for c in outcome.status["conditions"] if c["type"] == "ScalingActive")
+    assert (active["status"], active["reason"]) == ("False", "FailedGetPodsMetric")
