@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes: the labels and annotations by which operators steer one node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.node import Node
+from koord.api.protocol import annotation, keys, node_reservation, nodes
+from koord.api.protocol.annotation import field_of
+from koord.api.protocol.numbers import parse_float
+from koord.api.sloconfig import sections
+from koord.api.sloconfig.config import colocation_problems
+from koord.api.sloconfig.defaults import default_strategy
+from koord.api.sloconfig.overlay import overlay
+from koord.api.sloconfig.strategies import ColocationStrategy
+from koord.base.errors import KoordError
+from koord.check.problem import Finding
+from koord.check.registry import checker
+from koord.kernels.cpuset import CPUSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from koord.check.subject import Subject
+    from koord.check.world import World
+
+_READERS: tuple[Callable[[Node], object], ...] = (
+    nodes.system_qos_resource, nodes.usage_thresholds, nodes.amplification_ratios,
+    nodes.raw_allocatable, nodes.cpu_normalization_ratio, nodes.cpu_normalization_enabled,
+    nodes.network_bandwidth, nodes.third_party_allocations,
+    lambda node: node_reservation.reserved_resources(
+        node_reservation.node_reservation(node), node.title
+    ),
+)  # fmt: skip
+_RATIOS = (keys.CPU_RECLAIM_RATIO, keys.MEMORY_RECLAIM_RATIO, keys.MID_STATIC_CPU_RESERVED_RATIO,
+           keys.MID_STATIC_MEMORY_RESERVED_RATIO)  # fmt: skip
+_WORDS = {
+    keys.CPU_BIND_POLICY: (nodes.NONE, nodes.FULL_PCPUS_ONLY, nodes.SPREAD_BY_PCPUS),
+    keys.NUMA_ALLOCATE_STRATEGY: (nodes.MOST_ALLOCATED, nodes.LEAST_ALLOCATED,
+                                  nodes.DISTRIBUTE_EVENLY),
+    keys.NUMA_TOPOLOGY_POLICY: ("BestEffort", "Restricted", "SingleNUMANode"),
+    keys.GPU_PARTITION_POLICY: (nodes.HONOR, nodes.PREFER),
+}  # fmt: skip
+
+
+@checker("Node", "")
+def node(subject: Subject, world: World) -> Iterator[Finding]:
+    """Everything that koord reads of a node's metadata."""
+    del world
+    found = subject.typed
+    if not isinstance(found, Node):
+        return
+    for reader in _READERS:
+        try:
+            reader(found)
+        except KoordError as error:
+            yield Finding.of(error)
+    yield from _labels(found)
+    yield from _cpus(found)
+    yield from _strategy(found)
+
+
+def _labels(found: Node) -> Iterator[Finding]:
+    labels = found.metadata.labels
+    for key in _RATIOS:
+        if key not in labels:
+            continue
+        if nodes.ratio_label_percent(found, key) is None:
+            yield Finding(f"labels[{key}]", labels[key], "a ratio such as 0.65")
+        elif parse_float(labels[key], found.title, key) > 1:
+            expected = "a ratio of at most 1: it is no percentage"
+            yield Finding.warning(f"labels[{key}]", labels[key], expected)
+    for key, words in _WORDS.items():
+        if labels.get(key) and labels[key] not in words:
+            yield Finding(f"labels[{key}]", labels[key], " or ".join(words))
+
+
+def _cpus(found: Node) -> Iterator[Finding]:
+    try:
+        system = nodes.system_qos_resource(found)
+        if system is not None and system.cpuset:
+            CPUSet.parse_wire(system.cpuset)
+    except KoordError:
+        return
+    except ValueError as error:
+        field = f"{field_of(keys.SYSTEM_QOS_RESOURCE)}.cpuset"
+        yield Finding.of(KoordError.wrap(found.title, field, error))
+
+
+def _strategy(found: Node) -> Iterator[Finding]:
+    """The node's own co-location strategy, over the defaults."""
+    try:
+        own = annotation.read(found, keys.COLOCATION_STRATEGY, ColocationStrategy)
+    except KoordError:
+        return
+    if own is not None:
+        merged = overlay(default_strategy(sections.COLOCATION), own)
+        for error in colocation_problems(merged, found.title):
+            name = error.field.rpartition(".")[2]
+            yield Finding.of(error)._replace(path=f"{field_of(keys.COLOCATION_STRATEGY)}.{name}")
