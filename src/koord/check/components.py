@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from koord.base.errors import KoordError
+from koord.check.locating import locate
 from koord.check.problem import Finding
 from koord.check.registry import checker
 
@@ -28,7 +29,7 @@ def scheduler(document: dict[str, Any], source: str) -> Iterator[Finding]:
     try:
         found = decode(document, source, Registry())
     except KoordError as error:
-        yield Finding.of(error)
+        yield _finding(error, document)
         return
     for line in found.warnings:
         match = _NO_EFFECT.fullmatch(line.removeprefix(f"{source}: "))
@@ -48,7 +49,7 @@ def node_pools(document: dict[str, Any], source: str) -> Iterator[Finding]:
         kinds = {(pools.API_VERSION, pools.KIND): pools.NodePools}
         pools.check(config.decode(kinds, document, source), source)
     except KoordError as error:
-        yield Finding.of(error)
+        yield _finding(error, document)
 
 
 def scenario(document: dict[str, Any], source: str) -> Iterator[Finding]:
@@ -58,7 +59,17 @@ def scenario(document: dict[str, Any], source: str) -> Iterator[Finding]:
     try:
         decode(document, source)
     except KoordError as error:
-        yield Finding.of(error)
+        yield _finding(error, document)
+
+
+def _finding(error: KoordError, document: dict[str, Any]) -> Finding:
+    """An error of a strict reader, which tells of an unknown key where its mapping stands."""
+    path = "" if error.field == "document" else error.field
+    around = locate(document, None, path)
+    key = error.value
+    if around.found and isinstance(around.value, dict) and isinstance(key, str):
+        path = f"{path}.{key}".removeprefix(".") if key in around.value else path
+    return Finding(path, key, error.expected)
 
 
 KINDS: dict[str, Reader] = {

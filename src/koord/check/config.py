@@ -42,7 +42,7 @@ def config_map(subject: Subject, world: World) -> Iterator[Finding]:
         try:
             read_templates(data, subject.title)
         except KoordError as error:
-            yield Finding.of(error)._replace(path=f"data[{error.field}]")
+            yield Finding.of(error)._replace(path=f"data.{error.field}")
     for key, text in data.items():
         for kind, function in KINDS.items():
             if kind in text:

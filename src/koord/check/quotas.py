@@ -126,11 +126,11 @@ def profile(subject: Subject, world: World) -> Iterator[Finding]:
     item = subject.typed
     if not isinstance(item, ElasticQuotaProfile):
         return
-    if item.spec.node_selector is not None:
-        selectors.check(item.spec.node_selector, item.title, "spec.nodeSelector")
     error = ratio_problem(item)
     if error is not None:
         yield Finding.of(error)
+    if item.spec.node_selector is not None:
+        selectors.check(item.spec.node_selector, item.title, "spec.nodeSelector")
 
 
 def quota_reference(world: World, path: str, name: str, namespace: str) -> Iterator[Finding]:

@@ -47,6 +47,8 @@ def read_bytes(name: str) -> bytes:
     Raises:
         KoordError: there is none, it cannot be read, or it is too large.
     """
+    if not name:
+        raise KoordError("FILE", "", name, "the name of a file")
     try:
         if name == STANDARD_INPUT:
             data = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -74,7 +76,8 @@ def contents(data: bytes, file: str) -> Contents:
         documents = parse_documents(text, file)
     except KoordError as error:
         line = _LINE.fullmatch(error.field)
-        at = int(line[1]) - 1 if line else 0
+        # What is missing at the end is told of a line behind it.
+        at = min(int(line[1]), data.rstrip().count(b"\n") + 1) - 1 if line else 0
         found.problems.append(_about(file, at, error.value, error.expected))
         return found
     places = branches(text)

@@ -123,10 +123,16 @@ def _findings(subject: Subject, world: World) -> Iterable[Finding]:
 
 
 def _twice(subject: Subject, world: World) -> Iterator[Finding]:
+    """Another object of the same name in the file: the one that is applied last counts.
+
+    Repeats do no harm, and files may be for different clusters.
+    """
     first = world.twice.get(id(subject))
-    if first is not None:
-        expected = f"a name used once; {first.file}:{first.locate('').line} has it already"
-        yield Finding("metadata.name", subject.name, expected)
+    if first is None or first.file != subject.file:
+        return
+    if first.document != subject.document:
+        expected = f"a name used once in the file; line {first.locate('').line} has it already"
+        yield Finding.warning("metadata.name", subject.name, expected)
 
 
 def _is_read(subject: Subject) -> bool:

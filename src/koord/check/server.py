@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import ApiError, StatusCause
 
+_NEARLY = 0.8
 # Times and names that an object gets are not looked at.
 _NOW = "2030-01-02T03:04:05Z"
 _UNKNOWN = re.compile(r'unknown field "(.*)"', re.DOTALL)
@@ -63,6 +65,7 @@ def refusals(subject: Subject) -> Iterator[Finding]:
     """What a server says of creating an object; nothing of a kind that it does not serve."""
     resource = catalog().of_kind(subject.api_version, subject.kind)
     if resource is None:
+        yield from _misspelt(subject)
         return
     from koord.kube.errors import ApiError
 
@@ -76,6 +79,15 @@ def refusals(subject: Subject) -> Iterator[Finding]:
     except ApiError as error:
         yield _of_error(error, subject)
         yield from _unknown_fields(subject.document, resource.schema.shape)
+
+
+def _misspelt(subject: Subject) -> Iterator[Finding]:
+    """A kind that is nearly one of its API version; the table lacks some that Kubernetes has."""
+    kinds = [each.kind for each in catalog().resources() if each.api_version == subject.api_version]
+    near = get_close_matches(subject.kind, kinds, n=1, cutoff=_NEARLY)
+    if near:
+        expected = f"a kind of {subject.api_version}, such as {near[0]}"
+        yield Finding("kind", subject.kind, expected)
 
 
 def defaulted(document: Document) -> Document:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from koord.base.errors import KoordError, MissingExtraError, one_line
+from koord.base.errors import KoordError, MissingExtraError, one_line, shown
 from koord.cli.crds import ContextOption, KubeconfigOption
 from koord.cli.output import Format, OutputOption, print_json
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _FOUND = 1
 _MOST_KINDS = 10
+_LONGEST_VALUE = 1000
 
 
 def check(
@@ -144,10 +146,13 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _value(value: object) -> Any:
-    """A value as JSON, as text where it has no other form."""
+    """A value as JSON; as text, which is cut, where it has no such form or is long."""
     import msgspec
 
     try:
-        return msgspec.to_builtins(value, enc_hook=str)
+        encoded = msgspec.json.encode(value, enc_hook=str)
     except (msgspec.EncodeError, TypeError, ValueError):
-        return str(value)
+        return shown(value)
+    if len(encoded) > _LONGEST_VALUE or (isinstance(value, float) and not math.isfinite(value)):
+        return shown(value)
+    return msgspec.json.decode(encoded)
