@@ -61,7 +61,7 @@ def test_what_cannot_be_checked_at_all(koord: Run) -> None:
         "expected something readable (No such file or directory)\n",
     )  # fmt: skip
     assert koord("check") == (
-        2, "", "error: Missing argument 'FILE...' (see koord check --help)\n"
+        2, "", "error: Missing argument 'FILE' (see koord check --help)\n"
     )  # fmt: skip
     status, out, err = koord("check", "good.yaml", "--kubeconfig", "none")
     assert (status, out) == (2, "")
@@ -99,6 +99,50 @@ def test_standard_input(koord: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", stdin)
     status, out, _ = koord("check", "-")
     assert (status, out.splitlines()[0]) == (1, ERROR.replace("wrong.yaml", "-").rstrip())
+
+
+DAEMONS = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: d}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - name: koordlet
+        image: registry.local/koordlet:v1
+        args:
+        - -cgroup-root-dir=/host-cgroup
+        - --feature-gates=BECPUSupress=true
+      - name: manager
+        image: any
+        command: [/koord-manager]
+        args: [--config-namespace=a, --colocation-profile-reconcile-interval=soon]
+      - name: unknown
+        image: any
+        command: [/koord-manager, --config-namspace=a]
+      - name: later
+        image: any
+        command: [/koord-manager, "--config-namspace=$(NAMESPACE)"]
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_flags_of_daemons(koord: Run) -> None:
+    Path("daemons.yaml").write_text(DAEMONS)
+    status, out, _ = koord("check", "daemons.yaml")
+    where = "DaemonSet d: spec.template.spec.containers"
+    assert (status, out.splitlines()[:-1]) == (1, [
+        f"daemons.yaml:14: error: {where}[0].args[1]: got 'BECPUSupress', "
+        "expected a known gate, such as BECPUSuppress",
+        f"daemons.yaml:18: error: {where}[1].args[1]: got 'soon', "
+        "expected a duration such as 30s, or 0",
+        f"daemons.yaml:21: error: {where}[2].command[1]: "
+        "got 'unrecognized arguments: --config-namspace=a', "
+        "expected flags as koord-manager --help lists them",
+    ])  # fmt: skip
 
 
 @pytest.mark.usefixtures("folder")

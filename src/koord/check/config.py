@@ -52,7 +52,7 @@ def config_map(subject: Subject, world: World) -> Iterator[Finding]:
 
 def slo_findings(data: Mapping[str, str]) -> Iterator[Finding]:
     """What is wrong with the data of slo-controller-config."""
-    strategies = max((text.count("nodeSelector") for text in data.values()), default=0)
+    strategies = max((text.casefold().count("nodeselector") for text in data.values()), default=0)
     if strategies > _MOST_STRATEGIES:
         expected = f"at most {_MOST_STRATEGIES} node strategies; more are not checked"
         yield Finding.warning("data", strategies, expected)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from koord.check.world import World
 
 _TREE, _GUIDE = kind_of_type(ElasticQuota), kind_of_type(GroupQuota)
+_MOST_WRONG = 100
 _PARENT = f"labels[{keys.QUOTA_PARENT}]"
 
 
@@ -47,6 +48,7 @@ class Quotas:
         self.trees = QuotaGroups()
         self.groups: dict[str, Group] = {}
         self.names: set[str] = set(BUILTIN)
+        self._wrong = 0
         here = [each for kind in (_TREE, _GUIDE) for each in world.typed(kind)]
         for each in here:
             _place(each)
@@ -64,8 +66,10 @@ class Quotas:
             self.children[group.read.spec.parent].append(name)
 
     def _add(self, item: Object) -> None:
-        self.trees.put(item)
         self.names.add(group_name(item))
+        # Each that comes is a chance for those that could not be hung up, which are tried again.
+        if self._wrong < _MOST_WRONG:
+            self._wrong += self.trees.put(item) is not None
         if isinstance(item, ElasticQuota):
             try:
                 self.groups[item.metadata.name] = Group(item, quota_object(item))

@@ -29,7 +29,7 @@ _LONGEST_VALUE = 1000
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="YAML or JSON; - for standard input"),
+        typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input"),
     ],
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -53,12 +53,14 @@ def check(
 
     Exit status: 0 no errors, 1 errors, 2 a file or the cluster cannot be read.
 
-    Example: koord check quotas.yaml pods.yaml && kubectl apply -f quotas.yaml -f pods.yaml
+    Example: koord check quotas/*.yaml && kubectl apply -f quotas
     """
     try:
         with _cluster(kubeconfig, context, cluster) as live:
             from koord.check.run import check as run
+            from koord.cli import check_flags
 
+            check_flags.register()
             report = run(files, live)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
