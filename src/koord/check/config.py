@@ -3,28 +3,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from koord.api.protocol import keys
-from koord.api.sloconfig import checks, sections
+from koord.api.sloconfig import sections
 from koord.base.documents import parse_documents
 from koord.base.errors import KoordError
 from koord.check.components import KINDS
 from koord.check.problem import Finding
 from koord.check.registry import checker
+from koord.check.slo import config_findings
 from koord.controllers.scheduler.plugins.deviceshare.templates import read_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from koord.check.subject import Subject
     from koord.check.world import World
 
 _TEMPLATES = "gpu-shared-resource-templates"
-# Whether two node strategies overlap is asked of every pair.
-_MOST_STRATEGIES = 500
-_NO_EFFECT = re.compile(r": (data\..*) has no effect(?:, did you mean (.*)\?)?", re.DOTALL)
 
 
 @checker("ConfigMap", "")
@@ -37,7 +34,7 @@ def config_map(subject: Subject, world: World) -> Iterator[Finding]:
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     kind = labels.get(keys.CONFIGMAP_TYPE) if isinstance(labels, dict) else None
     if sections.CONFIG_MAP_NAME in (subject.name, kind):
-        yield from slo_findings(data)
+        yield from config_findings(data)
     elif subject.name == _TEMPLATES:
         try:
             read_templates(data, subject.title)
@@ -48,23 +45,6 @@ def config_map(subject: Subject, world: World) -> Iterator[Finding]:
             if kind in text:
                 for finding in _configuration(text, kind, function, subject, world):
                     yield finding._replace(path=f"data[{key}].{finding.path}".rstrip("."))
-
-
-def slo_findings(data: Mapping[str, str]) -> Iterator[Finding]:
-    """What is wrong with the data of slo-controller-config."""
-    strategies = max((text.casefold().count("nodeselector") for text in data.values()), default=0)
-    if strategies > _MOST_STRATEGIES:
-        expected = f"at most {_MOST_STRATEGIES} node strategies; more are not checked"
-        yield Finding.warning("data", strategies, expected)
-        return
-    for error in checks.validate(data, ""):
-        yield Finding.of(error)
-    for line in checks.warnings(data, ""):
-        match = _NO_EFFECT.fullmatch(line)
-        if match is not None:
-            name = match[1].rpartition(".")[2]
-            expected = "a known field" + (f", such as {match[2]}" if match[2] else "")
-            yield Finding.warning(match[1], name, expected)
 
 
 def _configuration(

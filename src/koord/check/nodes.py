@@ -6,17 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.node import Node
-from koord.api.protocol import annotation, keys, node_reservation, nodes
+from koord.api.protocol import keys, node_reservation, nodes
 from koord.api.protocol.annotation import field_of
-from koord.api.protocol.numbers import parse_float
-from koord.api.sloconfig import sections
-from koord.api.sloconfig.config import colocation_problems
-from koord.api.sloconfig.defaults import default_strategy
-from koord.api.sloconfig.overlay import overlay
-from koord.api.sloconfig.strategies import ColocationStrategy
 from koord.base.errors import KoordError
 from koord.check.problem import Finding
 from koord.check.registry import checker
+from koord.check.slo import node_findings
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
@@ -33,8 +28,6 @@ _READERS: tuple[Callable[[Node], object], ...] = (
         node_reservation.node_reservation(node), node.title
     ),
 )  # fmt: skip
-_RATIOS = (keys.CPU_RECLAIM_RATIO, keys.MEMORY_RECLAIM_RATIO, keys.MID_STATIC_CPU_RESERVED_RATIO,
-           keys.MID_STATIC_MEMORY_RESERVED_RATIO)  # fmt: skip
 _WORDS = {
     keys.CPU_BIND_POLICY: (nodes.NONE, nodes.FULL_PCPUS_ONLY, nodes.SPREAD_BY_PCPUS),
     keys.NUMA_ALLOCATE_STRATEGY: (nodes.MOST_ALLOCATED, nodes.LEAST_ALLOCATED,
@@ -58,19 +51,11 @@ def node(subject: Subject, world: World) -> Iterator[Finding]:
             yield Finding.of(error)
     yield from _labels(found)
     yield from _cpus(found)
-    yield from _strategy(found)
+    yield from node_findings(found)
 
 
 def _labels(found: Node) -> Iterator[Finding]:
     labels = found.metadata.labels
-    for key in _RATIOS:
-        if key not in labels:
-            continue
-        if nodes.ratio_label_percent(found, key) is None:
-            yield Finding(f"labels[{key}]", labels[key], "a ratio such as 0.65")
-        elif parse_float(labels[key], found.title, key) > 1:
-            expected = "a ratio of at most 1: it is no percentage"
-            yield Finding.warning(f"labels[{key}]", labels[key], expected)
     for key, words in _WORDS.items():
         if labels.get(key) and labels[key] not in words:
             yield Finding(f"labels[{key}]", labels[key], " or ".join(words))
@@ -86,16 +71,3 @@ def _cpus(found: Node) -> Iterator[Finding]:
     except ValueError as error:
         field = f"{field_of(keys.SYSTEM_QOS_RESOURCE)}.cpuset"
         yield Finding.of(KoordError.wrap(found.title, field, error))
-
-
-def _strategy(found: Node) -> Iterator[Finding]:
-    """The node's own co-location strategy, over the defaults."""
-    try:
-        own = annotation.read(found, keys.COLOCATION_STRATEGY, ColocationStrategy)
-    except KoordError:
-        return
-    if own is not None:
-        merged = overlay(default_strategy(sections.COLOCATION), own)
-        for error in colocation_problems(merged, found.title):
-            name = error.field.rpartition(".")[2]
-            yield Finding.of(error)._replace(path=f"{field_of(keys.COLOCATION_STRATEGY)}.{name}")
