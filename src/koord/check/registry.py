@@ -34,7 +34,7 @@ MODULES = (
     "reservations",
     "unknown",
 )
-"""Modules of this package with checkers."""
+"""Modules of ``koord.check.kinds`` with checkers."""
 
 _checkers: defaultdict[tuple[str, str], list[Checker]] = defaultdict(list)
 
@@ -59,7 +59,7 @@ def checker(kind: str, group: str = ANY) -> Callable[[Checker], Checker]:
 def findings(subject: Subject, world: World) -> Iterator[Finding]:
     """What all checkers of an object's kind say of it, those of every kind last."""
     for module in MODULES:
-        import_module(f"koord.check.{module}")
+        import_module(f"koord.check.kinds.{module}")
     for group in (subject.group, ANY):
         for kind in (subject.kind, ANY):
             for each in _checkers.get((group, kind), ()):

@@ -9,10 +9,10 @@ from koord.api.protocol import keys
 from koord.api.sloconfig import sections
 from koord.base.documents import parse_documents
 from koord.base.errors import KoordError
-from koord.check.components import KINDS
+from koord.check.kinds.components import KINDS
+from koord.check.kinds.slo import config_findings
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.check.slo import config_findings
 from koord.controllers.scheduler.plugins.deviceshare.templates import read_templates
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.quota import PodGroup
 from koord.base.errors import KoordError
-from koord.check.pods import gang_annotations
+from koord.check.kinds.pods import gang_annotations
 from koord.check.problem import Finding
 from koord.check.registry import checker
 from koord.check.world import DEFAULT_NAMESPACE

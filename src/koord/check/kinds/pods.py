@@ -95,7 +95,7 @@ def references(subject: Subject, world: World) -> Iterator[Finding]:
         name = pod.spec.priority_class_name
         yield from priority_findings(world, "spec.priorityClassName", name)
     if name := pod_quota_name(pod):
-        from koord.check.quotas import quota_reference
+        from koord.check.kinds.quotas import quota_reference
 
         yield from quota_reference(world, f"labels[{keys.QUOTA_NAME}]", name, namespace)
     if declaration.by_pod_group(pod):

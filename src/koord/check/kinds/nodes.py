@@ -9,9 +9,9 @@ from koord.api.kinds.node import Node
 from koord.api.protocol import keys, node_reservation, nodes
 from koord.api.protocol.annotation import field_of
 from koord.base.errors import KoordError
+from koord.check.kinds.slo import node_findings
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.check.slo import node_findings
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from koord.api.kinds.profile import ClusterColocationProfile
 from koord.api.protocol import admission
 from koord.api.protocol.documents import DOCUMENTS
 from koord.base.errors import KoordError
-from koord.check.annotations import document_findings
-from koord.check.pods import metadata_findings, priority_findings, priority_of
+from koord.check.kinds.annotations import document_findings
+from koord.check.kinds.pods import metadata_findings, priority_findings, priority_of
+from koord.check.kinds.unknown import key_findings
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.check.unknown import key_findings
 from koord.controllers.manager.colocationprofile import mutation
 
 if TYPE_CHECKING:
