@@ -117,7 +117,7 @@ def test_lines_of_json(lines: Lines) -> None:
 
 
 def test_many_problems_of_one_object_are_cut(lines: Lines) -> None:
-    labels = "".join(f"    koordinator.sh/x{number}: y\n" for number in range(1000))
+    labels = "".join(f"    node.koordinator.sh/x{number}: y\n" for number in range(1000))
     text = POD.replace("metadata: {name: p}", f"metadata:\n  name: p\n  labels:\n{labels}")
     assert len(lines(text)) == 100
 

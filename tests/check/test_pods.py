@@ -36,8 +36,10 @@ def pod(
     )  # fmt: skip
 
 
-def test_a_good_pod_has_no_problems(lines: Lines) -> None:
+def test_good_pods_have_no_problems(lines: Lines) -> None:
     assert lines(pod(labels="koordinator.sh/qosClass: LSR")) == []
+    # A label of somebody's own, as guides show them.
+    assert lines(pod(labels='koordinator.sh/enable-colocation: "true"')) == []
 
 
 LABELS = {
@@ -48,6 +50,20 @@ LABELS = {
     "koordinator.sh/qosClas: LS": (
         "6: warning: Pod a: metadata.labels[koordinator.sh/qosClas]: got 'koordinator.sh/qosClas', "
         "expected a key that koord knows, such as koordinator.sh/qosClass"
+    ),
+    "scheduling.koordinator.sh/preemption-polcy: Never": (
+        "6: warning: Pod a: metadata.labels[scheduling.koordinator.sh/preemption-polcy]: "
+        "got 'scheduling.koordinator.sh/preemption-polcy', expected a key that koord knows, "
+        "such as scheduling.koordinator.sh/preemption-policy"
+    ),
+    "koordinator.sh/preemption-policy: Never": (
+        "6: warning: Pod a: metadata.labels[koordinator.sh/preemption-policy]: "
+        "got 'koordinator.sh/preemption-policy', expected a key that koord knows, "
+        "such as scheduling.koordinator.sh/preemption-policy"
+    ),
+    "quota.scheduling.koordinator.sh/colour: blue": (
+        "6: warning: Pod a: metadata.labels[quota.scheduling.koordinator.sh/colour]: "
+        "got 'quota.scheduling.koordinator.sh/colour', expected a key that koord knows"
     ),
     "koordinator.sh/priority: high": (
         "6: error: Pod a: metadata.labels[koordinator.sh/priority]: got 'high', "

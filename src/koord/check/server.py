@@ -186,6 +186,8 @@ def _of_cause(cause: StatusCause, subject: Subject) -> Finding:
 
 def _right(said: str) -> str:
     """What would be right, in what a server says is wrong."""
+    if said.startswith("Not found: "):
+        return "the name of something that is there"
     for head, words in _HEADS.items():
         if said.startswith(head):
             said = words + said.removeprefix(head)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol import keys, resources
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from koord.check.world import World
 
 _DOMAIN = "koordinator.sh"
+_KEYS = sorted(ALL_KEYS)
+_CLOSE, _VERY_CLOSE = 0.75, 0.9
 _GANG_DOMAIN = "pod-group.scheduling.sigs.k8s.io"
 _MODEL_SUFFIX = keys.DEVICE_MODEL.partition("{type}")[2]
 _RESOURCES = sorted({
@@ -52,9 +55,10 @@ def key_findings(found: Mapping[str, Any], field: str) -> Iterator[Finding]:
             if field.endswith("annotations") and key in LABELS:
                 yield Finding.warning(where, key, "a label: as an annotation it says nothing")
         elif _is_ours(key) and not key.endswith(_MODEL_SUFFIX):
-            guess = nearest(key, sorted(ALL_KEYS))
-            expected = "a key that koord knows" + (f", such as {guess}" if guess else "")
-            yield Finding.warning(where, key, expected)
+            guess = _nearest(key)
+            if guess or not key.startswith(f"{_DOMAIN}/"):
+                expected = "a key that koord knows" + (f", such as {guess}" if guess else "")
+                yield Finding.warning(where, key, expected)
 
 
 @checker("Pod", "")
@@ -80,6 +84,23 @@ def resource_findings(amounts: Mapping[str, Any], field: str) -> Iterator[Findin
             guess = nearest(name, _RESOURCES)
             expected = "a resource that koord knows" + (f", such as {guess}" if guess else "")
             yield Finding.warning(f"{field}[{name}]", name, expected)
+
+
+def _nearest(key: str) -> str | None:
+    """The known key that was most likely meant: one with that name, or one of the same domain.
+
+    People have labels of their own in the plain domain, which are like none that is known.
+    """
+    domain, _, name = key.partition("/")
+    anywhere = {each.partition("/")[2]: each for each in _KEYS if "/" in each}
+    if name in anywhere:
+        return anywhere[name]
+    inside = {each.partition("/")[2]: each for each in _KEYS if each.startswith(f"{domain}/")}
+    near = get_close_matches(name, list(inside), n=1, cutoff=_CLOSE)
+    if near:
+        return inside[near[0]]
+    found = get_close_matches(key, _KEYS, n=1, cutoff=_VERY_CLOSE)
+    return found[0] if found else None
 
 
 def _is_ours(key: str) -> bool:
