@@ -25,6 +25,9 @@ _TYPES_IN_WORDS = {
     "str": "text",
 }
 
+# As msgspec names them.
+_JSON_TYPES = {"array": list, "bool": bool, "float": float, "int": int, "object": dict, "str": str}
+
 # A tuple: asked of each amount that is written, and a union would be made anew each time.
 _TEXTS = (Quantity, Duration)
 
@@ -157,9 +160,9 @@ def _named(
     error: msgspec.ValidationError, document: object, object_name: str, field: str
 ) -> KoordError:
     text, _, where = str(error).partition(" - at `")
-    path, value = _locate(
-        document, where.rstrip("`"), getattr(error.__cause__, "koord_value", None)
-    )
+    refused = getattr(error.__cause__, "koord_value", None)
+    got = _JSON_TYPES.get(text.partition(", got `")[2].rstrip("`"))
+    path, value = _locate(document, where.rstrip("`"), refused, got)
     named = f"{field}{path}" if path.startswith("[") else f"{field}.{path}".strip(".")
     expected = getattr(error.__cause__, "koord_expected", None)
     if expected is None:
@@ -173,16 +176,20 @@ def _in_words(expected: str) -> str:
     return " or ".join(_TYPES_IN_WORDS.get(name, name) for name in types)
 
 
-def _locate(document: Any, where: str, bad: object) -> tuple[str, object]:
+def _locate(document: Any, where: str, bad: object, got: type | None) -> tuple[str, object]:
     """The readable path and the value at a msgspec path such as ``$.spec.max[...]``.
 
-    msgspec does not say which key of a map is wrong; it is found by the value the hook refused.
+    msgspec does not say which key of a map is wrong; it is found by the value that the hook
+    refused, or else by the type of the value.
     """
     path = ""
     for name, index in _STEP.findall(where):
         key: Any = name or index
         if index == "..." and isinstance(document, dict):
-            key = next((k for k, v in document.items() if v == bad), index)
+            wrong = (
+                k for k, v in document.items() if (v == bad if got is None else type(v) is got)
+            )
+            key = next(wrong, index)
         elif index.isdigit():
             key = int(index)
         path += f".{key}" if name else f"[{key}]"

@@ -81,7 +81,7 @@ def manifest_documents(text: str, file_name: str) -> Iterator[tuple[dict[str, An
         object_name = f"{file_name} document {index + 1}"
         if not isinstance(document, dict):
             raise KoordError(object_name, "", document, "a mapping with apiVersion and kind")
-        items = _items(document)
+        items = list_items(document)
         if items is None:
             yield document, _title(document, object_name, file_name)
         else:
@@ -134,7 +134,7 @@ def _decode_document(document: Any, kind: Kind, object_type: type[O], object_nam
     return codec.convert(guide.normalise(document, kind, object_name), object_type, object_name)
 
 
-def _items(document: dict[str, Any]) -> list[Any] | None:
+def list_items(document: dict[str, Any]) -> list[Any] | None:
     """What a list of objects holds; None for every other object."""
     name, items = str(document.get("kind")), document.get("items")
     if name == "List":

@@ -80,8 +80,8 @@ def _yaml_documents(text: str, source: str) -> list[Any]:
     import yaml
 
     try:
-        _check_events(yaml.parse(text, _loader()), source)
-        return [d for d in yaml.load_all(text, _loader()) if d is not None]
+        _check_events(yaml.parse(text, yaml_loader()), source)
+        return [d for d in yaml.load_all(text, yaml_loader()) if d is not None]
     except (yaml.YAMLError, *_YAML_FAULTS) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or "a syntax error"
@@ -89,7 +89,7 @@ def _yaml_documents(text: str, source: str) -> list[Any]:
 
 
 @cache
-def _loader() -> Any:
+def yaml_loader() -> Any:
     """PyYAML's safe loader, without its notion of dates."""
     # Importing PyYAML takes longer than most programs need for all they do with a document.
     import yaml

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from koord.cli.check import check
 from koord.cli.programs import INTERRUPTED, USAGE, run_program, tell
 from koord.cli.up import up
 from koord.cli.up_detached import down, status
@@ -42,6 +43,9 @@ def _build() -> typer.Typer:
     for name, text in _GROUPS.items():
         module = import_module(f"koord.cli.{name}")
         app.add_typer(module.app, name=name, help=text, no_args_is_help=True)
+    app.command("check", short_help="find what is wrong with manifests before they are applied")(
+        check
+    )
     app.command("up", short_help="start a cluster in this process")(up)
     app.command("status", short_help="tell whether a cluster runs on a data folder")(status)
     app.command("down", short_help="end the cluster on a data folder")(down)

@@ -67,7 +67,7 @@ def total_number(gang: Object) -> int:
         return 0
 
 
-def waiting_time(pod: Pod) -> Duration:
+def waiting_time(pod: Object) -> Duration:
     """How long pods of the gang wait for the others.
 
     0 if not said or malformed, which stands for the scheduler's default.

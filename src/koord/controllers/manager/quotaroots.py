@@ -69,7 +69,7 @@ def root(profile: ElasticQuotaProfile, nodes: Iterable[Node]) -> Root:
             if not _takes_pods(node):
                 _add(unschedulable, node.status.allocatable)
     if profile.spec.resource_ratio is not None:
-        ratio = _ratio(profile.spec.resource_ratio, profile.title)
+        ratio = _ratio(profile)
         total, unschedulable = _scaled(total, ratio), _scaled(unschedulable, ratio)
     names = _resource_keys(profile)
     return Root(
@@ -151,12 +151,25 @@ def _takes_pods(node: Node) -> bool:
     return ready and not node.spec.unschedulable
 
 
-def _ratio(text: str, title: str) -> float:
+def ratio_problem(profile: ElasticQuotaProfile) -> KoordError | None:
+    """Why a profile's ratio counts as 1; None where it counts as it is, or is absent."""
+    text = profile.spec.resource_ratio
+    if text is None:
+        return None
+    field = "spec.resourceRatio"
     try:
-        ratio = parse_float(text, title, "spec.resourceRatio")
+        if 0 < parse_float(text, profile.title, field) <= 1:
+            return None
     except KoordError:
+        pass
+    return KoordError(profile.title, field, text, "a number above 0, at most 1")
+
+
+def _ratio(profile: ElasticQuotaProfile) -> float:
+    text = profile.spec.resource_ratio
+    if text is None or ratio_problem(profile) is not None:
         return 1.0
-    return ratio if 0 < ratio <= 1 else 1.0
+    return parse_float(text, profile.title, "")
 
 
 def _resource_keys(profile: ElasticQuotaProfile) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base.documents import parse_documents
-from koord.base.errors import KoordError, shown
+from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.deviceshare.quantities import amount_of
 from koord.kernels.quantity import Quantity
 
@@ -77,5 +77,5 @@ def _resources(value: object, source: str, field: str) -> dict[str, int]:
         try:
             found[name] = amount_of(Quantity.from_wire(amount))
         except ValueError:
-            raise KoordError(source, f"{field}.{name}", shown(amount), "an amount") from None
+            raise KoordError(source, f"{field}.{name}", amount, "an amount") from None
     return {name: amount for name, amount in found.items() if amount}

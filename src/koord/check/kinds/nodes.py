@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes: the labels and annotations by which operators steer one node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.node import Node
+from koord.api.protocol import keys, node_reservation, nodes
+from koord.api.protocol.annotation import field_of
+from koord.base.errors import KoordError
+from koord.check.kinds.slo import node_findings
+from koord.check.problem import Finding
+from koord.check.registry import checker
+from koord.kernels.cpuset import CPUSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from koord.check.subject import Subject
+    from koord.check.world import World
+
+_READERS: tuple[Callable[[Node], object], ...] = (
+    nodes.system_qos_resource, nodes.usage_thresholds, nodes.amplification_ratios,
+    nodes.raw_allocatable, nodes.cpu_normalization_ratio, nodes.cpu_normalization_enabled,
+    nodes.network_bandwidth, nodes.third_party_allocations,
+    lambda node: node_reservation.reserved_resources(
+        node_reservation.node_reservation(node), node.title
+    ),
+)  # fmt: skip
+_WORDS = {
+    keys.CPU_BIND_POLICY: (nodes.NONE, nodes.FULL_PCPUS_ONLY, nodes.SPREAD_BY_PCPUS),
+    keys.NUMA_ALLOCATE_STRATEGY: (nodes.MOST_ALLOCATED, nodes.LEAST_ALLOCATED,
+                                  nodes.DISTRIBUTE_EVENLY),
+    keys.NUMA_TOPOLOGY_POLICY: ("BestEffort", "Restricted", "SingleNUMANode"),
+    keys.GPU_PARTITION_POLICY: (nodes.HONOR, nodes.PREFER),
+}  # fmt: skip
+
+
+@checker("Node", "")
+def node(subject: Subject, world: World) -> Iterator[Finding]:
+    """Everything that koord reads of a node's metadata."""
+    del world
+    found = subject.typed
+    if not isinstance(found, Node):
+        return
+    for reader in _READERS:
+        try:
+            reader(found)
+        except KoordError as error:
+            yield Finding.of(error)
+    yield from _labels(found)
+    yield from _cpus(found)
+    yield from node_findings(found)
+
+
+def _labels(found: Node) -> Iterator[Finding]:
+    labels = found.metadata.labels
+    for key, words in _WORDS.items():
+        if labels.get(key) and labels[key] not in words:
+            yield Finding(f"labels[{key}]", labels[key], " or ".join(words))
+
+
+def _cpus(found: Node) -> Iterator[Finding]:
+    try:
+        system = nodes.system_qos_resource(found)
+        if system is not None and system.cpuset:
+            CPUSet.parse_wire(system.cpuset)
+    except KoordError:
+        return
+    except ValueError as error:
+        field = f"{field_of(keys.SYSTEM_QOS_RESOURCE)}.cpuset"
+        yield Finding.of(KoordError.wrap(found.title, field, error))

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PodGroups: what a gang declares, and the gangs it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.quota import PodGroup
+from koord.base.errors import KoordError
+from koord.check.kinds.pods import gang_annotations
+from koord.check.problem import Finding
+from koord.check.registry import checker
+from koord.check.world import DEFAULT_NAMESPACE
+from koord.controllers.scheduler.plugins.coscheduling.declaration import Defaults, of_pod_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from koord.check.subject import Subject
+    from koord.check.world import World
+
+
+@checker("PodGroup", "scheduling.sigs.k8s.io")
+def pod_group(subject: Subject, world: World) -> Iterator[Finding]:
+    """The declaration as the scheduler reads it."""
+    del world
+    group = subject.typed
+    if not isinstance(group, PodGroup):
+        return
+    gang = f"{group.metadata.namespace or DEFAULT_NAMESPACE}/{group.metadata.name}"
+    try:
+        of_pod_group(group, gang, Defaults())
+    except KoordError as error:
+        yield Finding.of(error)
+    timeout = group.spec.schedule_timeout_seconds
+    if timeout is not None and timeout < 0:
+        yield Finding("spec.scheduleTimeoutSeconds", timeout, "a number of seconds of 0 or more")
+    yield from gang_annotations(group)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservations as the scheduler reads them, and the node that they are pinned to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api import objects
+from koord.api.kinds.node import Node
+from koord.api.kinds.registry import kind_of_type
+from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import reservations as protocol
+from koord.base.errors import KoordError
+from koord.check import server
+from koord.check.problem import Finding
+from koord.check.registry import checker
+from koord.controllers.scheduler.plugins.reservation import owners, phases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from koord.check.subject import Subject
+    from koord.check.world import World
+
+_NODE = kind_of_type(Node)
+_HOSTNAME = "kubernetes.io/hostname"
+_READERS: tuple[Callable[[Reservation], object], ...] = (
+    phases.check,
+    lambda each: owners.check(each.spec.owners, each.title, "spec.owners"),
+    protocol.reservation_order,
+    protocol.restricted_options,
+    protocol.resize_allocatable,
+    protocol.withheld,
+)
+
+
+@checker("Reservation", "scheduling.koordinator.sh")
+def reservation(subject: Subject, world: World) -> Iterator[Finding]:
+    """A Reservation with the server's defaults."""
+    if not isinstance(subject.typed, Reservation):
+        return
+    found = objects.decode(server.defaulted(subject.document), subject.title)
+    assert isinstance(found, Reservation)
+    for reader in _READERS:
+        try:
+            reader(found)
+        except KoordError as error:
+            yield Finding.of(error)
+    if found.spec.ttl is not None and found.spec.ttl.nanoseconds < 0:
+        yield Finding("spec.ttl", str(found.spec.ttl), "a duration of 0 or more")
+    template = found.spec.template
+    if template is None:
+        return
+    spec = template.spec
+    if spec.node_name:
+        yield from world.reference(_NODE, "spec.template.spec.nodeName", spec.node_name)
+    elif host := spec.node_selector.get(_HOSTNAME):
+        path = f"spec.template.spec.nodeSelector[{_HOSTNAME}]"
+        yield from world.reference(_NODE, path, host)
