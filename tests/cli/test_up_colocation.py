@@ -57,7 +57,7 @@ def test_a_day_begins(koord: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert 0 < figures["batch_core_hours"] <= 2 * 2 * 32
     assert figures["suppressed_machine_minutes"] > 0, "services have woken"
     assert figures["short_service_pod_minutes"] == 0
-    lines = [line for line in err.splitlines() if "cores offered" in line]
+    lines = [line for line in err.splitlines() if "used of offered" in line]
     assert len(lines) == 12, "one for ten minutes"
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert figures["report"] == str(tmp_path / "report.html")
@@ -108,6 +108,8 @@ def test_what_does_not_go_together_is_one_line(
 def test_the_screen_fits(width: int, height: int) -> None:
     lines = _drawn(_state(record()), width, height)
     assert max(map(len, lines)) <= width
+    assert len(lines) <= height
+    assert lines[-1].startswith("export KUBECONFIG=here"), "how to get there is never cut off"
     text = "\n".join(lines)
     assert "Mon 06:00" in text
     assert "node-0" in text
@@ -115,6 +117,8 @@ def test_the_screen_fits(width: int, height: int) -> None:
 
 def test_the_screen_says_what_is_so() -> None:
     text = "\n".join(_drawn(_state(record()), 140, 50))
+    assert "services short of CPU: none   batch held back on 1 of 3 machines" in text
+    assert "21 of 27 cores used of offered" in text
     assert "6 run, 2 wait, 6 done, 1 evicted" in text
     assert "held to 70 %" in text
     assert "train-1-1 evicted from node-1" in text
@@ -122,6 +126,40 @@ def test_the_screen_says_what_is_so() -> None:
     assert "the CPU is short" not in text
     slow = "\n".join(_drawn(_state(record(), speed=30.0), 140, 50))
     assert "30 s a second of 60: the CPU is short" in slow
+
+
+def test_a_service_that_is_short_is_said_before_all_else() -> None:
+    kept = record()
+    kept.add(sample(61, short_pods=4))
+    lines = _drawn(_state(kept), 80, 24)
+    assert lines[1] == "services short of CPU: 4 pods   batch held back on 0 of 3 machines"
+
+
+def test_the_chart_says_its_hours() -> None:
+    lines = _drawn(_state(record()), 80, 24)
+    axis = next(line for line in lines if "└" in line)
+    assert axis.rstrip() == "     └06:01             └07:00"
+    kept = Record(["a", "b", "c"], [32] * 3)
+    for minute in range(10 * 60):
+        kept.add(sample(minute))
+    last = screen.chart(_state(kept), 80, 4).plain.splitlines()[-2]
+    # 74 columns of three minutes end at 16:00; the first is 12:18.
+    assert last == "     └12:18        └13:00              └14:00              └15:00"
+
+
+def test_machines_that_hold_batch_back_come_first_where_not_all_fit() -> None:
+    names = [f"node-{row:03}" for row in range(40)]
+    kept, column = Record(names, [32] * 40), np.ones(40)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("services", "batch", "system", "offered", "memory_bytes"), column
+    )
+    held = column.copy()
+    held[37] = 0.5
+    kept.add(sample()._replace(held=held, allowed=column, **nothing))
+    lines = _drawn(_state(kept), 80, 24)
+    shown = [line.split()[0] for line in lines if line.startswith("node-")]
+    assert shown == ["node-037", "node-000", "node-001", "node-002"]
+    assert "and 36 more" in "\n".join(lines)
 
 
 def test_before_the_first_minute_it_says_what_it_waits_for() -> None:
@@ -135,14 +173,14 @@ def test_more_machines_than_fit_are_counted() -> None:
         ("services", "batch", "system", "offered", "memory_bytes"), column
     )
     kept.add(sample()._replace(held=column, allowed=column, **nothing))
-    assert "and 180 more" in "\n".join(_drawn(_state(kept), 80, 49))
+    assert "and 181 more" in "\n".join(_drawn(_state(kept), 80, 49))
 
 
 def test_the_chart_has_a_layer_for_each_class() -> None:
     text = screen.chart(_state(record()), 60, 10).plain
     top = [line for line in text.splitlines() if "▒" in line]
     assert top, "batch lies on top of services"
-    assert "░" in text.splitlines()[-2] or "█" in text.splitlines()[-2]
+    assert "░" in text.splitlines()[-3] or "█" in text.splitlines()[-3]
 
 
 def test_lines_come_every_ten_minutes() -> None:
@@ -154,7 +192,7 @@ def test_lines_come_every_ten_minutes() -> None:
         lines.show(_state(kept))
     said = stream.getvalue().splitlines()
     assert [line[:9] for line in said] == ["Mon 06:00", "Mon 06:10", "Mon 06:20", "Mon 06:30"]
-    assert "CPU  25.0 %, without batch  25.0 %" in said[0]
+    assert "services short of CPU   0  CPU  25.0 %, without batch  25.0 %" in said[0]
 
 
 def test_the_picture_is_small_and_tells_no_folders() -> None:

@@ -7,7 +7,7 @@ import io
 import re
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 SYSTEM, SERVICES, BATCH = "#999999", "#2f8fd0", "#E69F00"
 _LAYERS = ((SYSTEM, "░"), (SERVICES, "█"), (BATCH, "▒"))
 _WHAT = {"offered": "green", "suppressed": "magenta", "released": "green", "evicted": "bold red"}
-_CHART_ROWS, _CHART_MINUTES = 10, 3
-_BAR, _WIDE, _EVENTS = 10, 122, 8
+_CHART_MINUTES = 3
+_BAR, _WIDE = 10, 122
+# Lines of a screen that are always there: clock, protection, tasks, two bars, the chart's axis and
+# legend, how to get there, and three between the parts.
+_FIXED = 11
+_MOST_CHART, _MOST_EVENTS = 10, 8
 _LINE_MINUTES = 10
 _LEAST_SECONDS = 0.1
 _PICTURE_WIDTH, _PICTURE_HEIGHT = 124, 40
@@ -90,6 +94,26 @@ class Screen:
             self._live.update(frame(state, width, height), refresh=True)
 
 
+class Rows(NamedTuple):
+    """How many lines those parts have that grow with the terminal."""
+
+    chart: int
+    machines: int
+    events: int
+
+
+def rows(height: int) -> Rows:
+    """What a terminal has room for.
+
+    Args:
+        height: of the terminal, in lines; less than 21 is taken as that.
+    """
+    free = max(height - _FIXED, 10)
+    chart = min(max(2 * free // 5, 4), _MOST_CHART)
+    events = min(max(free // 5, 2), _MOST_EVENTS)
+    return Rows(chart, free - chart - events, events)
+
+
 def line(state: State) -> str:
     """The state as one line.
 
@@ -98,12 +122,13 @@ def line(state: State) -> str:
     """
     now, capacity = state.record.samples[-1], state.record.capacity_cores
     services, batch, _ = _shares(now, capacity)
-    held = int(np.count_nonzero(now.held < HELD_BELOW))
     return (
-        f"{_time(now.seconds)}  CPU {services + batch:5.1f} %, without batch {services:5.1f} %  "
-        f"batch {now.offered.sum():5.0f} cores offered, {now.batch.sum():5.0f} used  "
-        f"{now.running:4d} run, {now.waiting:4d} wait, {now.finished:5d} done  "
-        f"held down on {held:3d} machines  evicted {len(state.record.evictions):4d}"
+        f"{_time(now.seconds)}  services short of CPU {now.short_pods:3d}  "
+        f"CPU {services + batch:5.1f} %, without batch {services:5.1f} %  "
+        f"batch {now.batch.sum():5.0f} of {now.offered.sum():5.0f} cores used of offered  "
+        f"held back on {_held(now):3d} machines  "
+        f"tasks {now.running:4d} run, {now.waiting:4d} wait, {now.finished:5d} done, "
+        f"{len(state.record.evictions):4d} evicted"
     )
 
 
@@ -117,10 +142,11 @@ def frame(state: State, width: int, height: int) -> Group:
     """
     parts: list[RenderableType] = [header(state)]
     if state.record.samples:
-        used = 6 + _CHART_ROWS + 2 + 2 + _EVENTS
+        room = rows(height)
         parts += [
-            bars(state, width), Text(), chart(state, width, _CHART_ROWS), Text(),
-            machines(state, width, max(height - used, 3)), Text(), events(state, width),
+            protection(state), bars(state, width), tasks(state), Text(),
+            chart(state, width, room.chart), Text(), machines(state, width, room.machines), Text(),
+            events(state, width, room.events),
         ]  # fmt: skip
     else:
         parts.append(Text("services are being placed ...", "dim"))
@@ -145,7 +171,7 @@ def picture(state: State) -> str:
 
 
 def header(state: State) -> Text:
-    """Clock, speed, machines, tasks."""
+    """Clock, speed, machines."""
     text = Text(no_wrap=True)
     text.append(f"{_time(state.seconds)} UTC", "bold")
     slow = state.wished and state.speed < 0.9 * state.wished
@@ -153,12 +179,28 @@ def header(state: State) -> Text:
     if slow:
         text.append(f" of {state.wished}: the CPU is short", "yellow")
     text.append(f"   {len(state.record.names)} machines, {state.record.capacity_cores:.0f} CPUs")
-    if state.record.samples:
-        now = state.record.samples[-1]
-        text.append(f"   batch tasks: {now.running} run, {now.waiting} wait, {now.finished} done, ")
-        text.append(
-            f"{len(state.record.evictions)} evicted", "red" if state.record.evictions else ""
-        )
+    return text
+
+
+def protection(state: State) -> Text:
+    """What matters most: who of the services lacks CPU, and what is done about it."""
+    now, text = state.record.samples[-1], Text(no_wrap=True)
+    text.append("services short of CPU: ")
+    short = f"{now.short_pods} pods" if now.short_pods else "none"
+    text.append(short, "bold red" if now.short_pods else "bold green")
+    text.append("   batch held back on ")
+    held = _held(now)
+    text.append(f"{held}", "bold magenta" if held else "bold")
+    text.append(f" of {len(state.record.names)} machines")
+    return text
+
+
+def tasks(state: State) -> Text:
+    """Batch tasks by what became of them."""
+    now, evicted = state.record.samples[-1], len(state.record.evictions)
+    text = Text(no_wrap=True)
+    text.append(f"batch tasks    {now.running} run, {now.waiting} wait, {now.finished} done, ")
+    text.append(f"{evicted} evicted", "red" if evicted else "")
     return text
 
 
@@ -166,7 +208,7 @@ def bars(state: State, width: int) -> Table:
     """CPU in use now, without batch and with it; what batch is offered and uses."""
     now, capacity = state.record.samples[-1], state.record.capacity_cores
     services, batch, system = _shares(now, capacity)
-    length = max(width - 50, 20)
+    length = max(width - 55, 20)
     grid = Table.grid(padding=(0, 1))
     alone = [(system, 0), (services - system, 1)]
     grid.add_row(
@@ -179,13 +221,13 @@ def bars(state: State, width: int) -> Table:
         "with batch",
         _bar([*alone, (batch, 2)], length),
         Text(f"{services + batch:4.0f} %", "bold"),
-        f"batch {now.batch.sum():.0f} of {now.offered.sum():.0f} cores",
+        f"{now.batch.sum():.0f} of {now.offered.sum():.0f} cores used of offered",
     )
     return grid
 
 
 def chart(state: State, width: int, rows: int) -> Text:
-    """CPU in use over the last hours, in layers; a column is some minutes.
+    """CPU in use over the last hours, in layers, above its hours; a column is some minutes.
 
     Args:
         state: what is shown.
@@ -201,14 +243,14 @@ def chart(state: State, width: int, rows: int) -> Text:
     text = Text(no_wrap=True)
     for row in reversed(range(rows)):
         level = 100 * (row + 0.5) / rows
-        text.append(f"{100 * (row + 1) // rows:3d}% " if row % 5 == 4 else "     ", "dim")
+        text.append(f"{100 * (row + 1) // rows:3d}% " if _is_named(row, rows) else "     ", "dim")
         for column in tops.T:
             layer = int(np.searchsorted(column, level))
             colour, mark = _LAYERS[layer] if layer < len(_LAYERS) else ("", " ")
             text.append(mark, colour)
         text.append("\n")
-    hours = columns * _CHART_MINUTES / 60
-    text.append(f"     a column is {_CHART_MINUTES} minutes, {hours:.0f} hours fit   ", "dim")
+    text.append("     " + _hours([each.seconds for each in state.record.samples], columns), "dim")
+    text.append(f"\n     CPU in use, a column is {_CHART_MINUTES} minutes   ", "dim")
     for (colour, mark), name in zip(_LAYERS, ("system", "services", "batch"), strict=True):
         text.append(mark * 2, colour)
         text.append(f" {name}  ", "dim")
@@ -216,38 +258,44 @@ def chart(state: State, width: int, rows: int) -> Text:
 
 
 def machines(state: State, width: int, rows: int) -> Table:
-    """The machines by name, as many as fit."""
+    """The machines by name, as many as fit; where not all do, those first that hold batch back."""
     now, kept = state.record.samples[-1], state.record
     beside = 2 if width >= _WIDE else 1
     grid = Table.grid(padding=(0, 1))
     for _ in range(beside):
         for justify in ("left", "left", "right", "right", "left", "left"):
             grid.add_column(justify=justify, no_wrap=True)
-    heads = [Text(each, "dim") for each in ("machine", "CPU", "", "batch/offer", "", "")]
-    grid.add_row(*heads * beside)
-    shown = min(len(kept.names), beside * (rows - 1))
-    deep, evicted = -(-shown // beside), kept.evicted()
+    heads = ("machine", "CPU", "in use", "batch/offered cores", "", "")
+    grid.add_row(*[Text(each, "dim") for each in heads] * beside)
+    order = list(range(len(kept.names)))
+    if len(order) > beside * (rows - 1):
+        order.sort(key=lambda row: bool(now.held[row] >= HELD_BELOW))
+        order = order[: beside * (rows - 2)]
+    deep, evicted = -(-len(order) // beside), kept.evicted()
     for row in range(deep):
         cells: list[Text] = []
-        for machine in range(row, shown, deep):
+        for machine in order[row::deep]:
             cells += _machine(
                 now, machine, kept.names[machine], kept.cpus[machine], int(evicted[machine])
             )
         grid.add_row(*cells)
-    if shown < len(kept.names):
-        grid.add_row(Text(f"and {len(kept.names) - shown} more", "dim"))
+    if len(order) < len(kept.names):
+        grid.add_row(Text(f"and {len(kept.names) - len(order)} more", "dim"))
     return grid
 
 
-def events(state: State, width: int) -> Text:
-    """What happened last."""
+def events(state: State, width: int, rows: int) -> Text:
+    """What happened last, in so many lines."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    last = list(state.record.happenings)[-_EVENTS:]
+    last = list(state.record.happenings)[-rows:]
     for each in last:
         text.append(f"{_time(each.seconds)[-5:]} ", "dim")
         text.append(f"{each.what:<11}", _WHAT[each.what])
-        text.append(each.text[: max(width - 18, 10)] + "\n")
-    text.append("\n" * (_EVENTS - len(last)))
+        told, room = each.text, max(width - 18, 10)
+        text.append((told if len(told) <= room else f"{told[: room - 1]}…") + "\n")
+    text.append("\n" * (rows - len(last)))
+    # The end of the last line is that of the part.
+    text.right_crop(1)
     return text
 
 
@@ -280,10 +328,37 @@ def _bar(shares: Sequence[tuple[float, int]], length: int) -> Text:
 
 def _columns(values: Floats, columns: int) -> Floats:
     """Means of :data:`_CHART_MINUTES` each, the last columns that fit; nothing yet is 0."""
-    whole = -(-len(values) // _CHART_MINUTES)
-    means = np.array([each.mean() for each in np.array_split(values, whole)]) if whole else values
+    starts = np.arange(0, len(values), _CHART_MINUTES)
+    counts = np.diff(starts, append=len(values))
+    means = np.add.reduceat(values, starts) / counts if len(values) else values
     shown = means[-columns:]
     return np.concatenate([shown, np.zeros(columns - len(shown))])
+
+
+def _hours(seconds: Sequence[float], columns: int) -> str:
+    """The axis beneath: when the first column is, and where hours begin.
+
+    Args:
+        seconds: wall time of each value.
+        columns: as many as :func:`_columns` gives.
+    """
+    skipped = max(-(-len(seconds) // _CHART_MINUTES) - columns, 0) * _CHART_MINUTES
+    text = ""
+    for at, now in enumerate(seconds[skipped:]):
+        column, mark = at // _CHART_MINUTES, f"└{_time(now)[-5:]}"
+        named = at == 0 or (now % 3_600 < 60 and column > len(text))
+        if named and column + len(mark) <= columns:
+            text = text.ljust(column) + mark
+    return text
+
+
+def _is_named(row: int, rows: int) -> bool:
+    """Whether a line of the chart says its percent: the top, and the middle where there is one."""
+    return row + 1 == rows or 2 * (row + 1) == rows
+
+
+def _held(now: Sample) -> int:
+    return int(np.count_nonzero(now.held < HELD_BELOW))
 
 
 def _shares(now: Sample, capacity: float) -> tuple[float, float, float]:

@@ -36,11 +36,18 @@ def write(directory: Path, title: str, parts: Iterable[str]) -> Path:
     return path
 
 
-def figure(title: str, caption: str, svg: str) -> str:
-    """A picture under a heading."""
+def figure(title: str, finding: str, caption: str, svg: str) -> str:
+    """A picture under a heading.
+
+    Args:
+        title: the heading.
+        finding: what there is to see, in one sentence.
+        caption: what is drawn.
+        svg: the picture.
+    """
     return (
-        f"<h2>{escape(title)}</h2>\n<figure><figcaption>{escape(caption)}</figcaption>\n{svg}"
-        "</figure>"
+        f'<h2>{escape(title)}</h2>\n<figure><p class="see">{escape(finding)}</p>'
+        f"<figcaption>{escape(caption)}</figcaption>\n{svg}</figure>"
     )
 
 

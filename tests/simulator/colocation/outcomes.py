@@ -59,7 +59,7 @@ def run(batch_cores: float, short: float) -> Run:
         short_pods=short * flat,
     )
     short_minutes = int(short * MINUTES)
-    worst = (result.PodShortage("web", 1, short_minutes, 0.8),) if short_minutes else ()
+    worst = (result.PodShortage("web", 3, 1, short_minutes, 0.8),) if short_minutes else ()
     service = result.ServiceShortage("web", "LS", 14, 14 * MINUTES, short_minutes, 0.8, 0)
     classes = len(result.GRANT_EDGES) - 1
     shortage = result.Shortage(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.simulator.colocation.report import drawings, summary
+from koord.simulator.colocation.report import drawings, findings, summary
 from koord.simulator.colocation.report.page import write_report
+from koord.simulator.colocation.result import Series
 from tests.simulator.colocation.outcomes import outcome, run
 
 if TYPE_CHECKING:
@@ -114,3 +116,54 @@ def test_a_day_that_was_stopped_says_so(tmp_path: Path) -> None:
     assert summary.document(stopped)["partial"] == {"hours": hours, "of_hours": 24.0}
     text = write_report(stopped, tmp_path, "koord").read_text()
     assert f"<b>Partial result:</b> interrupted after {hours:.3g} of 24 hours." in text
+
+
+def _series(**columns: list[float]) -> Series:
+    nothing = dict.fromkeys(Series._fields, np.zeros(4))
+    return Series(**{**nothing, **{name: np.array(each) for name, each in columns.items()}})
+
+
+def test_each_picture_says_in_a_sentence_what_to_see() -> None:
+    low, high = _series(cpu_used=[8, 8, 8, 8]), _series(cpu_used=[10, 12, 14, 12])
+    said = findings.utilisation({"without": low, "with co-location": high}, 20)
+    assert said == "CPU in use: 60.0 % with co-location, 40.0 % without, 1.50 times as much."
+    lent = _series(batch_offered_cores=[10, 10, 10, 10], cpu_batch=[9, 8, 9, 8])
+    assert (
+        findings.offers(lent)
+        == "Batch used 85 % of what it was offered: 8 of 10 cores, on average."
+    )
+    assert findings.offers(low) == "Nothing was offered to batch."
+    held = _series(suppressed_machines=[0, 1, 2, 1], evictions=[0, 0, 2, 0])
+    said = "Batch was held back in 4 machine-minutes, 10 % of all, and 2 tasks were evicted."
+    assert findings.protection(held, 10) == said
+    assert findings.protection(low, 10).endswith("0 % of all, and no task was evicted.")
+    shares = {"without": np.full((2, 4), 0.3), "with": np.full((2, 4), 0.6)}
+    said = "Four minutes of five a machine is between 60 and 60 % busy with"
+    assert findings.machines(shares) == f"{said}, between 30 and 30 % without."
+
+
+def test_colours_use_their_whole_range() -> None:
+    assert drawings.scale([np.array([0.0, 31.0]), np.array([58.0, 64.2])]) == (0, 70)
+    assert drawings.scale([np.array([41.0, 44.0])]) == (40, 50)
+    assert drawings.scale([np.array([100.0])]) == (90, 100)
+
+
+def test_counts_have_whole_numbers_and_nothing_has_an_axis_of_its_own() -> None:
+    ticks = re.compile(r"<text[^>]*>([^<]*)</text>")
+    held = _series(hours=[0, 4, 8, 12], suppressed_machines=[0, 1, 0, 0])
+    drawn = ticks.findall(drawings.protection(held))
+    assert "machines with suppressed batch" in drawn
+    assert not [text for text in drawn if "." in text]
+    assert "tasks evicted so far" not in drawn
+    evicted = held._replace(evictions=np.array([0.0, 0, 3, 0]))
+    assert "tasks evicted so far" in ticks.findall(drawings.protection(evicted))
+
+
+def test_pictures_take_the_ink_of_their_page() -> None:
+    drawn = drawings.offers(_series(hours=[0, 1, 2, 3]))
+    assert "currentColor" in drawn
+    assert not re.search("#000000|#010203|#ffffff|fill: white", drawn)
+
+
+def test_gpu_hours_stand_where_there_are_gpus(tmp_path: Path) -> None:
+    assert "GPU-hours" not in write_report(outcome(), tmp_path, "").read_text()

@@ -202,8 +202,10 @@ class Shortages:
         return [row for row in order.tolist() if self._short[row]]
 
     def _pod(self, row: int) -> PodShortage:
+        service = int(self._pods.service[row])
         return PodShortage(
-            self._services[int(self._pods.service[row])].name,
+            self._services[service].name,
+            int(np.count_nonzero(self._pods.service[:row] == service)),
             int(self._pods.machine[row]),
             int(self._short[row]),
             float(self._worst[row]),

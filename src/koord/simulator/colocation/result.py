@@ -69,9 +69,10 @@ class ServiceShortage(NamedTuple):
 
 
 class PodShortage(NamedTuple):
-    """One pod that was short: of which service, on which machine, how often and how much."""
+    """One pod that was short: of which service, its number there, where, how often, how much."""
 
     service: str
+    number: int
     machine: int
     short_minutes: int
     worst_grant: float

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from koord.simulator import pages
-from koord.simulator.colocation.report import drawings
+from koord.simulator.colocation.report import drawings, findings
 from koord.simulator.live import happenings, record, summary
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def write_report(kept: Record, figures: dict[str, Any], directory: Path, command
 def _parts(kept: Record, figures: dict[str, Any], command: str) -> Iterator[str]:
     series, machines = kept.series(), kept.machines()
     start, end = (_time(kept.samples[at].seconds) for at in (0, -1))
+    both = dict(zip(SIDES, (record.alone(series), series), strict=True))
+    used = (machines.cpu_share - machines.batch_share, machines.cpu_share)
+    shares = dict(zip(SIDES, used, strict=True))
     yield "<h1>A cluster with co-location</h1>"
     yield (
         f"<p>{len(kept.names):,} simulated machines with {kept.capacity_cores:,.0f} CPUs from "
@@ -54,29 +57,32 @@ def _parts(kept: Record, figures: dict[str, Any], command: str) -> Iterator[str]
     yield pages.table(("", ""), summary.rows(figures))
     yield pages.figure(
         "How busy the cluster is",
+        findings.utilisation(both, kept.capacity_cores),
         "CPU in use by class; the dashed line is the mean. On the left the same without its batch "
         "pods: a machine gives services what they want first.",
-        drawings.utilisation(
-            dict(zip(SIDES, (record.alone(series), series), strict=True)), kept.capacity_cores
-        ),
+        drawings.utilisation(both, kept.capacity_cores),
     )
     yield pages.figure(
         "What batch is offered, asks for and uses",
+        findings.offers(series),
         "The offer follows what agents report; running tasks keep what they asked for when it "
         "shrinks, and are held down instead.",
         drawings.offers(series),
     )
     yield pages.figure(
         "What agents do to protect services",
+        findings.protection(series, len(kept.names)),
         f"Suppressed: batch pods of a machine get less than {100 * happenings.HELD_BELOW:.0f} % "
         "of the CPU they want. An evicted task begins again, perhaps elsewhere.",
         drawings.protection(series),
     )
-    used = (machines.cpu_share - machines.batch_share, machines.cpu_share)
     yield pages.figure(
         "Machine by machine",
+        findings.machines(shares),
         "CPU in use.",
-        drawings.machines(dict(zip(SIDES, used, strict=True)), series.hours),
+        drawings.machines(
+            shares, series.hours, [kept.names[row] for row in machines.machines.tolist()]
+        ),
     )
     yield from _evictions(kept)
     yield "<h2>What happened</h2>"

@@ -47,14 +47,14 @@ class Service(NamedTuple):
 
 
 SERVICES = (
-    Service("web", 1, 8, 16, {"cpu": 0.45, "amplitude": 1.0, "peakHour": 13, "noise": 0.7}),
-    Service("shop", 1, 8, 16, {"cpu": 0.42, "amplitude": 1.0, "peakHour": 14, "noise": 0.7}),
-    Service("search", 3, 2, 6, {"cpu": 0.40, "amplitude": 0.8, "peakHour": 14, "noise": 0.5}),
+    Service("web", 1, 8, 16, {"cpu": 0.45, "amplitude": 1.0, "peakHour": 13, "noise": 0.4}),
+    Service("shop", 1, 8, 16, {"cpu": 0.42, "amplitude": 1.0, "peakHour": 14, "noise": 0.4}),
+    Service("search", 3, 2, 6, {"cpu": 0.40, "amplitude": 0.8, "peakHour": 14, "noise": 0.3}),
     Service("cache", 1, 2, 16, {"cpu": 0.30, "amplitude": 0.2, "peakHour": 18, "noise": 0.10}),
 )
 """They request three quarters of a machine of 32 CPUs and use 31 % of it on a day's average. What
-a pod wants comes and goes within minutes, faster than an offer follows: batch beside it is held
-down then, and the more so the higher the morning has risen."""
+a pod wants comes and goes within minutes, faster than an offer follows: where that takes up the
+margin between offer and suppression, batch beside it is held down for a while."""
 
 
 class BatchKind(NamedTuple):

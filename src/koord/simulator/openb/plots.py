@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.simulator.pictures import STYLE, pyplot, svg
+from koord.simulator.pictures import STYLE, legend_above, pyplot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def curves_svg(
     Args:
         curves: policy name to values by run and bin.
         ylabel: what is drawn, with its unit.
-        published: figures to draw dotted beside ours.
+        published: figures to draw dotted beside those of the same policies.
         first_bin: where the axis begins, to look closely at the loaded end.
     """
     plots = pyplot()
@@ -50,13 +50,13 @@ def curves_svg(
         figure, axes = plots.subplots(figsize=(7.2, 3.6))
         for policy, values in curves.items():
             _draw(axes, values, first_bin, COLOURS.get(policy, "#333333"), policy)
-        for policy, values in (published or {}).items():
-            x, mean = _mean(values, first_bin)
+        for policy in curves.keys() & (published or {}).keys():
+            x, mean = _mean((published or {})[policy], first_bin)
             axes.plot(x, mean, color=COLOURS.get(policy, "#333333"), lw=1, ls=":")
         axes.set_xlabel("arrived GPU requests, % of the cluster's GPUs")
         axes.set_ylabel(ylabel)
         axes.margins(x=0)
-        axes.legend(frameon=False, ncols=4, fontsize=8, loc="best")
+        legend_above(axes, len(curves))
         return svg(figure)
 
 
@@ -129,6 +129,6 @@ def _by_model(nodes: NodeState) -> tuple[NDArray[np.int64], dict[str, tuple[int,
 
 def _label_models(axes: Any, borders: dict[str, tuple[int, int]]) -> None:
     total = max(end for _, end in borders.values())
-    wide = {model: span for model, span in borders.items() if span[1] - span[0] > 0.04 * total}
+    wide = {model: span for model, span in borders.items() if span[1] - span[0] > 0.06 * total}
     axes.set_xticks([(a + b) / 2 for a, b in wide.values()], list(wide), fontsize=8)
     axes.set_xlabel(f"{total} nodes by GPU model, the fullest first")

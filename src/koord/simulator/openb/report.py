@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.simulator.openb.published import Curves
-    from koord.simulator.openb.replay import RunResult
+    from koord.simulator.openb.replay import NodeState, RunResult
 
 # Where the published experiment is read off: everything has arrived once, and at the end.
 READ_AT = (100, 130)
@@ -113,33 +113,39 @@ def _mean_and_spread(values: NDArray[np.float64]) -> str:
 def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None) -> list[str]:
     allocated = _stack(runs, "gpu_allocated_percent")
     theirs = published.allocated if published else None
+    fragmented, ratio = _stack(runs, "fragmented_percent"), _stack(runs, "fragmentation_ratio")
     dotted = " Dotted: the published means." if published else ""
     return [
         pages.figure(
             "Allocation over arrived load",
+            _finding(allocated, "of the GPUs are allocated", most=True),
             "What share of the cluster's GPUs the placed pods hold. The line is the mean over the "
             f"runs, the band spans them.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs),
         ),
         pages.figure(
             "Allocation, the loaded end",
+            _parting(allocated),
             f"The same from {CLOSE_LOOK_FROM} % on, where the policies part.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs, first_bin=CLOSE_LOOK_FROM),
         ),
         pages.figure(
             "Fragmentation over arrived load",
+            _finding(fragmented, "of the GPUs are idle and of no use", most=False),
             "Idle GPU capacity that the typical pods cannot use, as a share of all GPUs.",
             curves_svg(
-                _stack(runs, "fragmented_percent"),
+                fragmented,
                 "fragmented, % of all GPUs",
                 published=published.fragmented if published else None,
             ),
         ),
         pages.figure(
             "Fragmentation ratio over arrived load",
+            "Once the cluster is full, hardly any idle GPU is of use under any policy; a line that "
+            "rises later keeps room for the pods that still come.",
             "The same as a share of what is idle.",
             curves_svg(
-                _stack(runs, "fragmentation_ratio"),
+                ratio,
                 "fragmented, % of idle GPU",
                 published=published.ratio if published else None,
             ),
@@ -151,10 +157,45 @@ def _heat_map(runs: Mapping[str, Sequence[RunResult]]) -> str:
     ends = {policy: group[0].nodes for policy, group in runs.items()}
     return pages.figure(
         "Nodes at the end of the first run",
+        _idle(ends),
         "Each column is a node. A full GPU strip is what a good placement looks like; a dark "
         "column in it is capacity that nothing fits any more.",
         heat_map_svg(ends),
     )
+
+
+def _finding(values: Mapping[str, Curves], what: str, *, most: bool) -> str:
+    """Which policy does best once everything has arrived, and which does worst."""
+    load = READ_AT[0]
+    ends = {policy: float(np.nanmean(each[:, load])) for policy, each in values.items()
+            if not np.isnan(each[:, load]).all()}  # fmt: skip
+    if not ends:
+        return f"No run came to {load} % of the load."
+    order = sorted(ends, key=lambda policy: ends[policy], reverse=most)
+    first, last = order[0], order[-1]
+    said = f"With {load} % of the load arrived {ends[first]:.1f} % {what} under {first}"
+    return f"{said}, {ends[last]:.1f} % under {last}." if len(order) > 1 else f"{said}."
+
+
+def _parting(values: Mapping[str, Curves]) -> str:
+    """How far the policies are apart at the end."""
+    ends = [np.nanmean(each[:, -1]) for each in values.values() if not np.isnan(each[:, -1]).all()]
+    if len(ends) < 2:
+        return "Up to the cluster's capacity the line is straight: everything is placed."
+    apart = max(ends) - min(ends)
+    alike = f"Up to {CLOSE_LOOK_FROM} % the policies are nearly alike"
+    return f"{alike}; in the end they are {apart:.1f} points apart."
+
+
+def _idle(ends: Mapping[str, NodeState]) -> str:
+    """How many nodes with GPUs still have half of them or more idle, under each policy."""
+    counts = {
+        policy: int(np.count_nonzero((2 * nodes.gpu_free_milli >= nodes.gpu_milli)
+                                     & (nodes.gpu_milli > 0)))
+        for policy, nodes in ends.items()
+    }  # fmt: skip
+    said = ", ".join(f"{count} under {policy}" for policy, count in counts.items())
+    return f"Nodes with half of their GPUs idle, or more: {said}."
 
 
 def _by_policy(runs: Sequence[RunResult]) -> dict[str, list[RunResult]]:

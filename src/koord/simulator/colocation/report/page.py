@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from koord.simulator import pages
-from koord.simulator.colocation.report import drawings, summary
+from koord.simulator.colocation.report import drawings, findings, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,8 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
     machines = sum(pool.count for pool in scenario.nodes)
     cores = float(sum(pool.count * pool.cpu for pool in scenario.nodes))
     sides = list(zip(drawings.SIDES, (outcome.without, with_), strict=True))
+    both = {side: run.series for side, run in sides}
+    shares = {side: run.machines.cpu_share for side, run in sides}
     yield "<h1>A day with and without co-location</h1>"
     yield (
         f"<p>Scenario <b>{escape(scenario.metadata.name)}</b>: {machines:,} machines with "
@@ -57,11 +59,13 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
     yield pages.table(summary.HEADS, summary.rows(outcome))
     yield pages.figure(
         "How busy the cluster is",
+        findings.utilisation(both, cores),
         "CPU in use by class; the dashed line is the mean over the time shown.",
-        drawings.utilisation({side: run.series for side, run in sides}, cores),
+        drawings.utilisation(both, cores),
     )
     yield pages.figure(
         "Do services notice?",
+        findings.shortage(outcome),
         f"A latency-sensitive pod is short of CPU in a minute in which it was granted less than "
         f"{100 * scenario.report.short.granted_below:g} % of the smaller of its demand and its "
         "limit. Left: how many at a time. Middle: how much they got. Right: how long it lasted.",
@@ -71,25 +75,33 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
     yield _worst(with_)
     yield pages.figure(
         "What batch is offered, asks for and uses",
+        findings.offers(with_.series),
         "With co-location. The offer follows the idle capacity that agents report; running tasks "
         "keep what they asked for when it shrinks, and are held down instead.",
         drawings.offers(with_.series),
     )
     yield pages.figure(
-        "Who runs and who waits", "Batch tasks on both sides.", drawings.waiting(outcome)
+        "Who runs and who waits",
+        findings.waiting(outcome),
+        "Batch tasks on both sides.",
+        drawings.waiting(outcome),
     )
     yield _batch(outcome)
     yield pages.figure(
         "What agents do to protect services",
+        findings.protection(with_.series, machines),
         "With co-location. Suppressed: batch pods got less CPU than they wanted. Evicted tasks "
         "begin again elsewhere; their work is lost.",
         drawings.protection(with_.series),
     )
     yield pages.figure(
         "Machine by machine",
+        findings.machines(shares),
         "The same sample of machines on both sides.",
         drawings.machines(
-            {side: run.machines.cpu_share for side, run in sides}, with_.series.hours
+            shares,
+            with_.series.hours,
+            [f"machine {row}" for row in with_.machines.machines.tolist()],
         ),
     )
     yield "<h2>Settings in force</h2>"
@@ -121,7 +133,7 @@ def _worst(run: Run) -> str:
     if not run.shortage.worst:
         return "<p>No latency-sensitive pod was short of CPU with co-location.</p>"
     rows = [
-        (pod.service, f"machine {pod.machine}", f"{pod.short_minutes}",
+        (f"{pod.service}-{pod.number}", f"machine {pod.machine}", f"{pod.short_minutes}",
          f"{100 * pod.worst_grant:.0f} %")
         for pod in run.shortage.worst[:10]
     ]  # fmt: skip
@@ -130,19 +142,22 @@ def _worst(run: Run) -> str:
 
 
 def _batch(outcome: Outcome) -> str:
-    heads = ("job", "side", "tasks", "started", "finished", "evicted", "wait, mean",
-             "wait, p90", "stretched by", "core-hours", "GPU-hours")  # fmt: skip
+    heads: tuple[str, ...] = ("job", "side", "tasks", "started", "finished", "evicted",
+             "wait, mean", "wait, p90", "stretched by", "core-hours")  # fmt: skip
+    runs = (outcome.without, outcome.with_)
+    with_gpus = any(pool.gpus is not None for pool in outcome.scenario.nodes)
     rows = []
-    for side, run in zip(drawings.SIDES, (outcome.without, outcome.with_), strict=True):
+    for side, run in zip(drawings.SIDES, runs, strict=True):
         rows += [
             (
                 kind.name, side, f"{kind.tasks:,}", f"{kind.started:,}", f"{kind.finished:,}",
                 f"{kind.evicted:,}", _minutes(kind.wait_seconds_mean),
                 _minutes(kind.wait_seconds_p90), f"{kind.stretch_mean:.2f}x",
-                f"{kind.core_hours:,.0f}", f"{kind.gpu_hours:,.0f}",
+                f"{kind.core_hours:,.0f}", *([f"{kind.gpu_hours:,.0f}"] if with_gpus else []),
             )
             for kind in run.batch
         ]  # fmt: skip
+    heads += ("GPU-hours",) if with_gpus else ()
     return pages.table(heads, sorted(rows, key=lambda row: row[0]))
 
 
