@@ -29,14 +29,16 @@ data:
     assert lines(text) == [
         f"8: warning: {where}.colocation-config.cpuReclaimThresholdPercnt: "
         "got 'cpuReclaimThresholdPercnt', "
-        "expected a known field, such as cpuReclaimThresholdPercent",
-        f"9: error: {where}.colocation-config.degradeTimeMinutes: got 0, expected a number >= 1",
-        f"12: error: {where}.colocation-config.nodeConfigs[0].midCPUThresholdPercent: got 120, "
-        "expected a number from 0 to 100",
+        "expected a known name, such as cpuReclaimThresholdPercent",
+        f"9: error: {where}.colocation-config.degradeTimeMinutes: got 0, expected a number >= 1 "
+        "(the last good section stays)",
+        f"12: warning: {where}.colocation-config.nodeConfigs[0].midCPUThresholdPercent: got 120, "
+        "expected a number from 0 to 100 "
+        "(in effect, but refused where the validating webhook is on)",
         f"15: error: {where}.resource-threshold-config.clusterStrategy"
-        ".cpuSuppressThresholdPercent: got 'x', expected an integer",
+        ".cpuSuppressThresholdPercent: got 'x', expected an integer (the last good section stays)",
         f"""16: error: {where}.cpu-burst-config: got '{{"clusterStrategy": ', """
-        "expected JSON (Input data was truncated)",
+        "expected JSON (Input data was truncated) (the last good section stays)",
     ]
 
 
@@ -51,7 +53,26 @@ data: {colocation-config: '{"degradeTimeMinutes": -1}'}
 """
     assert lines(text) == [
         "6: error: ConfigMap release-slo: data.colocation-config.degradeTimeMinutes: got -1, "
-        "expected a number >= 1"
+        "expected a number >= 1 (the last good section stays)"
+    ]
+
+
+def test_more_than_there_is_and_sections_that_nobody_reads(lines: Lines) -> None:
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: slo-controller-config}
+data:
+  colocation-config: |
+    {"enable": true,
+     "memoryReclaimThresholdPercent": 165}
+  colocation-confg: "{}"
+"""
+    assert lines(text) == [
+        "7: warning: ConfigMap slo-controller-config: data.colocation-config"
+        ".memoryReclaimThresholdPercent: got 165, expected a number from 0 to 100 (taken as 100)",
+        "8: warning: ConfigMap slo-controller-config: data.colocation-confg: "
+        "got 'colocation-confg', expected a known name, such as colocation-config",
     ]
 
 

@@ -191,9 +191,9 @@ metadata:
     labels, notes = "Node n: metadata.labels[node", "Node n: metadata.annotations[node"
     assert lines(text) == [
         f"6: error: {labels}.koordinator.sh/cpu-reclaim-ratio]: got '65percent', "
-        "expected a ratio such as 0.65",
+        "expected a number from 0 to 1 (as if it were not there)",
         f"7: warning: {labels}.koordinator.sh/memory-reclaim-ratio]: got '65', "
-        "expected a ratio of at most 1: it is no percentage",
+        "expected a number from 0 to 1 (taken as 1)",
         f"8: error: {labels}.koordinator.sh/cpu-bind-policy]: got 'FullPCPUs', "
         "expected None or FullPCPUsOnly or SpreadByPCPUs",
         f"9: error: {labels}.koordinator.sh/cpu-normalization-enabled]: got 'yes', "
@@ -201,7 +201,7 @@ metadata:
         f"11: error: {notes}.koordinator.sh/reservation].reservedCPUs: got '0-x', "
         "expected ids and ranges such as 0-3,8",
         f"12: error: {notes}.koordinator.sh/colocation-strategy].degradeTimeMinutes: got 0, "
-        "expected a number >= 1",
+        "expected a number >= 1 (as if it were not there)",
         f"13: error: {notes}.koordinator.sh/cpu-normalization-ratio]: got '-1', "
         "expected a number above 0",
         f"14: error: {notes}.koordinator.sh/resource-amplification-ratio].cpu: got '1.5', "
