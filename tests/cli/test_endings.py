@@ -109,9 +109,13 @@ VERBS = {
         f"--nodes {NODES} --pods {PODS} --policy random,fgd --seeds 1-50", computes(6)
     ),
     "simulate colocation": Case("--nodes 20", computes(6)),
+    "check": Case("{fifo}", reads),
     "explain pod": Case("web --kubeconfig {kubeconfig}", asks),
     "explain node": Case("node-1 --kubeconfig {kubeconfig}", asks),
     "explain quota": Case("team --server {url}", asks),
+    "explain gang": Case("team --server {url}", asks),
+    "explain reservation": Case("team --server {url}", asks),
+    "explain device": Case("node-1 --server {url}", asks),
     "crds install": Case("--kubeconfig {kubeconfig}", asks),
     "crds check": Case("--kubeconfig {kubeconfig}", asks),
     "node status": Case("--server {url} --watch", asks),
@@ -132,7 +136,10 @@ DAEMONS = {
         "--kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:0 --health-probe-addr 127.0.0.1:0",
         asks,
     ),
-    "koordlet": Case("--kubeconfig {kubeconfig} --node-name n --addr 127.0.0.1:0 --dry-run", asks),
+    "koordlet": Case(
+        "--kubeconfig {kubeconfig} --node-name n --addr 127.0.0.1:0 --dry-run --cgroup-root-dir {folder}",
+        asks,
+    ),
 }
 
 

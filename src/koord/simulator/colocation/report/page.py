@@ -41,20 +41,7 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
     sides = list(zip(drawings.SIDES, (outcome.without, with_), strict=True))
     both = {side: run.series for side, run in sides}
     shares = {side: run.machines.cpu_share for side, run in sides}
-    yield "<h1>A day with and without co-location</h1>"
-    yield (
-        f"<p>Scenario <b>{escape(scenario.metadata.name)}</b>: {machines:,} machines with "
-        f"{cores:,.0f} CPUs, {scenario.hours:g} hours in steps of {escape(scenario.step)}, seed "
-        f"{outcome.seed}. Both runs have the same services and the same arrivals of batch jobs. "
-        "Without co-location batch tasks ask for what the requests of services leave free; with "
-        "it, for what the manager finds idle.</p>"
-    )
-    if outcome.partial:
-        yield (
-            f"<p><b>Partial result:</b> interrupted after {scenario.hours:.3g} of "
-            f"{outcome.asked_hours:g} hours.</p>"
-        )
-    yield f"<p><code>{escape(command)}</code></p>"
+    yield from _introduction(outcome, machines, cores, command)
     yield "<h2>In short</h2>"
     yield pages.table(summary.HEADS, summary.rows(outcome))
     yield pages.figure(
@@ -104,6 +91,29 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
             [f"machine {row}" for row in with_.machines.machines.tolist()],
         ),
     )
+    yield from _settings(outcome)
+
+
+def _introduction(outcome: Outcome, machines: int, cores: float, command: str) -> Iterator[str]:
+    scenario = outcome.scenario
+    yield "<h1>A day with and without co-location</h1>"
+    yield (
+        f"<p>Scenario <b>{escape(scenario.metadata.name)}</b>: {machines:,} machines with "
+        f"{cores:,.0f} CPUs, {scenario.hours:g} hours in steps of {escape(scenario.step)}, seed "
+        f"{outcome.seed}. Both runs have the same services and the same arrivals of batch jobs. "
+        "Without co-location batch tasks ask for what the requests of services leave free; with "
+        "it, for what the manager finds idle.</p>"
+    )
+    if outcome.partial:
+        yield (
+            f"<p><b>Partial result:</b> interrupted after {scenario.hours:.3g} of "
+            f"{outcome.asked_hours:g} hours.</p>"
+        )
+    yield f"<p><code>{escape(command)}</code></p>"
+
+
+def _settings(outcome: Outcome) -> Iterator[str]:
+    with_ = outcome.with_
     yield "<h2>Settings in force</h2>"
     yield "<p>Sections of slo-controller-config, defaults included.</p>"
     yield f"<pre>{escape(json.dumps(outcome.settings, indent=2, default=str))}</pre>"

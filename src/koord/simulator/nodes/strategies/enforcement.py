@@ -205,4 +205,4 @@ class Enforcement:
         self.evicted[row, feature] = self.evicted.get((row, feature), 0) + 1
         self.evictions.append(Eviction(self._clock.wall_seconds(), row, feature, pod.key))
         told = log.fields(node=self._machines[row].name, pod=pod.key, feature=feature)
-        _LOG.warning("evicting", extra=told)
+        _LOG.info("evicting", extra=told)
