@@ -13,6 +13,7 @@ from koord.agent.states.pods import PodState
 from koord.kernels.cgroup import CATALOGUE, Write, Written
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import KubeQos
+from koord.kernels.quantity import Rounding
 from tests.agent.machine_tree import GIB, MIB, TICKS_PER_SECOND, Group, MachineTree
 
 CPUS = "0-3"
@@ -27,14 +28,6 @@ KNOBS = {
     "memory.high": {Version.V1: _NO_LIMIT, Version.V2: "max"},
     "cpuset.cpus": {Version.V1: CPUS, Version.V2: CPUS},
     "cpu.cfs_quota_us": {Version.V1: "-1", Version.V2: "max 100000"},
-}
-# Shares, quota and bytes that the kubelet gives a container of each sort in population.py, by its
-# limit of CPU: the kubelet knows no label.
-_GIVEN = {
-    None: (2, -1, -1),
-    "500m": (512, 50_000, GIB),
-    "2": (2048, 200_000, 2 * GIB),
-    "250m": (256, 25_000, -1),
 }
 _COUNTERS = ("cpuacct.usage", "memory.stat", "memory.usage_in_bytes", "cpu.stat", "memory.current")
 
@@ -103,15 +96,17 @@ class Plant:
     def _given(self, pod: PodState, containers: int) -> dict[str, str]:
         """What the kubelet sets for some containers of a pod together."""
         limits = pod.pod.spec.containers[0].resources.limits
-        limit = str(limits["cpu"]) if "cpu" in limits else None
-        shares, quota, memory = _GIVEN[limit]
+        millis = limits["cpu"].milli(Rounding.UP) if "cpu" in limits else 0
+        memory = limits["memory"].value(Rounding.UP) if "memory" in limits else 0
+        # The kubelet goes by limits and requests, which are the same here; it knows no label.
+        shares, quota = max(2, millis * 1024 // 1000), millis * 100 or -1
         found = {} if quota < 0 else {"cpu.cfs_quota_us": str(containers * quota)}
         if memory > 0:
             found["memory.limit_in_bytes"] = str(containers * memory)
         if self.tree.version is Version.V2:
             found = {name: f"{text} 100000" if name.startswith("cpu") else text
                      for name, text in found.items()}  # fmt: skip
-            return found | ({"cpu.shares": "1"} if limit is None else {})
+            return found | ({} if millis else {"cpu.shares": "1"})
         return found | {"cpu.shares": str(2 if shares == 2 else containers * shares)}
 
     def end(self, pod: PodState) -> None:

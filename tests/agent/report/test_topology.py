@@ -385,7 +385,7 @@ def test_what_fails_every_three_seconds_is_told_once_and_counted() -> None:
             raise TransportError("https://10.0.0.1:10250: GET /configz: refused")
 
     class Held:
-        has_synced = True
+        has_synced = served = True
 
         def get(self, name: str) -> None:
             return None

@@ -84,7 +84,7 @@ class _Kubelet:
 class _API:
     """One object in an API server, as its informer and its writer have it."""
 
-    has_synced = True
+    has_synced = served = True
 
     def __init__(self) -> None:
         self.there: NodeResourceTopology | None = None

@@ -24,6 +24,8 @@ SELECTED = "volume.kubernetes.io/selected-node"
 class Client:
     """Takes patches down."""
 
+    dry_run = None
+
     def __init__(self) -> None:
         self.writes: list[tuple[str, str, Any]] = []
 
