@@ -329,11 +329,15 @@ def _something(what: str, amounts: Amounts | None) -> Amounts | None:
 
 
 def _disagree(got: Offers, share: float) -> str:
-    """Zones together offer no more than their node, unless one of them is overfull."""
+    """Zones together offer no more than their node, unless one of them is overfull.
+
+    What goes to mid is the node's alone: zones know nothing of it.
+    """
     batch, zones = got["batch"], [got[what] for what in got if what in ZONES]
     if batch is None or not zones:
         return ""
-    for r, of_node in enumerate(batch):
+    for r, of_batch in enumerate(batch):
+        of_node = of_batch + (got["mid"] or (0, 0))[r]
         each = [zone[r] for zone in zones if zone is not None]
         # Each may lag behind by the threshold, and what is divided is rounded.
         slack = share * (of_node + sum(each)) + 1000 * len(each)
