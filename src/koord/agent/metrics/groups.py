@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 KEPT_MAX = 16_384
 _SPARE_DESCRIPTORS = 512
-_CROWD = 16
 _CPU = ("cpuacct.usage", "cpu.stat")
 
 
@@ -191,10 +190,10 @@ class Groups:
         return self._keeping if sum(self._files.values()) <= self._kept_max else self._opening
 
     def _forget(self, gone: set[str]) -> None:
-        # Descriptors of cgroups that are gone leave only when others come, and keep a little of
-        # each cgroup in the kernel's memory meanwhile.
+        # Descriptors of cgroups that are gone keep a little of each in the kernel's memory. Closing
+        # means opening all that are left anew, which is little where few are left.
         self._gone += len(gone)
-        if self._gone > max(_CROWD, len(self._rows.directories) // 4):
+        if self._gone > len(self._rows.directories) // 4:
             self.close()
 
     def close(self) -> None:

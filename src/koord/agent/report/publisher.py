@@ -91,7 +91,7 @@ class Publisher:
         return True
 
     async def write_status(self, there: Object, status: object, most_seconds: float) -> None:
-        """Replaces what a status says, field by field.
+        """Replaces a whole status: what is not said any more goes, such as pods that went.
 
         Args:
             there: the object as it is in a cache.
@@ -105,11 +105,11 @@ class Publisher:
         if self.is_left(there):
             return
         kind = kind_of_type(type(there))
+        whole = {"op": "add", "path": "/status", "value": codec.to_document(status)}
         faults.point("agent.report.status")
         await self._client.patch(
-            Object, there.metadata.name, Patch.merge({"status": codec.to_document(status)}),
-            subresource="status", field_manager=FIELD_MANAGER, kind=kind,
-            timeout_seconds=most_seconds,
+            Object, there.metadata.name, Patch.json([whole]), subresource="status",
+            field_manager=FIELD_MANAGER, kind=kind, timeout_seconds=most_seconds,
         )  # fmt: skip
 
     def is_left(self, there: Object) -> bool:
