@@ -6,7 +6,7 @@ from __future__ import annotations
 from koord.agent.report.publisher import Publisher
 from koord.agent.states.store import StateStore
 from koord.api import crds, decode_as, to_document
-from koord.api.kinds.nodemetric import NodeMetric, NodeMetricStatus
+from koord.api.kinds.nodemetric import NodeMetric
 from koord.base.clock import VirtualClock
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
@@ -40,7 +40,7 @@ def test_what_is_not_reported_any_more_goes() -> None:
             publisher = Publisher(client, StateStore(clock))
             for told in (FULL, EMPTY):
                 there = await client.get(NodeMetric, "n1")
-                status = decode_as(told, NodeMetricStatus)
+                status = decode_as({**metric, "status": told}, NodeMetric).status
                 await publisher.write_status(there, status, 10.0)
                 assert to_document((await client.get(NodeMetric, "n1")).status) == told
 
