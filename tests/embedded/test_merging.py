@@ -86,6 +86,27 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
             "kind: Config\nclusters: [{name: koord, cluster: {server: https://koord.example.com}}]",
             "clusters[koord]: got 'https://koord.example.com'",
         ),
+        (
+            "kind: Config\nusers: [{name: koord, user: {token: abc}}]",
+            "users[koord]: got 'token'",
+        ),
+        (
+            "kind: Config\n"
+            "clusters: [{name: koord, cluster: {server: https://127.0.0.1:6443}}]\n"
+            "users: [{name: koord, user: {client-key-data: QQ==}}]",
+            "users[koord]: got 'client-key-data'",
+        ),
+        (
+            "kind: Config\n"
+            "clusters: [{name: koord, cluster: {server: https://127.0.0.1:6443}}]\n"
+            "users: [{name: koord, user: {token: abc}}]\n"
+            "contexts: [{name: prod, context: {cluster: prod, user: koord}}]",
+            "contexts[prod]: got 'cluster prod, user koord'",
+        ),
+        (
+            "kind: Config\ncontexts: [{name: koord, context: {cluster: prod, user: alice}}]",
+            "contexts[koord]: got 'cluster prod, user alice'",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_left_as_it_is(tmp_path: Path, content: str, said: str) -> None:

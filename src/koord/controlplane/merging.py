@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LISTS = ("clusters", "users", "contexts")
+# What a user of koord's has.
+_USER_KEYS = frozenset(("token",))
 _CURRENT = "current-context"
 _LOCK_SECONDS = 2.0
 _HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -43,12 +45,22 @@ def check(path: Path, name: str = "koord") -> None:
         KoordError: it is no kubeconfig that can be read, or the name is another cluster's.
     """
     found = _read(path)
-    for entry in found["clusters"]:
-        cluster = entry.get("cluster") if entry.get("name") == name else None
-        server = str(cluster.get("server", "")) if isinstance(cluster, dict) else ""
-        if server and urlsplit(server).hostname not in _HOSTS:
-            expected = f"another name than {name} for a cluster elsewhere"
-            raise KoordError(str(path), f"clusters[{name}]", server, expected)
+    cluster, user = (_entry(found, each, name) for each in ("cluster", "user"))
+    server = str((cluster or {}).get("server", ""))
+    if server and urlsplit(server).hostname not in _HOSTS:
+        expected = f"another name than {name} for a cluster elsewhere"
+        raise KoordError(str(path), f"clusters[{name}]", server, expected)
+    # Credentials exist nowhere else: what koord has not written is not written over.
+    if user is not None and (cluster is None or not user.keys() <= _USER_KEYS):
+        expected = f"another name than {name} for the user of another cluster"
+        raise KoordError(str(path), f"users[{name}]", ",".join(user) or "{}", expected)
+    for entry in found["contexts"]:
+        context = entry.get("context") or {}
+        uses = (context.get("cluster"), context.get("user")) if isinstance(context, dict) else ()
+        if uses != (name, name) and (entry.get("name") == name or name in uses):
+            given = f"cluster {uses[0]}, user {uses[1]}" if uses else context
+            expected = f"another name than {name} for what is of another cluster"
+            raise KoordError(str(path), f"contexts[{entry.get('name')}]", given, expected)
 
 
 def merge(path: Path, content: str) -> str:
@@ -100,6 +112,15 @@ def remove(path: Path, content: str, former: str) -> None:
             known = [each.get("name") for each in found["contexts"]]
             found[_CURRENT] = former if former in known else ""
         _write(path, found)
+
+
+def _entry(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
+    """What is said of the cluster or user of a name; None where there is none."""
+    for entry in found[f"{kind}s"]:
+        if entry.get("name") == name:
+            inner = entry.get(kind)
+            return inner if isinstance(inner, dict) else {}
+    return None
 
 
 def _without(entries: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
