@@ -92,7 +92,8 @@ def read(folder: Path) -> Record | None:
     except OSError as error:
         raise KoordError.wrap(str(folder / LOCK), "", error) from None
     try:
-        if _take(descriptor):
+        # Shared: two who only look are not in each other's way.
+        if _take(descriptor, fcntl.LOCK_SH):
             return None
         return _record(folder / RECORD)
     finally:
@@ -122,9 +123,9 @@ def _record(path: Path) -> Record:
     return Record(pid, began, boot, line)
 
 
-def _take(descriptor: int) -> bool:
+def _take(descriptor: int, lock: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
