@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LISTS = ("clusters", "users", "contexts")
 # What a user of koord's has.
 _USER_KEYS = frozenset(("token",))
-_CURRENT = "current-context"
+_CURRENT, _FORMER = "current-context", "former-context"
 _LOCK_SECONDS = 2.0
 _HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -71,7 +71,8 @@ def merge(path: Path, content: str) -> str:
         content: as :func:`koord.controlplane.kubeconfig.text` gives it.
 
     Returns:
-        The context that was current before; empty for none.
+        The context that was current before any cluster of that name; empty for none. It stands in
+        the file too, for a cluster that was killed cannot take its entries out.
 
     Raises:
         KoordError: see :func:`check`; or the file cannot be written.
@@ -81,12 +82,15 @@ def merge(path: Path, content: str) -> str:
     with _locked(path):
         check(path, name)
         found = _read(path)
-        former = str(found.get(_CURRENT) or "")
+        former = _former(found, name)
+        if former:
+            extension = {"name": name, "extension": {_FORMER: former}}
+            new["contexts"][0]["context"]["extensions"] = [extension]
         for each in _LISTS:
             found[each] = _without(found[each], name) + new[each]
         found[_CURRENT] = name
         _write(path, found)
-    return "" if former == name else former
+    return former
 
 
 def remove(path: Path, content: str, former: str) -> None:
@@ -114,8 +118,20 @@ def remove(path: Path, content: str, former: str) -> None:
         _write(path, found)
 
 
+def _former(found: dict[str, Any], name: str) -> str:
+    """The context that is current, or was before that of a name."""
+    current = str(found.get(_CURRENT) or "")
+    if current != name:
+        return current
+    for each in (_entry(found, "context", name) or {}).get("extensions") or ():
+        inner = each.get("extension") if isinstance(each, dict) else None
+        if isinstance(inner, dict) and each.get("name") == name:
+            return str(inner.get(_FORMER) or "")
+    return ""
+
+
 def _entry(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
-    """What is said of the cluster or user of a name; None where there is none."""
+    """What is said of the cluster, user or context of a name; None where there is none."""
     for entry in found[f"{kind}s"]:
         if entry.get("name") == name:
             inner = entry.get(kind)
