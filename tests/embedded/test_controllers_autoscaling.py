@@ -184,6 +184,17 @@ def test_a_status_says_what_was_found() -> None:
     }
 
 
+def test_amounts_beyond_64_bits_are_as_much_as_fits() -> None:
+    memory = {"name": "memory", "target": {"type": "AverageValue", "averageValue": "9E"}}
+    behavior = {way: {**rules(0, Pods=1), "tolerance": "1e30"} for way in ("scaleUp", "scaleDown")}
+    scaler = owner({"type": "Resource", "resource": memory}, behavior=behavior)
+    scale = scalers.Scale(2, [pod("a"), pod("b")], {("memory", ""): usage(a=1000, b=1000)})
+    assert scalers.decide(scaler, scale, History(), NOW).replicas is None
+    # The requests of this one are more than anybody uses.
+    huge = [pod("a", "9E"), pod("b", "9E")]
+    assert wanted(2, huge, usage(a=500, b=500)) == 0  # and bounds keep one
+
+
 def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None:
     cpu = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}
     hits = {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}

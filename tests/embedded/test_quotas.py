@@ -66,6 +66,20 @@ def test_pods_of_one_template_are_counted_each() -> None:
     with_api(check)
 
 
+def test_what_has_more_digits_than_a_quantity_is_too_much_and_no_failure() -> None:
+    async def check(api: Api) -> None:
+        most = "9" * 38
+        await counting(api, quota(requests_memory=most))
+        for name, amount, code in (("a", f"{most[:-1]}8", 201), ("b", most, 403), ("c", "1", 201)):
+            spec = {"containers": [{"name": "app", "image": "i",
+                                    "resources": {"requests": {"memory": amount}}}]}  # fmt: skip
+            answer = await api("POST", PODS, pod(name, spec=spec))
+            assert answer["code"] == code, name
+        assert await used(api) == {"requests.memory": most}
+
+    with_api(check)
+
+
 def test_a_name_that_is_taken_is_not_counted() -> None:
     async def check(api: Api) -> None:
         await counting(api, quota(pods="3"))

@@ -10,7 +10,7 @@ import msgspec
 from koord.api.duration import Duration
 from koord.controlplane.controllers.autoscaling import scalers
 from koord.controlplane.controllers.autoscaling.rates import History
-from koord.controlplane.controllers.autoscaling.replicas import Usage
+from koord.controlplane.controllers.autoscaling.replicas import Usage, milli_of
 from koord.controlplane.controllers.autoscaling.scalers import SCALER, Figures, Outcome, Scale
 from koord.controlplane.controllers.objects import POD, Owner, key_of, seconds_of
 from koord.controlplane.controllers.plans import Note
@@ -176,7 +176,7 @@ def _figures(items: list[Document], resource: str, container: str) -> dict[str, 
             complete = amount is not None
             if amount is None:
                 break
-            total += Quantity.parse(amount).milli()
+            total += milli_of(Quantity.parse(amount))
         if complete:
             window = Duration.parse(item.get("window", "0s")).seconds
             time = seconds_of(item.get("timestamp"))
