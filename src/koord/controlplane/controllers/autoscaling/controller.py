@@ -12,6 +12,7 @@ from koord.controlplane.controllers.autoscaling import scalers
 from koord.controlplane.controllers.autoscaling.rates import History
 from koord.controlplane.controllers.autoscaling.replicas import Usage, milli_of
 from koord.controlplane.controllers.autoscaling.scalers import SCALER, Figures, Outcome, Scale
+from koord.controlplane.controllers.intervals import Interval
 from koord.controlplane.controllers.objects import POD, Owner, key_of, seconds_of
 from koord.controlplane.controllers.plans import Note
 from koord.controlplane.controllers.workloads import OwnerController
@@ -39,7 +40,7 @@ class AutoscalerController(OwnerController):
         super().__init__(runtime, SCALER, ())
         self._pods: View[Pod] = runtime.view(POD)
         self._histories: dict[str, History] = {}
-        self._looked: dict[str, float] = {}
+        self._interval = Interval(SYNC_SECONDS)
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     async def reconcile(self, key: str) -> float | None:
@@ -47,13 +48,12 @@ class AutoscalerController(OwnerController):
         owner = self.owners.get(key)
         if owner is None or owner.metadata.deletion_timestamp is not None:
             self._histories.pop(key, None)
-            self._looked.pop(key, None)
+            self._interval.forget(key)
             return None
         now = self.runtime.now
-        wait = self._looked.get(key, now - SYNC_SECONDS) + SYNC_SECONDS - now
-        if wait > 0:
+        wait = self._interval.begin(key, now)
+        if wait is not None:
             return wait
-        self._looked[key] = now
         try:
             outcome = await self._decide(key, owner, now)
             for note in outcome.notes:
@@ -62,7 +62,7 @@ class AutoscalerController(OwnerController):
         except ApiError as error:
             if error.reason != "Conflict":
                 raise
-            self._looked.pop(key, None)
+            self._interval.forget(key)
             return _CONFLICT_SECONDS
         return SYNC_SECONDS
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from koord.api import codec
 from koord.api.kinds.registry import Kind
 from koord.controlplane.controllers import pods
+from koord.controlplane.controllers.intervals import Interval
 from koord.controlplane.controllers.objects import Owner, key_of, split_key
 from koord.controlplane.quotas import evaluators
 from koord.controlplane.quotas.amounts import (
@@ -81,20 +82,19 @@ class ResourceQuotaController:
         self._quotas: View[Owner] = runtime.view(QUOTA)
         self._kinds: dict[str, Kind] = {}
         self._watched: set[str] = set()
-        self._counted: dict[str, float] = {}
+        self._interval = Interval(_PAUSE_SECONDS)
         self.controller: Controller[str] = Controller("resourcequota", self.reconcile, workers=4)
         self._quotas.on_change(self._quota_changed)
 
     async def reconcile(self, key: str) -> float | None:
         """Counts for one quota; see :class:`koord.kube.controller.Controller`."""
         if self._quotas.get(key) is None:
-            self._counted.pop(key, None)
+            self._interval.forget(key)
             return None
         now = self._runtime.now
-        wait = self._counted.get(key, now - _PAUSE_SECONDS) + _PAUSE_SECONDS - now
-        if wait > 0:
+        wait = self._interval.begin(key, now)
+        if wait is not None:
             return wait
-        self._counted[key] = now
         try:
             return await self._count(key, now)
         except ApiError as error:
