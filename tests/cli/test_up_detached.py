@@ -155,6 +155,19 @@ def test_who_only_looks_is_not_taken_for_a_cluster(
     assert seen == [None, None]
 
 
+def test_a_cluster_that_has_just_begun_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the folder, where the record of one that was killed still lies."""
+    with up_record.held(tmp_path):
+        right = (tmp_path / "up.json").read_text()
+        _record(tmp_path, pid=2)
+        monkeypatch.setattr("time.sleep", lambda _: (tmp_path / "up.json").write_text(right))
+        found = up_record.read(tmp_path)
+    assert found is not None
+    assert found.pid == os.getpid()
+
+
 def test_a_folder_is_held_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(up_record, "_LOCK_SECONDS", 0.05)
     with (

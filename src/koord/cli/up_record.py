@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RECORD, LOCK, LOG = "up.json", "up.lock", "up.log"
 _FORMAT = 1
-_LOCK_SECONDS = 2.0
+_LOCK_SECONDS, _RECORD_SECONDS = 2.0, 0.5
 _START_TIME = 19
 
 
@@ -92,10 +92,17 @@ def read(folder: Path) -> Record | None:
     except OSError as error:
         raise KoordError.wrap(str(folder / LOCK), "", error) from None
     try:
-        # Shared: two who only look are not in each other's way.
-        if _take(descriptor, fcntl.LOCK_SH):
-            return None
-        return _record(folder / RECORD)
+        end = time.monotonic() + _RECORD_SECONDS
+        while True:
+            # Shared: two who only look are not in each other's way.
+            if _take(descriptor, fcntl.LOCK_SH):
+                return None
+            try:
+                return _record(folder / RECORD)
+            except KoordError:  # who has just taken the folder has not written yet
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
     finally:
         os.close(descriptor)
 
