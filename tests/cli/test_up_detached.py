@@ -67,6 +67,8 @@ def test_a_cluster_is_started_looked_at_and_ended(
         found = json.loads(out)
         assert (status, found["state"], found["nodes"]) == (0, "up", 1)
         assert found["data"] == str(data)
+        log = Path(f"/proc/{found['pid']}/fdinfo/2").read_text().split()
+        assert int(log[log.index("flags:") + 1], 8) & os.O_APPEND
         merged = yaml.safe_load((tmp_path / "config").read_text())
         assert merged["current-context"] == "koord"
         assert merged["clusters"][0]["cluster"]["server"] == found["url"]

@@ -56,7 +56,9 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
     path = data / up_record.LOG
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # Appended to, so that whoever empties it meanwhile leaves no hole.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(path, flags, 0o600)
     except OSError as error:
         raise KoordError.wrap(str(path), "", error) from None
     command = [sys.executable, "-m", "koord.cli.entry", "up", "-o", "json", "--data", str(data)]
