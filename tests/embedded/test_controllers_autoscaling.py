@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from koord.controlplane.controllers.autoscaling.replicas import (
     proposal,
 )
 from koord.controlplane.controllers.objects import Document, Owner, timestamp
+from koord.kube.client import Client
+from tests.embedded.scene import Scene, play
 
 NOW = 1_900_000_000.0
 CPU = Target("cpu", 50)
@@ -208,3 +211,34 @@ def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None
         )
     active = next(c for c in outcome.status["conditions"] if c["type"] == "ScalingActive")
     assert (active["status"], active["reason"]) == ("False", "FailedGetPodsMetric")
+
+
+def test_targets_that_nobody_serves_are_looked_for_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    discover = Client.discover
+
+    async def counted(self: Client, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await discover(self, **options)
+
+    async def story(scene: Scene) -> None:
+        target = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r"}
+        monkeypatch.setattr(Client, "discover", counted)
+        for number in range(30):
+            metadata = {"name": f"h-{number}", "namespace": "default"}
+            spec = {"scaleTargetRef": target, "maxReplicas": 3}
+            await scene.client.create({"metadata": metadata, "spec": spec}, kind=scalers.SCALER)
+        await asyncio.sleep(40)
+        found = await scene.client.get(scalers.SCALER, "h-29", "default")
+        conditions = [(c["reason"], c["message"]) for c in found["status"]["conditions"]]
+        said = 'no matches for kind "Robot" in group "example.com"'
+        assert conditions == [
+            ("FailedGetScale",
+             f"the HPA controller was unable to get the target's current scale: {said}"),
+        ]  # fmt: skip
+        assert looks < 15
+
+    play(story)

@@ -40,8 +40,8 @@ class AutoscalerController(OwnerController):
         super().__init__(runtime, SCALER, ())
         self._pods: View[Pod] = runtime.view(POD)
         self._histories: dict[str, History] = {}
-        self._interval = Interval(SYNC_SECONDS)
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._interval, self._look = Interval(SYNC_SECONDS), Interval(SYNC_SECONDS)
+        self._kinds: dict[tuple[str, str], Kind] = {}  # by group and kind
 
     async def reconcile(self, key: str) -> float | None:
         """Looks at one scaler every 15 seconds."""
@@ -106,15 +106,17 @@ class AutoscalerController(OwnerController):
         Raises:
             ApiError: 404, it is not.
         """
-        name = (target.get("apiVersion", ""), target.get("kind", ""))
-        if name not in self._kinds:
+        version, name = target.get("apiVersion", ""), target.get("kind", "")
+        group = version.rpartition("/")[0]
+        # However many ask for what nobody serves, the server is asked as often as for one.
+        if (group, name) not in self._kinds and self._look.begin("", self.runtime.now) is None:
             served = await self.runtime.client.discover()
-            self._kinds = {(each.kind.api_version, each.kind.name): each.kind for each in served}
-        group = name[0].rpartition("/")[0]
-        for (version, kind_name), kind in self._kinds.items():
-            if kind_name == name[1] and version.rpartition("/")[0] == group:
-                return kind
-        message = f'no matches for kind "{name[1]}" in group "{group}"'
+            self._kinds = {}
+            for each in served:
+                self._kinds.setdefault((each.kind.group, each.kind.name), each.kind)
+        if (kind := self._kinds.get((group, name))) is not None:
+            return kind
+        message = f'no matches for kind "{name}" in group "{group}"'
         raise ApiError(Status(code=404, reason="NotFound", message=message))
 
     async def _scale(self, kind: Kind, name: str, namespace: str) -> Document:
