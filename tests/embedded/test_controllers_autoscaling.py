@@ -213,6 +213,40 @@ def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None
     assert (active["status"], active["reason"]) == ("False", "FailedGetPodsMetric")
 
 
+def test_those_that_look_at_the_same_time_all_find_their_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    discover = Client.discover
+
+    async def slowly(self: Client, **options: Any) -> Any:
+        await asyncio.sleep(0.1)
+        return await discover(self, **options)
+
+    async def story(scene: Scene) -> None:
+        template = {"metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
+        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        for number in range(4):
+            metadata = {"name": f"w-{number}", "namespace": "default"}
+            head = {"apiVersion": "apps/v1", "kind": "Deployment"}
+            await scene.client.create({**head, "metadata": metadata, "spec": spec})
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"w-{number}"}
+            whole = {"scaleTargetRef": target, "maxReplicas": 3}
+            await scene.client.create({"metadata": metadata, "spec": whole}, kind=scalers.SCALER)
+        await scene.stop()
+        scene.events.clear()
+        monkeypatch.setattr(Client, "discover", slowly)
+        await scene.start()
+        await asyncio.sleep(5)
+        for number in range(4):
+            found = await scene.client.get(scalers.SCALER, f"w-{number}", "default")
+            reasons = {each["type"]: each["reason"] for each in found["status"]["conditions"]}
+            assert reasons["AbleToScale"] == "SucceededGetScale"
+        assert not [event for event in scene.events if event[1] == "FailedGetScale"]
+
+    play(story)
+
+
 def test_targets_that_nobody_serves_are_looked_for_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

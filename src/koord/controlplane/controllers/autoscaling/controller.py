@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +42,7 @@ class AutoscalerController(OwnerController):
         self._pods: View[Pod] = runtime.view(POD)
         self._histories: dict[str, History] = {}
         self._interval, self._look = Interval(SYNC_SECONDS), Interval(SYNC_SECONDS)
+        self._looking = asyncio.Lock()
         self._kinds: dict[tuple[str, str], Kind] = {}  # by group and kind
 
     async def reconcile(self, key: str) -> float | None:
@@ -108,16 +110,22 @@ class AutoscalerController(OwnerController):
         """
         version, name = target.get("apiVersion", ""), target.get("kind", "")
         group = version.rpartition("/")[0]
-        # However many ask for what nobody serves, the server is asked as often as for one.
-        if (group, name) not in self._kinds and self._look.begin("", self.runtime.now) is None:
-            served = await self.runtime.client.discover()
-            self._kinds = {}
-            for each in served:
-                self._kinds.setdefault((each.kind.group, each.kind.name), each.kind)
+        if (group, name) not in self._kinds:
+            await self._discover()
         if (kind := self._kinds.get((group, name))) is not None:
             return kind
         message = f'no matches for kind "{name}" in group "{group}"'
         raise ApiError(Status(code=404, reason="NotFound", message=message))
+
+    async def _discover(self) -> None:
+        """However many ask for what nobody serves, the server is asked as often as for one."""
+        async with self._looking:
+            if self._look.begin("", self.runtime.now) is not None:
+                return
+            served = await self.runtime.client.discover()
+            self._kinds = {}
+            for each in served:
+                self._kinds.setdefault((each.kind.group, each.kind.name), each.kind)
 
     async def _scale(self, kind: Kind, name: str, namespace: str) -> Document:
         path = "/".join(("/apis", kind.api_version) if kind.group else ("/api", kind.version))
