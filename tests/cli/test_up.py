@@ -342,6 +342,19 @@ def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path
     assert "production" in path.read_text()
 
 
+def test_a_kubeconfig_with_more_than_koord_in_it_is_not_overwritten(
+    koord: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    both = {kind: [{"name": "koord"}, {"name": "prod"}] for kind in ("clusters", "users")}
+    document = {**both, "contexts": [{"name": "koord"}], "current-context": "koord"}
+    path.write_text(json.dumps(document))
+    status, line = refused(koord, "--kubeconfig", path)
+    assert status == 2
+    assert "expected a new one, or one that koord up wrote" in line
+    assert json.loads(path.read_text()) == document
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _NAMESPACE = "koordinator-system"
 _ESTABLISHED_SECONDS = 30.0
 _INTERRUPTED = 130
+_ENTRIES = ("clusters", "users", "contexts")
 
 
 @dataclass(frozen=True)
@@ -363,10 +364,11 @@ def _check_kubeconfig(path: Path) -> None:
     if not path.exists():
         return
     try:
-        named = json.loads(read_text(path)).get("current-context")
-    except (ValueError, AttributeError):
-        named = ""
-    if named != "koord":
+        config = json.loads(read_text(path))
+        names = {each["name"] for kind in _ENTRIES for each in config[kind]}
+    except (ValueError, LookupError, TypeError):
+        names = set()
+    if names != {"koord"}:
         raise KoordError(str(path), "", "a file", "a new one, or one that koord up wrote")
 
 

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,7 +56,9 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
     path = data / up_record.LOG
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # Appended to, so that whoever empties it meanwhile leaves no hole.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(path, flags, 0o600)
     except OSError as error:
         raise KoordError.wrap(str(path), "", error) from None
     command = [sys.executable, "-m", "koord.cli.entry", "up", "-o", "json", "--data", str(data)]
@@ -134,20 +137,29 @@ def down(data: DataOption = None) -> None:
     if record is None:
         print(f"no cluster runs on {folder}")
         return
-    try:
-        descriptor = os.pidfd_open(record.pid)
-    except ProcessLookupError:
-        return
+    with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+        _end(record)
+    print(f"ended the cluster on {folder}")
+
+
+def _end(record: up_record.Record) -> None:
+    """Ends the process of a record, and waits for that.
+
+    Raises:
+        ProcessLookupError: it is gone; who has its number now is somebody else.
+        KoordError: it does not end.
+    """
+    descriptor = os.pidfd_open(record.pid)
     try:
         # From here on the number is this process's; before, it may have become another's.
-        if up_record.started(record.pid) == record.started:
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if up_record.started(record.pid) != record.started:
+            raise ProcessLookupError(record.pid)
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         ended, _, _ = select.select([descriptor], [], [], _END_SECONDS)
     finally:
         os.close(descriptor)
     if not ended:
         raise KoordError(f"process {record.pid}", "", "still there", "an end within 35 s")
-    print(f"ended the cluster on {folder}")
 
 
 def _answers(url: str) -> bool:
