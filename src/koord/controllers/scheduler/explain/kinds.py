@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.api import requests
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
-from koord.controllers.scheduler.invalid import qos
+from koord.controllers.scheduler.invalid import labels
+from koord.controllers.scheduler.plugins.deviceshare.request import (
+    InvalidRequestError,
+    device_requests,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +84,18 @@ def rows_named(names: set[str], table: NodeTable) -> dict[str, int]:
 
 def notes(pod: Pod, shape: PodShape, table: NodeTable) -> list[str]:
     """What is to be said of a pod before any node is looked at, one sentence each."""
-    wrong = qos.problem(pod)
-    return [*([str(wrong)] if wrong is not None else []), *_missing(pod, shape, table)]
+    wrong = labels.problem(pod)
+    said = [str(wrong)] if wrong is not None else []
+    return [*said, *_cards(pod), *_missing(pod, shape, table)]
+
+
+def _cards(pod: Pod) -> Iterator[str]:
+    """What would be right where no card can serve a request, whose refusal is Koordinator's."""
+    try:
+        device_requests(requests.effective(pod))
+    except InvalidRequestError as error:
+        asked = ", ".join(f"{name} {amount}" for name, amount in sorted(error.asked.items()))
+        yield f"The pod asks for {asked}: expected {error.expected}"
 
 
 def _missing(pod: Pod, shape: PodShape, table: NodeTable) -> Iterator[str]:

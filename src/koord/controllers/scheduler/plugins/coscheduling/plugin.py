@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
-from koord.api.protocol import keys
+from koord.api.protocol import absent, keys
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import (
@@ -104,7 +105,10 @@ class Coscheduling(Plugin):
         gang = self.gangs.gangs.get(gang_id)
         lacked = gang is not None and self.gangs.missing(gang) > 0
         self.gangs.pod_group_seen(pod_group)
-        self.handle.invalid.judge(PodGroup, pod_group, self.gangs.gangs[gang_id].error)
+        wrong = self.gangs.gangs[gang_id].error or next(
+            chain(absent.pod_group(pod_group), absent.gang_groups(pod_group)), None
+        )
+        self.handle.invalid.judge(PodGroup, pod_group, wrong)
         if gang is not None and lacked and not self.gangs.missing(gang):
             self.let_go(gang)
 
