@@ -288,6 +288,29 @@ def test_quotas_in_a_circle_name_the_label_and_who_hangs_on_them() -> None:
     play(story)
 
 
+def test_explain_names_the_quota_and_the_reservation_that_are_not_there() -> None:
+    async def story(cluster: Cluster) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+        spec = {"containers": [container], "schedulerName": "koord-scheduler"}
+        affinity = {"scheduling.koordinator.sh/reservation-affinity": '{"name": "ghost"}'}
+        metas: list[dict[str, Any]] = [
+            {"name": "q", "labels": {f"{TREE}/name": "gost"}},
+            {"name": "r", "annotations": affinity},
+        ]
+        for meta in metas:
+            meta["namespace"] = "default"
+            await cluster.add({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        await asyncio.sleep(5)
+        assert cluster.app.explainer.pod("default", "q").notes == [
+            "There is no quota gost, which the pod names: it counts in koordinator-default-quota"
+        ]
+        assert cluster.app.explainer.pod("default", "r").notes == [
+            "There is no Reservation ghost, which the pod insists on"
+        ]
+
+    play(story)
+
+
 PODS = {
     "rank": (
         {"koordinator.sh/priority": "high"}, {},
