@@ -65,12 +65,25 @@ def gang_annotations(item: Object) -> Iterator[KoordError]:
     ):  # fmt: skip
         if said.get(key) and kept != said[key]:
             yield _annotation(item, key, expected)
+    yield from _strategies(item)
     number = said.get(keys.GANG_TOTAL_NUMBER)
     if number and not gang.total_number(item) and number != "0":
         yield _annotation(item, keys.GANG_TOTAL_NUMBER, "a whole number of pods")
     wait = said.get(keys.GANG_WAITING_TIME)
     if wait and gang.waiting_time(item).seconds <= 0 and wait.strip("0s"):
         yield _annotation(item, keys.GANG_WAITING_TIME, "a duration such as 30s")
+
+
+def _strategies(item: Object) -> Iterator[KoordError]:
+    key = keys.GANG_NETWORK_TOPOLOGY_SPEC
+    try:
+        spec = gang.network_topology_spec(item)
+    except KoordError:
+        return
+    for number, rule in enumerate(spec.gather_strategy if spec is not None else ()):
+        if rule.strategy not in ("", "MustGather", "PreferGather"):
+            field = f"{annotation.field_of(key)}.gatherStrategy[{number}].strategy"
+            yield KoordError(item.title, field, rule.strategy, "MustGather or PreferGather")
 
 
 def pod_group(group: PodGroup) -> Iterator[KoordError]:

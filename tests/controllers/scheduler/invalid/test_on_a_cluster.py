@@ -194,7 +194,19 @@ def test_a_qos_class_that_is_none_is_told_of_once_though_the_pod_runs() -> None:
 GANG = "gang.scheduling.koordinator.sh"
 TREE = "quota.scheduling.koordinator.sh"
 ABSENT = ": it counts as if it were absent"
+SPEC = f"{GANG}/network-topology-spec"
+MUST = '{"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]}'
 POD_GROUPS = {
+    "far": (
+        {SPEC: MUST}, {},
+        f"annotations[{SPEC}]: got {MUST!r}, expected awareNetworkTopology: true in "
+        "CoschedulingArgs: without it that counts as absent",
+    ),
+    "word": (
+        {SPEC: MUST.replace("Must", "Has")}, {},
+        f"annotations[{SPEC}].gatherStrategy[0].strategy: got 'HasGather', "
+        "expected MustGather or PreferGather",
+    ),
     "mode": (
         {f"{GANG}/mode": "Bogus"}, {},
         f"annotations[{GANG}/mode]: got 'Bogus', expected Strict or NonStrict",

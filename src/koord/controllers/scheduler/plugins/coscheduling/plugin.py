@@ -13,6 +13,8 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
 from koord.api.protocol import absent, keys
+from koord.api.protocol.annotation import field_of
+from koord.api.protocol.gang import network_topology_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import (
@@ -108,6 +110,8 @@ class Coscheduling(Plugin):
         wrong = self.gangs.gangs[gang_id].error or next(
             chain(absent.pod_group(pod_group), absent.gang_groups(pod_group)), None
         )
+        if not wrong and not self.args.aware_network_topology:
+            wrong = _overlooked(pod_group)
         self.handle.invalid.judge(PodGroup, pod_group, wrong)
         if gang is not None and lacked and not self.gangs.missing(gang):
             self.let_go(gang)
@@ -321,3 +325,14 @@ class Coscheduling(Plugin):
 
     def _complete(self, uids: Iterable[str]) -> None:
         self.handle.activate(uids)
+
+
+def _overlooked(pod_group: PodGroup) -> KoordError | None:
+    """The wish for a place in the network, where nobody looks at networks."""
+    key = keys.GANG_NETWORK_TOPOLOGY_SPEC
+    spec = network_topology_spec(pod_group)
+    if spec is None or not spec.gather_strategy:
+        return None
+    says = pod_group.metadata.annotations[key]
+    expected = "awareNetworkTopology: true in CoschedulingArgs: without it that counts as absent"
+    return KoordError(pod_group.title, field_of(key), says, expected)
