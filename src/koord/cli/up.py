@@ -110,17 +110,14 @@ def up(
             _refuse_without_colocation(
                 {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
             )
-        folder_kept = up_detached.folder_of(data) if detach else data
-        machines = up_machines.asked_for(nodes, pools, day is not None, folder_kept)
+        data = up_detached.folder_of(data) if detach else data
+        machines = up_machines.asked_for(nodes, pools, colocation, data)
         names = chosen(without or [])
-        wish = _Wish(
-            machines, folder_kept, kubeconfig, merge, port, insecure, names, seed, output, day
-        )
-        if detach:
+        wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
+        if detach and data is not None:
             _check(wish)
             words = _words(wish, nodes, pools, without, verbosity)
-            assert wish.data is not None, "a folder was chosen"
-            _tell(wish, up_detached.start(words, wish.data), detached=True)
+            _tell(wish, up_detached.start(words, data), detached=True)
             return
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
             status = runner.run(_Session(wish).run())
