@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.kube.patches import Patch
@@ -296,6 +297,36 @@ def test_quotas_in_a_circle_name_the_label_and_who_hangs_on_them() -> None:
         for name, line in (("b", circle), ("a", above)):
             said = (await cluster.get(QUOTA, name, "default"))["metadata"]["annotations"]
             assert said[PROBLEM] == line
+
+    play(story)
+
+
+def test_a_node_says_what_counts_as_absent_in_it_until_it_is_mended() -> None:
+    thresholds = "scheduling.koordinator.sh/usage-thresholds"
+    first = f"Node n: annotations[{thresholds}]: got 7, expected an object"
+    policy = (
+        "Node n: labels[node.koordinator.sh/numa-topology-policy]: got 'Single', "
+        "expected BestEffort or Restricted or SingleNUMANode"
+    )
+
+    async def story(cluster: Cluster) -> None:
+        node = known("v1", "Node")
+        said = {"annotations": {thresholds: "7"}}
+        await cluster.client.patch(node, "n", Patch.merge({"metadata": said}))
+        await asyncio.sleep(5)
+        assert await cluster.events("n") == [("Warning", "Invalid", first, 1)]
+        change = {
+            "annotations": {thresholds: None},
+            "labels": {"node.koordinator.sh/numa-topology-policy": "Single"},
+        }
+        await cluster.client.patch(node, "n", Patch.merge({"metadata": change}))
+        await asyncio.sleep(5)
+        assert [each[2] for each in await cluster.events("n")] == [first, policy]
+        mended = {"labels": {"node.koordinator.sh/numa-topology-policy": None}}
+        await cluster.client.patch(node, "n", Patch.merge({"metadata": mended}))
+        await asyncio.sleep(5)
+        assert cluster.app.world.invalid.message(Node, "n") == ""
+        assert len(await cluster.events("n")) == 2
 
     play(story)
 
