@@ -114,7 +114,7 @@ async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
     try:
         await endpoints.start()
     except OSError as error:
-        raise KoordError(flag, "", address, f"free ({error.strerror})") from None
+        raise KoordError(flag, "", address, f"a free address ({error.strerror})") from None
 
 
 def in_process(cluster: Cluster) -> Component:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,9 @@ async def _parts(
     try:
         await endpoints.start()
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            expected = f"an address of this machine ({error.strerror})"
+            raise KoordError("--bind-address", "", wishes.address, expected) from None
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
     stands = wishes.leader_elect and client.dry_run is None
     elector = _elector(client, wish, reachable(endpoints.url), metrics) if stands else None

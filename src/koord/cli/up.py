@@ -25,7 +25,7 @@ from rich.console import Console
 from koord.base import log
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli import former, up_detached, up_record
+from koord.cli import former, up_detached, up_machines, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption
@@ -111,14 +111,14 @@ def up(
             _refuse_without_colocation(
                 {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
             )
-        machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
+        data = up_detached.folder_of(data) if detach else data
+        machines = up_machines.asked_for(nodes, pools, colocation, data)
+        names = chosen(without or [])
         wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
-        if detach:
-            wish = replace(wish, data=up_detached.folder_of(data))
+        if detach and data is not None:
             _check(wish)
             words = _words(wish, nodes, pools, without, verbosity)
-            assert wish.data is not None, "a folder was chosen"
-            _tell(wish, up_detached.start(words, wish.data), detached=True)
+            _tell(wish, up_detached.start(words, data), detached=True)
             return
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
             status = runner.run(_Session(wish).run())
@@ -146,19 +146,6 @@ def _refuse_without_colocation(given: dict[str, object]) -> None:
     for flag, value in given.items():
         if value is not None:
             raise KoordError(flag, "", str(value), "--colocation beside it")
-
-
-def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
-    from koord.simulator.live import settings
-    from koord.simulator.nodes.pools import default_pools, load_pools
-
-    if path is None and colocation:
-        return settings.pools(options.COLOCATION_NODES if nodes is None else nodes)
-    if path is None:
-        return default_pools(options.DEFAULT_NODES if nodes is None else nodes)
-    if nodes is not None:
-        raise KoordError("--nodes", "", nodes, "no number beside --pools")
-    return load_pools(path)
 
 
 class _Session:
@@ -220,6 +207,8 @@ class _Session:
         day = wish.colocation
         clock = SystemClock() if day is None else day.clock
         cluster = Cluster(plane, wish.pools, clock, wish.seed)
+        if wish.data is not None and "nodes" in wish.names:
+            up_machines.keep(wish.pools, wish.data)
         step("definitions and priority classes")
         await _install(cluster, wish.names)
         # The folder is this process's: nobody who ran on it before is there any more.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,7 @@ DEFAULT_DATA = Path("~/.koord")
 # The grace period of its end, and a little.
 _END_SECONDS = 35.0
 _ANSWER_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 
 DataOption = Annotated[
     Path | None,
@@ -70,6 +71,7 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
     assert process.stdout is not None
     try:
         with process.stdout as stream:
+            _show_steps(stream, path)
             line = stream.readline()
     except BaseException:
         process.terminate()
@@ -81,6 +83,18 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
         raise _NotUpError(said[-1].removeprefix("error: "), process.returncode)
     found: dict[str, Any] = json.loads(line)
     return found
+
+
+def _show_steps(stream: IO[str], log: Path) -> None:
+    """Passes on what is being started, until the process says that it is up, or is gone."""
+    with log.open(errors="replace") as said:
+        while True:
+            ready, _, _ = select.select([stream], [], [], _LOOK_SECONDS)
+            for line in said:
+                if line.startswith("starting: "):
+                    print(line, end="", file=sys.stderr, flush=True)
+            if ready:
+                return
 
 
 class _NotUpError(KoordError):
