@@ -44,6 +44,25 @@ def prepare_report(directory: Path) -> None:
         raise KoordError.wrap("--report", "", error) from error
 
 
+def refuse_without(flag: str, given: dict[str, object]) -> None:
+    """Refuses flags that have no effect without another one.
+
+    Args:
+        flag: the other one, which is not there.
+        given: value by flag; None where it was not given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise KoordError(name, "", str(value), f"{flag} beside it")
+
+
+def refuse_beside(flag: str, given: dict[str, object]) -> None:
+    """Refuses flags that have no effect beside another one, see :func:`refuse_without`."""
+    for name, value in given.items():
+        if value is not None:
+            raise KoordError(name, "", str(value), f"none beside {flag}, where it has no effect")
+
+
 class Format(StrEnum):
     """The forms of ``-o``."""
 
@@ -63,9 +82,9 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        metavar="FORM",
+        metavar="text|json",
         parser=read_format,
-        help="text for people, json for scripts",
+        help="for people, or for scripts",
     ),
 ]
 

@@ -14,6 +14,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.help.verbs import DURATION, App, VersionOption
 from koord.cli.programs import begin_dry_run, look_seldom, reachable
 from koord.cli.values import seconds, whole_number
 
@@ -78,7 +79,7 @@ def scheduler(
     ] = "127.0.0.1",
     port: _Port = 10251,
     feature_gates: Annotated[
-        str, typer.Option("--feature-gates", metavar="A=true,...", help="switch features")
+        str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
     ] = "",
     leader_elect: Annotated[
         bool | None,
@@ -88,7 +89,7 @@ def scheduler(
         float,
         typer.Option(
             "--scheduling-timeout",
-            metavar="30s",
+            metavar=DURATION,
             parser=seconds("--scheduling-timeout"),
             help="tell of attempts that take longer; 0 tells of none",
         ),
@@ -97,7 +98,7 @@ def scheduler(
         float,
         typer.Option(
             "--api-check-period",
-            metavar="5m",
+            metavar=DURATION,
             parser=seconds("--api-check-period"),
             help="compare the cache of one kind in turn with the API so often; 0 never does",
         ),
@@ -108,19 +109,30 @@ def scheduler(
     verbosity: Annotated[
         int,
         typer.Option(
-            "-v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+            "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
         ),
     ] = 2,
+    show_version: VersionOption = False,
 ) -> None:
-    """Schedule pods that name koord-scheduler, or the names of the configuration's profiles.
+    """Schedule pods that name koord-scheduler, or a profile of the configuration.
 
     Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
     service account and ~/.kube/config are tried. Several may run; one leads.
     With --dry-run it decides beside the leader, counts what it decided, and
     tells the bindings that it would make.
 
+    Exit status:
+      0  ended in order
+      1  failed, or lost the lead
+      2  wrong usage or input
+
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
+    del show_version
+    if dry_run and leader_elect:
+        from koord.cli.output import refuse_beside
+
+        refuse_beside("--dry-run", {"--leader-elect": "true"})
     log.setup(verbosity)
     try:
         wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check, dry_run)
@@ -273,13 +285,18 @@ def _elector(
     )
 
 
+def build() -> App:
+    """The program."""
+    app = App()
+    app.command(NAME)(scheduler)
+    return app
+
+
 def main() -> None:
     """The console script; errors are one line, exit status 2 for input and 1 for failure."""
     from koord.cli.main import run_app
 
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(NAME)(scheduler)
-    run_app(app, NAME)
+    run_app(build(), NAME)
 
 
 if __name__ == "__main__":

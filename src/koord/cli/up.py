@@ -28,7 +28,7 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import former, up_detached, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
-from koord.cli.output import Format, OutputOption
+from koord.cli.output import Format, OutputOption, refuse_beside, refuse_without
 from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def up(
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
     without: options.WithoutOption = None,
-    seed: options.SeedOption = 0,
+    seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
     hours: options.HoursOption = None,
@@ -82,8 +82,14 @@ def up(
     """Start a cluster in this process: API server, controllers, simulated machines.
 
     koord's definitions and priority classes are installed. How clients reach
-    it is printed when it is ready. Ctrl-C ends everything, with exit status 0.
-    Without --data nothing is kept.
+    it is printed when it is ready. Ctrl-C ends everything. Without --data
+    nothing is kept.
+
+    Exit status:
+      0  ended in order, by Ctrl-C or SIGTERM too; with --detach: is up
+      1  failed
+      2  wrong usage or input
+      130  interrupted before it was up
 
     Example: koord up --nodes 100
 
@@ -105,13 +111,17 @@ def up(
             _refuse_beside_colocation(data, without, detach)
             speed = options.DEFAULT_SPEED if speed is None else speed
             folder = report or options.DEFAULT_REPORT
-            day = Colocation(Wish(speed, hours, folder, picture, seed, output))
+            day = Colocation(Wish(speed, hours, folder, picture, seed or 0, output))
         else:
-            _refuse_without_colocation(
-                {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
-            )
+            given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
+            refuse_without("--colocation", given)
         machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
-        wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
+        if "nodes" not in names:
+            given = {"--nodes": nodes, "--pools": pools, "--seed": seed}
+            refuse_beside("--without nodes", given)
+        wish = _Wish(
+            machines, data, kubeconfig, merge, port, insecure, names, seed or 0, output, day
+        )
         if detach:
             wish = replace(wish, data=up_detached.folder_of(data))
             _check(wish)
@@ -138,13 +148,6 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None, deta
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
     if without:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
-
-
-def _refuse_without_colocation(given: dict[str, object]) -> None:
-    """What says how the day goes has no effect where there is none."""
-    for flag, value in given.items():
-        if value is not None:
-            raise KoordError(flag, "", str(value), "--colocation beside it")
 
 
 def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
@@ -326,11 +329,14 @@ def _words(
     wish: _Wish, nodes: int | None, pools: Path | None, without: list[str] | None, verbosity: int
 ) -> list[str]:
     """The command line of the process that stays."""
-    given = {"--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig}
+    given = {
+        "--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig,
+        "--seed": wish.seed or None,
+    }  # fmt: skip
     words = [text for flag, value in given.items() if value is not None
              for text in (flag, str(value))]  # fmt: skip
     words += [f"--without={each}" for each in without or []]
-    words += ["--port", str(wish.port), "--seed", str(wish.seed), "-v", str(verbosity)]
+    words += ["--port", str(wish.port), "-v", str(verbosity)]
     flags = {"--insecure": wish.insecure, "--kubeconfig-merge": wish.merge}
     return words + [flag for flag, on in flags.items() if on]
 
