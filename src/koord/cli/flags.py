@@ -161,7 +161,7 @@ def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> No
 
 def _metavar(name: str, kind: type) -> str:
     if kind is not str:
-        return {bool: "BOOL", float: "DURATION"}.get(kind, "N")
+        return "BOOL" if kind is bool else "DURATION" if kind is float else "N"
     by_end = (end for end in _METAVARS if name.endswith(end))
     return _METAVARS.get(next(by_end, ""), "TEXT")
 

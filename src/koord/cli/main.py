@@ -101,7 +101,7 @@ def run_app(app: typer.Typer, name: str) -> None:
 def _usage(error: Any) -> int:
     """Tells of wrong usage; a group without a verb shows its help."""
     message: str = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help())
         return USAGE

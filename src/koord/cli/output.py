@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -44,7 +44,7 @@ def prepare_report(directory: Path) -> None:
         raise KoordError.wrap("--report", "", error) from error
 
 
-def refuse_without(flag: str, given: dict[str, object]) -> None:
+def refuse_without(flag: str, given: Mapping[str, object]) -> None:
     """Refuses flags that have no effect without another one.
 
     Args:
@@ -56,7 +56,7 @@ def refuse_without(flag: str, given: dict[str, object]) -> None:
             raise KoordError(name, "", str(value), f"{flag} beside it")
 
 
-def refuse_beside(flag: str, given: dict[str, object]) -> None:
+def refuse_beside(flag: str, given: Mapping[str, object]) -> None:
     """Refuses flags that have no effect beside another one, see :func:`refuse_without`."""
     for name, value in given.items():
         if value is not None:

@@ -86,8 +86,8 @@ def names(metavar: str, given: Mapping[str, str]) -> list[str]:
         return []
     try:
         # These take longer than the cluster does, and are not its time.
-        import_module("koord.kube.http")
-        import_module("koord.kube.credentials")
+        for module in ("koord.kube.http", "kubernetes.client", "kubernetes.config.kube_config"):
+            import_module(module)
     except ModuleNotFoundError:
         return []
     found: list[str] = []

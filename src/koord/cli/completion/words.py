@@ -132,7 +132,8 @@ class _Line:
         name, equals, value = word.partition("=")
         flag = self._flag(name)
         if equals:
-            if flag is None or not flag.metavar:
+            long = name.startswith("--") or self._command.one_dash
+            if flag is None or not flag.metavar or not long:
                 return []
             found = self._values("true|false" if flag.bare else flag.metavar, value, values)
             return found and [Candidate(f"{name}={each.word}", each.text) for each in found]
@@ -148,7 +149,7 @@ class _Line:
             metavar = metavar.removesuffix(_LIST)
             before, comma, word = word.rpartition(",")
             head = before + comma
-        if "|" in metavar:
+        if "|" in metavar or metavar.islower():
             found: list[Candidate] | None = [Candidate(each) for each in metavar.split("|")]
         else:
             found = values(Place(metavar, word, self._program, self._given))

@@ -29,8 +29,8 @@ class Flag(NamedTuple):
 
     Attributes:
         names: with their dashes, a short one first.
-        metavar: what its value is; empty where it takes none. ``A|B`` lists values, a tail of
-            ``,...`` says that several may be given with commas between them.
+        metavar: what its value is; empty where it takes none. ``A|B`` lists values, as does
+            a lower-case word; ``,...`` says that several may be given, with commas between them.
         text: what it does, in a few words.
         default: as one would type it; empty for none that is worth a word.
         bare: whether it may stand without its value.
