@@ -20,7 +20,7 @@ from koord.cli.output import (
     print_table,
     refuse_beside,
     refuse_without,
-    stdout,
+    show,
 )
 from koord.cli.values import duration_text, seconds
 
@@ -83,7 +83,7 @@ def status(
         if output is Format.JSON:
             print_json(found)
         else:
-            stdout().print(node_text.page(found), soft_wrap=True)
+            show(node_text.page(found))
         return
     _live(look, _EVERY_SECONDS if every is None else every)
 

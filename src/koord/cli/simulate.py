@@ -26,7 +26,7 @@ from koord.cli.output import (
     print_table,
     progress,
     refuse_beside,
-    stdout,
+    say,
 )
 from koord.cli.simulate_colocation import colocation
 from koord.cli.values import parse_seeds
@@ -153,7 +153,7 @@ def openb(
     if report is not None and runs:
         path = _write_report(runs, report, published, lacks)
         if output is Format.TEXT:
-            stdout().print(f"report: {path}", soft_wrap=True)
+            say(f"report: {path}")
     ending.check()
 
 

@@ -21,7 +21,7 @@ from koord.cli.output import (
     print_json,
     print_table,
     progress,
-    stdout,
+    say,
 )
 from koord.cli.values import parse_seeds
 
@@ -102,7 +102,7 @@ def colocation(
         if report is not None:
             path = _write(outcomes[0], report)
             if output is Format.TEXT:
-                stdout().print(f"report: {path}", soft_wrap=True)
+                say(f"report: {path}")
     ending.check()
 
 

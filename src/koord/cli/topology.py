@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import Code, KoordError, nearest
+from koord.cli import output as shown
 from koord.cli.help.verbs import App
-from koord.cli.output import Format, OutputOption, print_json, stdout
+from koord.cli.output import Format, OutputOption, print_json
 
 if TYPE_CHECKING:
     from koord.kernels.cpuset import CPUSet
@@ -51,9 +52,8 @@ def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
         return
     from koord.cli.topology_drawing import draw
 
-    console = stdout()
     for line in draw(topology):
-        console.print(line, soft_wrap=True)
+        shown.show(line)
 
 
 # A count such as -1 must reach us rather than be taken for an option.
