@@ -133,4 +133,4 @@ def test_a_terminal_is_recognised(tmp_path: Path) -> None:
     wide, narrow = in_a_terminal(200, *words), in_a_terminal(80, *words)
     assert len(wide[0]) > 80
     assert max(map(len, narrow)) <= 80
-    assert "namespace  namespace-with-a-long-name" in narrow
+    assert "namespace  -                       namespace-with-a-long-name" in narrow

@@ -67,51 +67,62 @@ _Port = Annotated[
 ]
 
 
+_Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
+]
+_Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+]
+_Address = Annotated[
+    str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
+]
+_Gates = Annotated[
+    str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
+]
+_LeaderElect = Annotated[
+    bool | None,
+    typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
+]
+_Timeout = Annotated[
+    float,
+    typer.Option(
+        "--scheduling-timeout",
+        metavar=DURATION,
+        parser=seconds("--scheduling-timeout"),
+        help="tell of attempts that take longer; 0 tells of none",
+    ),
+]
+_APICheck = Annotated[
+    float,
+    typer.Option(
+        "--api-check-period",
+        metavar=DURATION,
+        parser=seconds("--api-check-period"),
+        help="compare the cache of one kind in turn with the API so often; 0 never does",
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+]
+_Verbosity = Annotated[
+    int,
+    typer.Option(
+        "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+    ),
+]
+
+
 def scheduler(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
-    ] = None,
-    address: Annotated[
-        str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
-    ] = "127.0.0.1",
+    config: _Config = None,
+    kubeconfig: _Kubeconfig = None,
+    address: _Address = "127.0.0.1",
     port: _Port = 10251,
-    feature_gates: Annotated[
-        str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
-    ] = "",
-    leader_elect: Annotated[
-        bool | None,
-        typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--scheduling-timeout",
-            metavar=DURATION,
-            parser=seconds("--scheduling-timeout"),
-            help="tell of attempts that take longer; 0 tells of none",
-        ),
-    ] = 30.0,
-    api_check: Annotated[
-        float,
-        typer.Option(
-            "--api-check-period",
-            metavar=DURATION,
-            parser=seconds("--api-check-period"),
-            help="compare the cache of one kind in turn with the API so often; 0 never does",
-        ),
-    ] = 300.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
-    ] = False,
-    verbosity: Annotated[
-        int,
-        typer.Option(
-            "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
-        ),
-    ] = 2,
+    feature_gates: _Gates = "",
+    leader_elect: _LeaderElect = None,
+    timeout: _Timeout = 30.0,
+    api_check: _APICheck = 300.0,
+    dry_run: _DryRun = False,
+    verbosity: _Verbosity = 2,
     show_version: VersionOption = False,
 ) -> None:
     """Schedule pods that name koord-scheduler, or a profile of the configuration.

@@ -29,6 +29,29 @@ _OPTIONS = [
 ]  # fmt: skip
 _STRATEGIES = ["MostAllocated", "LeastAllocated", "DistributeEvenly"]
 
+_BindPolicy = Annotated[
+    str, typer.Option(metavar="|".join(_BIND_POLICIES), help="Default is as SpreadByPCPUs")
+]
+_ExclusivePolicy = Annotated[
+    str,
+    typer.Option(metavar="|".join(_EXCLUSIVE_POLICIES), help="what the pod shares with no other"),
+]
+_Strategy = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(_STRATEGIES),
+        help="which NUMA node first; DistributeEvenly is as LeastAllocated",
+    ),
+]
+_Taken = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CPULIST[:POLICY]",
+        help="CPUs of a pod that runs already, with its exclusive policy; each CPU belongs to "
+        "one pod",
+    ),
+]
+
 
 class NotEnoughCPUsError(KoordError):
     """The machine cannot give so many; nothing is wrong with the words."""
@@ -61,31 +84,10 @@ def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
 def pick(
     count: Annotated[str, typer.Argument(metavar="N", help="how many CPUs")],
     root: RootOption = "/",
-    bind_policy: Annotated[
-        str,
-        typer.Option(metavar="|".join(_BIND_POLICIES), help="Default is as SpreadByPCPUs"),
-    ] = "FullPCPUs",
-    exclusive_policy: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(_EXCLUSIVE_POLICIES), help="what the pod shares with no other"
-        ),
-    ] = "None",
-    numa_strategy: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(_STRATEGIES),
-            help="which NUMA node first; DistributeEvenly is as LeastAllocated",
-        ),
-    ] = "LeastAllocated",
-    taken: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CPULIST[:POLICY]",
-            help="CPUs of a pod that runs already, with its exclusive policy; each CPU belongs to "
-            "one pod",
-        ),
-    ] = None,
+    bind_policy: _BindPolicy = "FullPCPUs",
+    exclusive_policy: _ExclusivePolicy = "None",
+    numa_strategy: _Strategy = "LeastAllocated",
+    taken: _Taken = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Pick N CPUs for a pod and say which pass of the rules chose them.

@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
 
 from koord.base import log
 from koord.base.documents import read_text
@@ -29,6 +27,7 @@ from koord.cli import former, up_detached, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
 from koord.cli.output import Format, OutputOption, refuse_beside, refuse_without
+from koord.cli.up_steps import steps
 from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
@@ -99,10 +98,7 @@ def up(
 
     Example: koord up --colocation
     """
-    log.setup(verbosity)
-    if not verbosity:
-        # What failed is said once, as the command's last line.
-        log.get("lifecycle").setLevel(logging.CRITICAL)
+    _log(verbosity)
     try:
         day = None
         if colocation:
@@ -115,19 +111,14 @@ def up(
         else:
             given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
             refuse_without("--colocation", given)
-        machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
+        names = chosen(without or [])
         if "nodes" not in names:
             given = {"--nodes": nodes, "--pools": pools, "--seed": seed}
             refuse_beside("--without nodes", given)
-        wish = _Wish(
-            machines, data, kubeconfig, merge, port, insecure, names, seed or 0, output, day
-        )
+        machines, seed = _machines(nodes, pools, day is not None), seed or 0
+        wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
         if detach:
-            wish = replace(wish, data=up_detached.folder_of(data))
-            _check(wish)
-            words = _words(wish, nodes, pools, without, verbosity)
-            assert wish.data is not None, "a folder was chosen"
-            _tell(wish, up_detached.start(words, wish.data), detached=True)
+            _detach(wish, lambda wish: _words(wish, nodes, pools, without, verbosity))
             return
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
             status = runner.run(_Session(wish).run())
@@ -138,6 +129,21 @@ def up(
             raise
         raise MissingExtraError(error.name, "sim") from None
     raise typer.Exit(status)
+
+
+def _log(verbosity: int) -> None:
+    log.setup(verbosity)
+    if not verbosity:
+        # What failed is said once, as the command's last line.
+        log.get("lifecycle").setLevel(logging.CRITICAL)
+
+
+def _detach(wish: _Wish, words: Callable[[_Wish], list[str]]) -> None:
+    """Has another process run the cluster."""
+    data = up_detached.folder_of(wish.data)
+    wish = replace(wish, data=data)
+    _check(wish)
+    _tell(wish, up_detached.start(words(wish), data), detached=True)
 
 
 def _refuse_beside_colocation(data: Path | None, without: list[str] | None, detach: bool) -> None:
@@ -196,7 +202,7 @@ class _Session:
                     await asyncio.Event().wait()
 
         try:
-            with _steps() as step:
+            with steps() as step:
                 step("API server")
                 parts = [
                     Component("API server", self._kept(serve), started.wait),
@@ -432,29 +438,3 @@ def _first(error: BaseException) -> Exception:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Exception) else RuntimeError(str(error))
-
-
-@contextmanager
-def _steps() -> Iterator[Callable[[str], None]]:
-    """Tells on standard error what is being started: a spinner, or plain lines when piped.
-
-    Yields:
-        A function that names the next step; empty for none any more.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: print(f"starting: {text}", file=sys.stderr) if text else None
-        return
-    status: Any = console.status("")
-    status.start()
-
-    def step(text: str) -> None:
-        if text:
-            status.update(f"starting {text}")
-        else:
-            status.stop()
-
-    try:
-        yield step
-    finally:
-        status.stop()
