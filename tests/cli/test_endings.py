@@ -103,6 +103,7 @@ VERBS = {
     "up": Case("-o json --nodes 1", says),
     "status": Case("--data {folder}", computes(0.2), brief=True),
     "down": Case("--data {folder}", computes(0.2), brief=True),
+    "completion": Case("bash", computes(0.2), brief=True),
     "topology show": Case("", computes(0.2), brief=True),
     "topology pick": Case("1", computes(0.2), brief=True),
     "quota runtime": Case("{fifo} --total cpu=1", reads),
@@ -151,7 +152,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_every_verb_and_every_program_is_tried() -> None:
-    assert sorted(VERBS) == sorted(leaves(typer.main.get_command(main._build())))
+    assert sorted(VERBS) == sorted(leaves(typer.main.get_command(main.build())))
     assert sorted(["koord", *DAEMONS]) == sorted(SCRIPTS)
 
 

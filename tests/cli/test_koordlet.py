@@ -92,7 +92,7 @@ def test_help_has_every_flag_and_an_example() -> None:
     text = _parser().format_help()
     for name in vars(AgentOptions()):
         assert f"--{name.replace('_', '-')}" in text
-    assert "example: agent_mode=hostMode koordlet" in text
+    assert "Example:\n  agent_mode=hostMode koordlet" in text
 
 
 def test_the_originals_daemonset_starts_as_it_is() -> None:

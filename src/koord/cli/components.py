@@ -182,5 +182,8 @@ def chosen(without: Iterable[str]) -> list[str]:
             )
             raise KoordError("--without", "", name, expected)
     if "scheduler" not in left_out:
+        if "binder" in left_out:
+            expected = "scheduler beside it: the binder runs only where that is left out"
+            raise KoordError("--without", "", "binder", expected)
         left_out.add("binder")
     return [name for name in COMPONENTS if name not in left_out]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
     from koord.base.supervision import Supervisor
+    from koord.cli.help.page import Page
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
     from koord.kube.dryrun import DryRun
@@ -45,14 +46,21 @@ _AUTHORITIES = "SSL_CERT_FILE"  # where OpenSSL looks for them
 _TLS_READ_BYTES = 32 << 10  # two records; asyncio's own is a quarter of a megabyte
 
 
-_DESCRIPTION = """\
-Looks after this node: measures it, protects its services, lends what is idle to batch.
+_TEXT = """\
+Measure this node, protect its services, lend what is idle to batch.
 
 Runs as root, on the host (agent_mode=hostMode) or in a container with the host's
 directories mounted. Without --kubeconfig KUBECONFIG, the pod's service account and
 ~/.kube/config are tried. On SIGTERM every file gets back what it said before, unless
---restore-on-exit=false leaves them to the next koordlet: for upgrades."""
-_EXAMPLE = """example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run"""
+--restore-on-exit=false leaves them to the next koordlet: for upgrades.
+
+Exit status:
+  0  ended in order
+  1  failed
+  2  wrong usage or input
+
+Example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run
+"""
 
 
 class Around(NamedTuple):
@@ -88,8 +96,13 @@ def without_effect(arguments: Sequence[str]) -> list[str]:
     return flags.without_effect(arguments, UNUSED)
 
 
+def page() -> Page:
+    """The page of help."""
+    return flags.page(NAME, _TEXT, AgentOptions)
+
+
 def _parser() -> argparse.ArgumentParser:
-    return flags.parser(NAME, _DESCRIPTION, _EXAMPLE, AgentOptions, UNUSED)
+    return flags.parser(NAME, _TEXT, AgentOptions, UNUSED)
 
 
 async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:

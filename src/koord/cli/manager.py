@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.cli.components import Cluster
+    from koord.cli.help.page import Page
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector, Timing
@@ -31,14 +32,23 @@ if TYPE_CHECKING:
 
 NAME = "koord-manager"
 USER_AGENT = "koordinator-manager"
-_DESCRIPTION = """\
-Offers what is idle on nodes as batch and mid resources, tells agents what to report and
-how to protect services, keeps roots of quota trees.
+_TEXT = """\
+Offer what is idle on nodes to batch and mid pods, and tell agents what to do.
+
+What agents report and how they protect services is told them in objects of the
+API; roots of quota trees are kept, too.
 
 Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
 Several may run; one leads, and one with --dry-run works beside it without writing.
-Lists: a name, * for all, -name for not that one."""
-_EXAMPLE = "example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config"
+Lists: a name, * for all, -name for not that one.
+
+Exit status:
+  0  ended in order
+  1  failed, or lost the lead
+  2  wrong usage or input
+
+Example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config
+"""
 
 
 def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
@@ -48,11 +58,16 @@ def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
         KoordError: a flag, its value and what would be right.
         SystemExit: help was asked for.
     """
-    parser = flags.parser(NAME, _DESCRIPTION, _EXAMPLE, ManagerOptions, UNUSED)
+    parser = flags.parser(NAME, _TEXT, ManagerOptions, UNUSED)
     told = vars(parser.parse_args(flags.two_dashes(arguments)))
     options = ManagerOptions(**{name: told[name] for name in vars(ManagerOptions())})
     options.check()
     return options, told["kubeconfig"], told["verbosity"]
+
+
+def page() -> Page:
+    """The page of help."""
+    return flags.page(NAME, _TEXT, ManagerOptions)
 
 
 async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:

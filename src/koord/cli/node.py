@@ -12,17 +12,27 @@ import typer
 
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import node_text
-from koord.cli.output import Format, OutputOption, print_json, print_table, stdout
-from koord.cli.values import seconds
+from koord.cli.help.verbs import DURATION, App
+from koord.cli.output import (
+    Format,
+    OutputOption,
+    print_json,
+    print_table,
+    refuse_beside,
+    refuse_without,
+    show,
+)
+from koord.cli.values import duration_text, seconds
 
 if TYPE_CHECKING:
     from koord.agent.host.machine import Machine
     from koord.agent.host.roots import Roots
 
-app = typer.Typer()
+app = App()
 
 SERVER = "http://127.0.0.1:9316"
 _ANSWER_SECONDS = 3.0
+_EVERY_SECONDS = 2.0
 
 RootOption = Annotated[
     str, typer.Option("--root", metavar="DIR", help="a tree of files that stands in for /")
@@ -32,22 +42,29 @@ RootOption = Annotated[
 @app.command()
 def status(
     server: Annotated[
-        str, typer.Option("--server", metavar="URL", help="where koordlet listens")
-    ] = SERVER,
+        str | None,
+        typer.Option("--server", metavar="URL", help="where koordlet listens", show_default=SERVER),
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="look at the machine itself, agent or not")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="again and again")] = False,
     every: Annotated[
-        float,
-        typer.Option("--every", metavar="2s", parser=seconds("--every"), help="with --watch"),
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            "--every",
+            metavar=DURATION,
+            parser=seconds("--every"),
+            help="how often, with --watch",
+            show_default=duration_text(_EVERY_SECONDS),
+        ),
+    ] = None,
     root: RootOption = "",
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Tell what the agent on this machine sees, decides and last wrote.
 
-    Without an agent that answers the machine is looked at directly: its CPUs, what its kernel
+    Without an agent that answers, the machine is looked at directly: its CPUs, what its kernel
     offers, who uses it. Nothing is written.
 
     Example: koord node status --watch
@@ -56,15 +73,19 @@ def status(
         raise KoordError("--watch", "", "with -o json", "one of the two")
     # What could not be measured is in the answer.
     logging.getLogger("koord").addHandler(logging.NullHandler())
-    look = _Looker(server, alone or bool(root), root)
+    if not watch:
+        refuse_without("--watch", {"--every": None if every is None else duration_text(every)})
+    if alone or root:
+        refuse_beside("--alone" if alone else "--root", {"--server": server})
+    look = _Looker(server or SERVER, alone or bool(root), root)
     if not watch:
         found = look()
         if output is Format.JSON:
             print_json(found)
         else:
-            stdout().print(node_text.page(found), soft_wrap=True)
+            show(node_text.page(found))
         return
-    _live(look, every)
+    _live(look, _EVERY_SECONDS if every is None else every)
 
 
 @app.command()
@@ -80,6 +101,10 @@ def restore(
 
     The agent must not be running: it would write again. Without --yes nothing is written and
     what would be is listed.
+
+    Exit status:
+      0  all is back, or there is nothing to put back
+      1  a file could not be written
 
     Example: koord node restore --yes
     """

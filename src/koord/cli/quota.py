@@ -13,13 +13,14 @@ import typer
 from koord.api import ResourceList, codec
 from koord.base.documents import decode_text, read_text
 from koord.base.errors import KoordError
+from koord.cli.help.verbs import App
 from koord.cli.output import Format, OutputOption, print_json, print_table
 from koord.controllers.cluster.quotas import MOST, QuotaObject, integer_amounts
 from koord.kernels.quota_report import quantity_text
 from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import GroupRow, QuotaPlan
 
-app = typer.Typer()
+app = App()
 
 _COLUMNS = ["kind", "namespace", "name", "tree", "parent", "priority"]
 _FIGURES = ["min", "max", "request", "runtime"]
@@ -50,6 +51,10 @@ def runtime(
     (scheduling.sigs.k8s.io or quota.koordinator.sh; the latter are children of koord-guide).
     RESOURCES is a list such as cpu=500,memory=500Gi. A NAME is the object's, or NAMESPACE/NAME;
     requests of one group add up.
+
+    Exit status:
+      0  done
+      2  a file, a quota or a list cannot be read
 
     Example: koord quota runtime quotas.yaml --total cpu=500,memory=500Gi --request team-a:cpu=90
     """

@@ -15,6 +15,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.help.verbs import DURATION, App, VersionOption
 from koord.cli.programs import begin_dry_run, look_seldom, reachable
 from koord.cli.values import seconds, whole_number
 
@@ -67,61 +68,83 @@ _Port = Annotated[
 ]
 
 
+_Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
+]
+_Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+]
+_Address = Annotated[
+    str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
+]
+_Gates = Annotated[
+    str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
+]
+_LeaderElect = Annotated[
+    bool | None,
+    typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
+]
+_Timeout = Annotated[
+    float,
+    typer.Option(
+        "--scheduling-timeout",
+        metavar=DURATION,
+        parser=seconds("--scheduling-timeout"),
+        help="tell of attempts that take longer; 0 tells of none",
+    ),
+]
+_APICheck = Annotated[
+    float,
+    typer.Option(
+        "--api-check-period",
+        metavar=DURATION,
+        parser=seconds("--api-check-period"),
+        help="compare the cache of one kind in turn with the API so often; 0 never does",
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+]
+_Verbosity = Annotated[
+    int,
+    typer.Option(
+        "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+    ),
+]
+
+
 def scheduler(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
-    ] = None,
-    address: Annotated[
-        str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
-    ] = "127.0.0.1",
+    config: _Config = None,
+    kubeconfig: _Kubeconfig = None,
+    address: _Address = "127.0.0.1",
     port: _Port = 10251,
-    feature_gates: Annotated[
-        str, typer.Option("--feature-gates", metavar="A=true,...", help="switch features")
-    ] = "",
-    leader_elect: Annotated[
-        bool | None,
-        typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--scheduling-timeout",
-            metavar="30s",
-            parser=seconds("--scheduling-timeout"),
-            help="tell of attempts that take longer; 0 tells of none",
-        ),
-    ] = 30.0,
-    api_check: Annotated[
-        float,
-        typer.Option(
-            "--api-check-period",
-            metavar="5m",
-            parser=seconds("--api-check-period"),
-            help="compare the cache of one kind in turn with the API so often; 0 never does",
-        ),
-    ] = 300.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
-    ] = False,
-    verbosity: Annotated[
-        int,
-        typer.Option(
-            "-v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
-        ),
-    ] = 2,
+    feature_gates: _Gates = "",
+    leader_elect: _LeaderElect = None,
+    timeout: _Timeout = 30.0,
+    api_check: _APICheck = 300.0,
+    dry_run: _DryRun = False,
+    verbosity: _Verbosity = 2,
+    show_version: VersionOption = False,
 ) -> None:
-    """Schedule pods that name koord-scheduler, or the names of the configuration's profiles.
+    """Schedule pods that name koord-scheduler, or a profile of the configuration.
 
     Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
     service account and ~/.kube/config are tried. Several may run; one leads.
     With --dry-run it decides beside the leader, counts what it decided, and
     tells the bindings that it would make.
 
+    Exit status:
+      0  ended in order
+      1  failed, or lost the lead
+      2  wrong usage or input
+
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
+    del show_version
+    if dry_run and leader_elect:
+        from koord.cli.output import refuse_beside
+
+        refuse_beside("--dry-run", {"--leader-elect": "true"})
     log.setup(verbosity)
     try:
         wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check, dry_run)
@@ -277,13 +300,18 @@ def _elector(
     )
 
 
+def build() -> App:
+    """The program."""
+    app = App()
+    app.command(NAME)(scheduler)
+    return app
+
+
 def main() -> None:
     """The console script; errors are one line, exit status 2 for input and 1 for failure."""
     from koord.cli.main import run_app
 
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(NAME)(scheduler)
-    run_app(app, NAME)
+    run_app(build(), NAME)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
 
 from koord.base import log
 from koord.base.documents import read_text
@@ -28,7 +26,8 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import former, up_detached, up_machines, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
-from koord.cli.output import Format, OutputOption
+from koord.cli.output import Format, OutputOption, refuse_beside, refuse_without
+from koord.cli.up_steps import steps
 from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def up(
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
     without: options.WithoutOption = None,
-    seed: options.SeedOption = 0,
+    seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
     hours: options.HoursOption = None,
@@ -83,8 +82,14 @@ def up(
     """Start a cluster in this process: API server, controllers, simulated machines.
 
     koord's definitions and priority classes are installed. How clients reach
-    it is printed when it is ready. Ctrl-C ends everything, with exit status 0.
-    Without --data nothing is kept.
+    it is printed when it is ready. Ctrl-C ends everything. Without --data
+    nothing is kept.
+
+    Exit status:
+      0  ended in order, by Ctrl-C or SIGTERM too; with --detach: is up
+      1  failed
+      2  wrong usage or input
+      130  interrupted before it was up
 
     Example: koord up --nodes 100
 
@@ -94,10 +99,7 @@ def up(
 
     Example: koord up --colocation
     """
-    log.setup(verbosity)
-    if not verbosity:
-        # What failed is said once, as the command's last line.
-        log.get("lifecycle").setLevel(logging.CRITICAL)
+    _log(verbosity)
     try:
         day = None
         if colocation:
@@ -106,14 +108,16 @@ def up(
             _refuse_beside_colocation(data, without, detach)
             speed = options.DEFAULT_SPEED if speed is None else speed
             folder = report or options.DEFAULT_REPORT
-            day = Colocation(Wish(speed, hours, folder, picture, seed, output))
+            day = Colocation(Wish(speed, hours, folder, picture, seed or 0, output))
         else:
-            _refuse_without_colocation(
-                {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
-            )
-        data = up_detached.folder_of(data) if detach else data
-        machines = up_machines.asked_for(nodes, pools, colocation, data)
+            given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
+            refuse_without("--colocation", given)
         names = chosen(without or [])
+        if "nodes" not in names:
+            given = {"--nodes": nodes, "--pools": pools, "--seed": seed}
+            refuse_beside("--without nodes", given)
+        data, seed = up_detached.folder_of(data) if detach else data, seed or 0
+        machines = up_machines.asked_for(nodes, pools, colocation, data)
         wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
         if detach and data is not None:
             _check(wish)
@@ -131,6 +135,13 @@ def up(
     raise typer.Exit(status)
 
 
+def _log(verbosity: int) -> None:
+    log.setup(verbosity)
+    if not verbosity:
+        # What failed is said once, as the command's last line.
+        log.get("lifecycle").setLevel(logging.CRITICAL)
+
+
 def _refuse_beside_colocation(data: Path | None, without: list[str] | None, detach: bool) -> None:
     """A day begins on an empty cluster, every component has its part in it, and it is looked at."""
     if detach:
@@ -139,13 +150,6 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None, deta
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
     if without:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
-
-
-def _refuse_without_colocation(given: dict[str, object]) -> None:
-    """What says how the day goes has no effect where there is none."""
-    for flag, value in given.items():
-        if value is not None:
-            raise KoordError(flag, "", str(value), "--colocation beside it")
 
 
 class _Session:
@@ -181,7 +185,7 @@ class _Session:
                     await asyncio.Event().wait()
 
         try:
-            with _steps() as step:
+            with steps() as step:
                 step("API server")
                 parts = [
                     Component("API server", self._kept(serve), started.wait),
@@ -316,11 +320,14 @@ def _words(
     wish: _Wish, nodes: int | None, pools: Path | None, without: list[str] | None, verbosity: int
 ) -> list[str]:
     """The command line of the process that stays."""
-    given = {"--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig}
+    given = {
+        "--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig,
+        "--seed": wish.seed or None,
+    }  # fmt: skip
     words = [text for flag, value in given.items() if value is not None
              for text in (flag, str(value))]  # fmt: skip
     words += [f"--without={each}" for each in without or []]
-    words += ["--port", str(wish.port), "--seed", str(wish.seed), "-v", str(verbosity)]
+    words += ["--port", str(wish.port), "-v", str(verbosity)]
     flags = {"--insecure": wish.insecure, "--kubeconfig-merge": wish.merge}
     return words + [flag for flag, on in flags.items() if on]
 
@@ -417,29 +424,3 @@ def _first(error: BaseException) -> Exception:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Exception) else RuntimeError(str(error))
-
-
-@contextmanager
-def _steps() -> Iterator[Callable[[str], None]]:
-    """Tells on standard error what is being started: a spinner, or plain lines when piped.
-
-    Yields:
-        A function that names the next step; empty for none any more.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: print(f"starting: {text}", file=sys.stderr) if text else None
-        return
-    status: Any = console.status("")
-    status.start()
-
-    def step(text: str) -> None:
-        if text:
-            status.update(f"starting {text}")
-        else:
-            status.stop()
-
-    try:
-        yield step
-    finally:
-        status.stop()

@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.2
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help=f"of the cluster; default {DEFAULT_DATA}"),
+    typer.Option("--data", metavar="DIR", help="of the cluster", show_default=str(DEFAULT_DATA)),
 ]
 
 
@@ -112,7 +112,9 @@ class _NotUpError(KoordError):
 def status(data: DataOption = None, output: OutputOption = Format.TEXT) -> None:
     """Tell whether a cluster runs on a data folder, and how to reach it.
 
-    Exit status 0 if one runs and answers, 1 otherwise.
+    Exit status:
+      0  one runs and answers
+      1  none runs, or it does not answer
 
     Example: koord status --data ~/.koord
     """
@@ -139,10 +141,14 @@ def status(data: DataOption = None, output: OutputOption = Format.TEXT) -> None:
 
 
 def down(data: DataOption = None) -> None:
-    """End the cluster that runs on a data folder; what it keeps there stays.
+    """End the cluster that runs on a data folder.
 
-    Only the process that holds the folder is ended, with SIGTERM, and waited for. Where none runs
-    there is nothing to do.
+    What it keeps there stays. Only the process that holds the folder is ended, with SIGTERM, and
+    waited for. Where none runs there is nothing to do.
+
+    Exit status:
+      0  none runs any more
+      1  it did not end within 35 s
 
     Example: koord down --data ~/.koord
     """

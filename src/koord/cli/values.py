@@ -58,3 +58,11 @@ def seconds(option: str) -> Callable[[str | float], float]:
         return found
 
     return read
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as one would type it: ``90s`` is ``1m30s``, ``43200s`` is ``12h``."""
+    from koord.api.duration import Duration
+
+    whole = str(Duration.of_seconds(seconds))
+    return re.sub(r"(?<=[hm])0[ms]", "", re.sub(r"(?<=[hm])0s", "", whole))
