@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
@@ -20,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from koord.base.errors import KoordError
+from koord.base.errors import Code, KoordError
 
 # Longer than any table, so that rich neither folds nor cuts.
 LONGEST_LINE = 100_000
@@ -32,7 +33,7 @@ def prepare_report(directory: Path) -> None:
     Before the work: what keeps its result from being written is said then, not after it.
 
     Raises:
-        KoordError: it cannot be made.
+        KoordError: it cannot be made, or not be written into.
         MissingExtraError: there is nothing to draw its pictures with.
     """
     from koord.simulator.pictures import require_matplotlib
@@ -40,8 +41,11 @@ def prepare_report(directory: Path) -> None:
     require_matplotlib()
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
     except OSError as error:
-        raise KoordError.wrap("--report", "", error) from error
+        expected = f"a folder that can be written ({error.strerror or error})"
+        raise KoordError("--report", "", directory, expected, Code.UNREADABLE) from error
 
 
 class Format(StrEnum):

@@ -43,13 +43,13 @@ def plan(
         ),
     ] = 1,
     amd_full_scale: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
             parser=whole_number("--amd-full-scale", 1, 2048),
-            help="AMD: the whole bandwidth in eighths of a GB/s",
+            help=f"AMD: the whole bandwidth in eighths of a GB/s; default {resctrl.AMD_FULL_SCALE}",
         ),
-    ] = resctrl.AMD_FULL_SCALE,
+    ] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Print the schemata lines of each class that a configuration enables.
@@ -58,13 +58,18 @@ def plan(
     """
     if vendor not in list(resctrl.Vendor):
         raise KoordError("--vendor", "", vendor, "intel or amd")
-    limits = resctrl.Limits(
-        _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask),
-        min_cbm_bits=min_cbm_bits,
-        amd_full_scale=amd_full_scale,
-    )
+    if vendor != resctrl.Vendor.AMD and amd_full_scale is not None:
+        raise KoordError("--amd-full-scale", "", amd_full_scale, "it with --vendor amd alone")
+    mask = _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask)
+    if min_cbm_bits > mask.bit_count():
+        expected = f"at most {mask.bit_count()}, the bits of --cbm-mask"
+        raise KoordError("--min-cbm-bits", "", min_cbm_bits, expected)
+    scale = resctrl.AMD_FULL_SCALE if amd_full_scale is None else amd_full_scale
+    limits = resctrl.Limits(mask, min_cbm_bits=min_cbm_bits, amd_full_scale=scale)
     ids = _checked("--l3-ids", resctrl.parse_l3_ids, l3_ids)
-    classes = enabled_classes(config)
+    classes, warnings = enabled_classes(config)
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     groups = _checked(
         config, lambda asked: resctrl.plan(resctrl.Vendor(vendor), limits, ids, asked), classes
     )

@@ -52,7 +52,8 @@ PolicyOption = Annotated[
     ),
 ]
 LoadOption = Annotated[
-    str, typer.Option("--load", help="arrived GPU requests over all GPUs, with --seeds")
+    str | None,
+    typer.Option("--load", help="arrived GPU requests over all GPUs, with --seeds; default 1.3"),
 ]
 SeedsOption = Annotated[
     str | None, typer.Option("--seeds", metavar="LIST", help="as 42-51 or 42,44  [default: 42-51]")
@@ -87,7 +88,7 @@ def openb(
     nodes: NodesOption,
     pods: PodsOption,
     policy: PolicyOption,
-    load: LoadOption = "1.3",
+    load: LoadOption = None,
     seeds: SeedsOption = None,
     order: OrderOption = None,
     more_orders: MoreOrders = None,
@@ -105,11 +106,8 @@ def openb(
     from koord.simulator.openb.workload import read_order, sample
 
     policies = parse_policies(policy)
-    target = parse_load(load)
-    orders = [*(order or []), *(more_orders or [])]
-    if orders and (seeds is not None or not order):
-        expected = "--order FILE... or --seeds LIST, not both"
-        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
+    target = parse_load("1.3" if load is None else load)
+    orders = _orders(order, more_orders, seeds, load)
     numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
     if report is not None:
         prepare_report(report)
@@ -140,6 +138,22 @@ def openb(
 
 
 app.command()(colocation)
+
+
+def _orders(
+    order: list[Path] | None, more: list[Path] | None, seeds: str | None, load: str | None
+) -> list[Path]:
+    """The files of arrival orders. KoordError for flags that do not go together."""
+    if more and not order:
+        raise KoordError("koord simulate openb", "", str(more[0]), "files after --order alone")
+    orders = [*(order or []), *(more or [])]
+    if orders and seeds is not None:
+        expected = "--order FILE... or --seeds LIST, not both"
+        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
+    if orders and load is not None:
+        expected = "it with --seeds alone: an order says itself which pods arrive"
+        raise KoordError("--load", "", load, expected)
+    return orders
 
 
 def parse_policies(text: str) -> list[str]:
