@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import node_text
-from koord.cli.output import Format, OutputOption, print_json, print_table, stdout
+from koord.cli.output import Format, OutputOption, Trimmed, print_json, print_table, stdout
 from koord.cli.values import seconds
 
 if TYPE_CHECKING:
@@ -32,16 +34,19 @@ RootOption = Annotated[
 @app.command()
 def status(
     server: Annotated[
-        str, typer.Option("--server", metavar="URL", help="where koordlet listens")
-    ] = SERVER,
+        str | None,
+        typer.Option("--server", metavar="URL", help=f"where koordlet listens; default {SERVER}"),
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="look at the machine itself, agent or not")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="again and again")] = False,
     every: Annotated[
-        float,
-        typer.Option("--every", metavar="2s", parser=seconds("--every"), help="with --watch"),
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            "--every", metavar="2s", parser=seconds("--every"), help="with --watch; default 2s"
+        ),
+    ] = None,
     root: RootOption = "",
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -54,6 +59,11 @@ def status(
     """
     if watch and output is Format.JSON:
         raise KoordError("--watch", "", "with -o json", "one of the two")
+    if every is not None and not watch:
+        raise KoordError("--every", "", f"{every:g}s", "it with --watch alone")
+    if server is not None and (alone or root):
+        flag = "--alone" if alone else "--root"
+        raise KoordError("--server", "", server, f"it without {flag}, which asks no agent")
     # What could not be measured is in the answer.
     logging.getLogger("koord").addHandler(logging.NullHandler())
     look = _Looker(server, alone or bool(root), root)
@@ -62,9 +72,9 @@ def status(
         if output is Format.JSON:
             print_json(found)
         else:
-            stdout().print(node_text.page(found), soft_wrap=True)
+            stdout().print(Trimmed(node_text.page(found)), soft_wrap=True, end="")
         return
-    _live(look, every)
+    _live(look, 2.0 if every is None else every)
 
 
 @app.command()
@@ -98,10 +108,14 @@ def restore(
         raise typer.Exit(1)
 
 
+class _NoAnswerError(KoordError):
+    exit_status = 1
+
+
 class _Looker:
     """Asks the agent, or looks at the machine where there is none."""
 
-    def __init__(self, server: str, alone: bool, root: str) -> None:
+    def __init__(self, server: str | None, alone: bool, root: str) -> None:
         self._server, self._alone, self._root = server, alone, root
         self._self: Any = None
 
@@ -116,24 +130,35 @@ class _Looker:
         return document
 
 
-def _asked(server: str) -> dict[str, Any] | None:
-    """The agent's own status; None where nobody listens."""
+def _asked(named: str | None) -> dict[str, Any] | None:
+    """The agent's own status; None where nobody listens at the usual place.
+
+    Raises:
+        KoordError: nobody does at the place that was named, or it is another program.
+    """
+    import http.client
     import urllib.error
     import urllib.request
 
     from koord.api import codec
 
-    url = f"{server.rstrip('/')}/status"
-    if not url.startswith(("http://", "https://")):
-        raise KoordError("--server", "", server, "http://HOST:PORT")
+    url = f"{(SERVER if named is None else named).rstrip('/')}/status"
+    if not re.fullmatch(r"https?://[^/\s]+/status", url):
+        raise KoordError("--server", "", named, "http://HOST:PORT")
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
             body: bytes = answer.read()
     except urllib.error.HTTPError as error:
         raise KoordError(url, "status", error.code, "200: an agent that has started") from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
-        return None
-    found: dict[str, Any] = codec.parse_json(body, url)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if named is None:
+            return None
+        reason = getattr(error, "reason", None) or error
+        why = getattr(reason, "strerror", None) or reason
+        raise _NoAnswerError("--server", "", named, f"a koordlet that answers ({why})") from None
+    found = codec.parse_json(body, url)
+    if not isinstance(found, dict) or not isinstance(found.get("machine"), dict):
+        raise KoordError(url, "", "the status of another program", "that of a koordlet")
     return found
 
 
@@ -153,13 +178,19 @@ def _machine(root: str, state: str) -> Machine:
     from koord.agent.host.machine import find
 
     roots = _roots(root)
+    if state and not Path(state).is_dir():
+        raise KoordError("--state-dir", "", Path(state), "the directory that koordlet had, if any")
     return find(replace(roots, state=state) if state else roots)
 
 
 def _roots(root: str) -> Roots:
     from koord.agent.host.roots import Roots
 
-    return Roots().beneath(os.path.abspath(root)) if root else Roots()  # noqa: PTH100
+    if root and not (Path(root) / "proc").is_dir():
+        expected = "a directory that holds a machine's files: proc, sys and so on"
+        raise KoordError("--root", "", Path(root), expected)
+    top = os.path.abspath(root).rstrip("/") if root else ""  # noqa: PTH100
+    return Roots().beneath(top)
 
 
 def _live(look: _Looker, every: float) -> None:

@@ -16,8 +16,9 @@ from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -83,6 +84,26 @@ def stdout() -> Console:
     return Console(file=sys.stdout, highlight=False, width=LONGEST_LINE)
 
 
+class Trimmed:
+    """What is shown, each line ending where its text does.
+
+    Tables fill their last column with spaces, which in a narrow terminal would be lines of their
+    own.
+    """
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in console.render_lines(self._shown, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            yield from line[:-1]
+            if line:
+                yield Segment(line[-1].text.rstrip(), line[-1].style)
+            yield Segment.line()
+
+
 def print_json(value: object) -> None:
     """One JSON document, keys in the order given, on standard output."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)
@@ -98,7 +119,7 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
     for row in rows:
         # As Text, since a name in brackets would be taken for markup.
         table.add_row(*map(Text, row))
-    stdout().print(table, soft_wrap=True)
+    stdout().print(Trimmed(table), soft_wrap=True, end="")
 
 
 @contextmanager
