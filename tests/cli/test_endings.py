@@ -272,3 +272,26 @@ def test_what_a_killed_simulation_left_ends_too(scene: Scene) -> None:
         while in_session(process.pid):
             assert time.monotonic() < end
             time.sleep(0.05)
+
+
+_SLOW_END = """
+import os, signal, time
+from koord.cli import endings
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.6)
+
+endings.PATIENCE_SECONDS = 0.2
+endings.end_by_signals()
+kept = Slow()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+
+
+def test_the_timer_does_not_kill_an_interpreter_that_is_slow_to_end() -> None:
+    assert subprocess.run([sys.executable, "-c", _SLOW_END]).returncode == 130

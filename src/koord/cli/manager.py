@@ -138,19 +138,19 @@ def in_process(cluster: Cluster) -> Component:
     Cards can be shared there at once, since nobody is to look for a gate on a laptop.
     """
     from koord.cli import former
-    from koord.cli.components import lead_timing
+    from koord.cli.components import keep_leading, lead_timing
     from koord.controllers.manager.app import App
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.controllers.manager.serving import ManagerEndpoints
     from koord.kube.lifecycle import Component
 
     options = ManagerOptions(feature_gates="EnableSyncGPUSharedResource=true")
-    metrics = ManagerMetrics()
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
-    endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
     ready = asyncio.Event()
 
-    async def run() -> None:
+    async def life() -> None:
+        metrics = ManagerMetrics()
+        endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
         timing = lead_timing()
         elector = _elector(
@@ -166,7 +166,7 @@ def in_process(cluster: Cluster) -> Component:
         finally:
             await endpoints.stop()
 
-    return Component("manager", run, ready.wait)
+    return Component("manager", partial(keep_leading, "manager", life), ready.wait)
 
 
 def _elector(

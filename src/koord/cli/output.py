@@ -13,20 +13,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryFile
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from koord.base.errors import KoordError
+from koord.base.errors import Code, KoordError
 from koord.cli.help.fitting import fitted
 from koord.cli.help.wrap import wrapped
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 # Longer than any table, so that rich neither folds nor cuts.
 LONGEST_LINE = 100_000
@@ -38,7 +37,7 @@ def prepare_report(directory: Path) -> None:
     Before the work: what keeps its result from being written is said then, not after it.
 
     Raises:
-        KoordError: it cannot be made.
+        KoordError: it cannot be made, or not be written into.
         MissingExtraError: there is nothing to draw its pictures with.
     """
     from koord.simulator.pictures import require_matplotlib
@@ -46,8 +45,11 @@ def prepare_report(directory: Path) -> None:
     require_matplotlib()
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
     except OSError as error:
-        raise KoordError.wrap("--report", "", error) from error
+        expected = f"a folder that can be written ({error.strerror or error})"
+        raise KoordError("--report", "", directory, expected, Code.UNREADABLE) from error
 
 
 def refuse_without(flag: str, given: Mapping[str, object]) -> None:
@@ -112,7 +114,9 @@ def stdout() -> Console:
 
 def show(*shown: RenderableType) -> None:
     """Prints what rich can show; in a terminal no line is longer than that, and nothing is cut."""
-    stdout().print(*shown, soft_wrap=terminal_width() is None)
+    console, whole = stdout(), terminal_width() is None
+    for each in shown:
+        console.print(Trimmed(each), soft_wrap=whole, end="")
 
 
 def say(text: str = "") -> None:
@@ -154,6 +158,26 @@ class Folding(Table):
 def _whole() -> bool:
     """Whether lines stay whole."""
     return terminal_width() is None
+
+
+class Trimmed:
+    """What is shown, each line ending where its text does.
+
+    Tables fill their last column with spaces, which in a narrow terminal would be lines of their
+    own.
+    """
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in console.render_lines(self._shown, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            yield from line[:-1]
+            if line:
+                yield Segment(line[-1].text.rstrip(), line[-1].style)
+            yield Segment.line()
 
 
 def print_json(value: object) -> None:

@@ -70,13 +70,16 @@ def plan(
         raise KoordError("--vendor", "", vendor, "intel or amd")
     if vendor == resctrl.Vendor.INTEL:
         refuse_beside("--vendor intel", {"--amd-full-scale": amd_full_scale})
-    limits = resctrl.Limits(
-        _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask),
-        min_cbm_bits=min_cbm_bits,
-        amd_full_scale=resctrl.AMD_FULL_SCALE if amd_full_scale is None else amd_full_scale,
-    )
+    mask = _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask)
+    if min_cbm_bits > mask.bit_count():
+        expected = f"at most {mask.bit_count()}, the bits of --cbm-mask"
+        raise KoordError("--min-cbm-bits", "", min_cbm_bits, expected)
+    scale = resctrl.AMD_FULL_SCALE if amd_full_scale is None else amd_full_scale
+    limits = resctrl.Limits(mask, min_cbm_bits=min_cbm_bits, amd_full_scale=scale)
     ids = _checked("--l3-ids", resctrl.parse_l3_ids, l3_ids)
-    classes = enabled_classes(config)
+    classes, warnings = enabled_classes(config)
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     groups = _checked(
         config, lambda asked: resctrl.plan(resctrl.Vendor(vendor), limits, ids, asked), classes
     )

@@ -237,7 +237,7 @@ def in_process(cluster: Cluster) -> Component:
     """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
     from koord.base.metrics import registry as new_registry
     from koord.cli import former
-    from koord.cli.components import lead_timing
+    from koord.cli.components import keep_leading, lead_timing
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.config.load import shipped
     from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -245,14 +245,14 @@ def in_process(cluster: Cluster) -> Component:
     from koord.controllers.scheduler.serving import SchedulerEndpoints
     from koord.kube.lifecycle import Component
 
-    registry = Registry()
-    wish = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
-    metrics = SchedulerMetrics(new_registry())
-    endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
     ready = asyncio.Event()
 
-    async def run() -> None:
+    async def life() -> None:
+        registry = Registry()
+        wish = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
+        metrics = SchedulerMetrics(new_registry())
+        endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
         timing = lead_timing()
         elector = _elector(
@@ -268,7 +268,7 @@ def in_process(cluster: Cluster) -> Component:
         finally:
             await endpoints.stop()
 
-    return Component("scheduler", run, ready.wait)
+    return Component("scheduler", partial(keep_leading, "scheduler", life), ready.wait)
 
 
 def _elector(

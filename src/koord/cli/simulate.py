@@ -122,12 +122,7 @@ def openb(
 
     policies = parse_policies(policy)
     target = parse_load(DEFAULT_LOAD if load is None else load)
-    orders = [*(order or []), *(more_orders or [])]
-    if orders and (seeds is not None or not order):
-        expected = "--order FILE... or --seeds LIST, not both"
-        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
-    if orders:
-        refuse_beside("--order", {"--load": load})
+    orders = _orders(order, more_orders, seeds, load)
     numbers = [] if orders else parse_seeds(DEFAULT_SEEDS if seeds is None else seeds)
     if report is not None:
         prepare_report(report)
@@ -158,6 +153,21 @@ def openb(
 
 
 app.command()(colocation)
+
+
+def _orders(
+    order: list[Path] | None, more: list[Path] | None, seeds: str | None, load: str | None
+) -> list[Path]:
+    """The files of arrival orders. KoordError for flags that do not go together."""
+    if more and not order:
+        raise KoordError("koord simulate openb", "", str(more[0]), "files after --order alone")
+    orders = [*(order or []), *(more or [])]
+    if orders and seeds is not None:
+        expected = "--order FILE... or --seeds LIST, not both"
+        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
+    if orders:
+        refuse_beside("--order", {"--load": load})
+    return orders
 
 
 def parse_policies(text: str) -> list[str]:

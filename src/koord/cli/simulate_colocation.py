@@ -23,7 +23,7 @@ from koord.cli.output import (
     progress,
     say,
 )
-from koord.cli.values import parse_seeds
+from koord.cli.values import number, parse_seeds, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,13 +32,20 @@ if TYPE_CHECKING:
     from koord.simulator.colocation.scenario import Scenario
 
 _VERB = "koord simulate colocation"
+_FLAGS = {"hours": "--hours", "step": "--step"}
 
 NodesOption = Annotated[
     int | None,
-    typer.Option("--nodes", metavar="N", help="machines; arrivals of jobs change in proportion"),
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        parser=whole_number("--nodes", 1, 20_000),
+        help="machines; arrivals of jobs change in proportion",
+    ),
 ]
 HoursOption = Annotated[
-    float | None, typer.Option("--hours", metavar="X", help="length of the run")
+    float | None,
+    typer.Option("--hours", metavar="N", parser=number("--hours"), help="length of the run"),
 ]
 StepOption = Annotated[
     str | None, typer.Option("--step", metavar="DURATION", help="such as 10s, a divisor of 1m")
@@ -126,11 +133,22 @@ def _chosen(
     else:
         with as_file(files("koord.simulator.colocation") / "mixed-day.yaml") as shipped:
             found = scenario.load(shipped)
-    found = scenario.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
+    try:
+        found = scenario.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
+    except KoordError as error:
+        raise _of_flag(error) from None
     if settings is not None:
         found = overlays.overlaid(found, settings)
     overlays.of(found)
     return found
+
+
+def _of_flag(error: KoordError) -> KoordError:
+    """What a flag makes of the scenario, in the words of the flag."""
+    flag = _FLAGS.get(error.field)
+    if flag is None or error.object_name != _VERB:
+        return error
+    return KoordError(flag, "", error.value, error.expected)
 
 
 def _simulated(
