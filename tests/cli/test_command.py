@@ -70,10 +70,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
          f"--amd-full-scale: got '{'9' * 30}', {WHOLE} 2048"),
         (OPENB_RUN, "Missing option '--policy' (see koord simulate openb --help)"),
         ([*OPENB_RUN, "--policy", "fgd", "--seeds", ""],
-         "--seeds: got '', expected seeds such as 42-51 or 42,44, at most 10000 of them"),
+         "--seeds: got '', expected seeds such as 42-51 or 42,44, up to 999999999, at most 10000"),
         # Said before the runs, which would print a table.
         ([*OPENB_RUN, "--policy", "fgd", "--report", NODES],
-         f"--report: got '{NODES}', expected something readable (File exists)"),
+         f"--report: got '{NODES}', expected a folder that can be written (File exists)"),
     ],
 )  # fmt: skip
 def test_wrong_words_end_in_one_line(run: Run, words: list[str], error: str) -> None:

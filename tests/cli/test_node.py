@@ -154,10 +154,10 @@ def test_the_page_has_everything_that_is_told(capsys: pytest.CaptureFixture[str]
             "error: --root: got '/nowhere', expected a directory that holds a machine's files:"
             " proc, sys and so on",
         ),
-        (["--every", "5s"], "error: --every: got '5s', expected it with --watch alone"),
+        (["--every", "5s"], "error: --every: got '5s', expected --watch beside it"),
         (
             ["--alone", "--server", "http://127.0.0.1:1"],
-            "error: --server: got 'http://127.0.0.1:1', expected it without --alone, which asks no",
+            "error: --server: got 'http://127.0.0.1:1', expected none beside --alone",
         ),
     ],
 )

@@ -117,7 +117,8 @@ def test_what_has_no_effect_is_said(plan, tmp_path: Path, text: str, warning: st
     [
         (
             ["--amd-full-scale", 160],
-            "error: --amd-full-scale: got 160, expected it with --vendor amd alone\n",
+            "error: --amd-full-scale: got '160', expected none beside --vendor intel, where it"
+            " has no effect\n",
         ),
         (
             ["--min-cbm-bits", 11],

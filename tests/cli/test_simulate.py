@@ -80,8 +80,7 @@ def test_results_do_not_depend_on_threads(monkeypatch, openb) -> None:
         (["--policy", "fgd", ORDER], "expected files after --order alone"),
         (
             ["--policy", "fgd", "--order", ORDER, "--load", "1.2"],
-            "error: --load: got '1.2', expected it with --seeds alone: an order says itself which"
-            " pods arrive\n",
+            "error: --load: got '1.2', expected none beside --order, where it has no effect\n",
         ),
         (
             ["--policy", "fit", "--seeds", "1", "--report", "/proc/sys"],

@@ -103,12 +103,8 @@ def up(
     try:
         day = None
         if colocation:
-            from koord.cli.up_colocation import Colocation, Wish
-
             _refuse_beside_colocation(data, without, detach)
-            speed = options.DEFAULT_SPEED if speed is None else speed
-            folder = report or options.DEFAULT_REPORT
-            day = Colocation(Wish(speed, hours, folder, picture, seed or 0, output))
+            day = _day(speed, hours, report, picture, seed, output)
         else:
             given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
             refuse_without("--colocation", given)
@@ -133,6 +129,21 @@ def up(
             raise
         raise MissingExtraError(error.name, "sim") from None
     raise typer.Exit(status)
+
+
+def _day(
+    speed: int | None,
+    hours: int | None,
+    report: Path | None,
+    picture: Path | None,
+    seed: int | None,
+    output: Format,
+) -> Colocation:
+    from koord.cli.up_colocation import Colocation, Wish
+
+    speed = options.DEFAULT_SPEED if speed is None else speed
+    folder = report or options.DEFAULT_REPORT
+    return Colocation(Wish(speed, hours, folder, picture, seed or 0, output))
 
 
 def _log(verbosity: int) -> None:
