@@ -23,7 +23,7 @@ ORIGINALS = [
     "--disable-no-deepcopy", "--quota-update-max-retries=3", "--quota-update-retry-jitter=0",
     "--quota-update-max-total-jitter=1s", "--quota-update-conflict-fresh-get=false",
     "--pod-enhanced-validator-config-namespace=x", "--pod-enhanced-validator-config-name=x",
-    "--pod-enhanced-validator-config-reconcile-interval=5m", "--binding-admission-user-name=x",
+    "--pod-enhanced-validator-reconcile-interval=5m", "--binding-admission-user-name=x",
     "--binding-admission-dry-run", "--binding-admission-namespaces=x",
     "--binding-admission-exclude-namespaces=kube-system", "--binding-admission-bypass-labels=x",
     "--binding-admission-bypass-annotations=x", "--colocation-profile-reconcile-by-default",
