@@ -60,11 +60,22 @@ def test_the_originals_deployment_starts_as_it_is() -> None:
     assert "metrics-addr" not in said
 
 
+@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("10", 10), ("2.5e1", 25), ("0", 0)])
+def test_pods_a_second_need_not_be_whole(text: str, value: float) -> None:
+    options, _, _ = parse([f"--colocation-profile-update-pod-qps={text}"])
+    assert options.colocation_profile_update_pod_qps == value
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--controllers=nodeslos"], "--controllers: got 'nodeslos'"),
         (["--rest-config-qps=-1"], "--rest-config-qps: got '-1', expected a whole number"),
+        (
+            ["--colocation-profile-update-pod-qps=-0.5"],
+            "--colocation-profile-update-pod-qps: got '-0.5', "
+            "expected a number such as 10 or 0.5, or 0",
+        ),
         (["--enable-leader-election=maybe"], "expected true or false"),
         (["--feature-gates=Nonsense"], "NAME=true or NAME=false"),
         (["--bogus"], "unrecognized arguments: --bogus"),
