@@ -372,3 +372,12 @@ def test_the_example_is_complete_valid_and_in_step_with_the_types() -> None:
     text = example()
     for name in ("overcommitRatioPercent", "mbaPercent", "turboEnabledRatio", "relativePath"):
         assert f" {name}" in text
+
+
+def test_the_example_says_that_the_static_share_is_offered() -> None:
+    lines = [line.strip() for line in example().splitlines()]
+    bounds = "a number from 0 to 100"
+    cpu = "with static, share of the CPU that Mid offers"
+    assert f"#   midStaticCPUReservedPercent: {cpu}; {bounds}" in lines
+    memory = "with static, share of the memory that Mid offers"
+    assert f"#   midStaticMemoryReservedPercent: {memory}; {bounds}" in lines

@@ -23,7 +23,7 @@ ORIGINALS = [
     "--disable-no-deepcopy", "--quota-update-max-retries=3", "--quota-update-retry-jitter=0",
     "--quota-update-max-total-jitter=1s", "--quota-update-conflict-fresh-get=false",
     "--pod-enhanced-validator-config-namespace=x", "--pod-enhanced-validator-config-name=x",
-    "--pod-enhanced-validator-config-reconcile-interval=5m", "--binding-admission-user-name=x",
+    "--pod-enhanced-validator-reconcile-interval=5m", "--binding-admission-user-name=x",
     "--binding-admission-dry-run", "--binding-admission-namespaces=x",
     "--binding-admission-exclude-namespaces=kube-system", "--binding-admission-bypass-labels=x",
     "--binding-admission-bypass-annotations=x", "--colocation-profile-reconcile-by-default",
@@ -60,11 +60,22 @@ def test_the_originals_deployment_starts_as_it_is() -> None:
     assert "metrics-addr" not in said
 
 
+@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("10", 10), ("2.5e1", 25), ("0", 0)])
+def test_pods_a_second_need_not_be_whole(text: str, value: float) -> None:
+    options, _, _ = parse([f"--colocation-profile-update-pod-qps={text}"])
+    assert options.colocation_profile_update_pod_qps == value
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--controllers=nodeslos"], "--controllers: got 'nodeslos'"),
         (["--rest-config-qps=-1"], "--rest-config-qps: got '-1', expected a whole number"),
+        (
+            ["--colocation-profile-update-pod-qps=-0.5"],
+            "--colocation-profile-update-pod-qps: got '-0.5', "
+            "expected a number such as 10 or 0.5, or 0",
+        ),
         (["--enable-leader-election=maybe"], "expected true or false"),
         (["--feature-gates=Nonsense"], "NAME=true or NAME=false"),
         (["--bogus"], "unrecognized arguments: --bogus"),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines of daemons that take a Go program's flags: a flag for each field of a dataclass.
 
-A field is annotated with its type and the text of ``--help``; floats are durations in seconds.
+A field is annotated with its type and the text of ``--help``; floats are durations in seconds,
+numbers that need not be whole are ``int | float``.
 argparse and not typer: an agent is on every node, and typer with what it needs takes 11 MiB.
 """
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
 
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.cli.values import seconds, whole_number
+from koord.cli.values import rate, seconds, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -156,6 +157,8 @@ def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> No
         read = seconds(flag)
     elif kind is int:
         read = whole_number(flag, 0, _MOST)
+    elif kind is not str:
+        read = rate(flag)
     to.add_argument(flag, dest=name, type=read, default=default)
 
 

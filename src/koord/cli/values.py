@@ -57,6 +57,23 @@ def number(option: str) -> Callable[[str | float], float]:
     return read
 
 
+def rate(option: str) -> Callable[[str], float]:
+    """A reader of an option's value: as Go reads a number such as 0.5, not negative."""
+
+    def read(text: str) -> float:
+        from koord.api.protocol.numbers import parse_float
+
+        try:
+            found = parse_float(text, option, "")
+        except KoordError:
+            found = -1.0
+        if found < 0:
+            raise KoordError(option, "", text, "a number such as 10 or 0.5, or 0")
+        return found
+
+    return read
+
+
 def seconds(option: str) -> Callable[[str | float], float]:
     """A reader of an option's value, and of its default: a duration such as 30s, not negative."""
 

@@ -82,6 +82,26 @@ def test_objects_whose_node_went_while_nobody_looked_are_deleted() -> None:
     started(script, BOTH)
 
 
+def test_a_wrong_colocation_section_keeps_no_node_slo_of_a_node_that_went() -> None:
+    async def script(scene: Scene) -> None:
+        await scene.stop()
+        await scene.client.create(NodeSLO(metadata=ObjectMeta(name="gone")))
+        await scene.client.create(NodeMetric(metadata=ObjectMeta(name="gone")))
+        await scene.configure('{"enable":')
+        await scene.start(BOTH)
+        await add_node(scene, "a")
+        await scene.client.delete(Node, "a")
+        await scene.settle()
+        assert not (await scene.client.list(NodeSLO)).items
+        left = (await scene.client.list(NodeMetric)).items
+        assert [each.metadata.name for each in left] == ["gone"], "until the section is right"
+        await scene.configure({"enable": True})
+        await scene.settle()
+        assert not (await scene.client.list(NodeMetric)).items
+
+    started(script, BOTH)
+
+
 def test_somebody_elses_edit_or_deletion_is_undone() -> None:
     async def script(scene: Scene) -> None:
         await add_node(scene, "a")

@@ -115,6 +115,13 @@ def test_the_resources_that_count(keys: str, wanted: dict[str, str]) -> None:
     assert texts(quotaroots.root(profile(keys=keys), NODES).min) == wanted
 
 
+@pytest.mark.parametrize("keys", ["[]", "null"])
+def test_an_empty_list_of_resources_bounds_none(keys: str) -> None:
+    found = quotaroots.root(profile(keys=keys), NODES)
+    assert (found.min, found.max) == ({}, {})
+    assert texts(found.total) == {"cpu": "20", "memory": "2k", "storage": "2k"}
+
+
 def test_a_cordoned_node_counts_and_takes_no_pods() -> None:
     found = quotaroots.root(profile(), [node("1", "a", cordoned=True)])
     assert found.total == found.unschedulable

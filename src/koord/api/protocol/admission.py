@@ -108,7 +108,8 @@ def _shared_problems(
         return
     if asked.get(names.NPU_CORE, _ZERO):
         return
-    memory = [name for name in (names.GPU_MEMORY, names.GPU_MEMORY_RATIO) if name in asked]
+    # As in the original, what is 0 counts as not asked for.
+    memory = [n for n in (names.GPU_MEMORY, names.GPU_MEMORY_RATIO) if asked.get(n, _ZERO)]
     if len(memory) != 1:
         said = " and ".join(memory) or None
         expected = f"one of {names.GPU_MEMORY} and {names.GPU_MEMORY_RATIO}"

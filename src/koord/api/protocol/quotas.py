@@ -108,12 +108,13 @@ def namespaces(quota: ElasticQuota) -> list[str]:
 
 
 def resource_keys(profile: Object) -> list[str]:
-    """The resources of an ElasticQuotaProfile's tree; cpu and memory if not said.
+    """The resources of an ElasticQuotaProfile's tree: cpu and memory if not said, none if empty.
 
     Raises:
         KoordError: malformed.
     """
-    return annotation.read(profile, keys.QUOTA_RESOURCE_KEYS, list[str]) or [CPU, MEMORY]
+    found = annotation.read(profile, keys.QUOTA_RESOURCE_KEYS, list[str])
+    return [CPU, MEMORY] if found is None else found
 
 
 def strictly_checked_keys(quota: ElasticQuota) -> list[str]:

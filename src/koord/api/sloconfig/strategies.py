@@ -36,8 +36,8 @@ class ColocationStrategy(WireStruct):
         midCPUThresholdPercent: upper bound of Mid CPU in percent of the node.
         midMemoryThresholdPercent: upper bound of Mid memory in percent of the node.
         midUnallocatedPercent: share of unallocated resources that Mid gets on top.
-        midStaticCPUReservedPercent: with static, share of the CPU that is held back from Mid.
-        midStaticMemoryReservedPercent: with static, share of the memory held back from Mid.
+        midStaticCPUReservedPercent: with static, share of the CPU that Mid offers.
+        midStaticMemoryReservedPercent: with static, share of the memory that Mid offers.
         batchCPUThresholdPercent: upper bound of Batch CPU in percent of the node.
         batchMemoryThresholdPercent: upper bound of Batch memory in percent of the node.
         batchRisePercent: how much Batch may rise by from one report to the next, in percent of the

@@ -73,6 +73,7 @@ class Companions(Generic[C]):
         touched: whether changes of some sections of the configuration concern the spec.
         wanted: the spec of a node's object, given the object if there is one; None where nothing
             is known to be right yet.
+        known: whether what the specs depend on has been read; nothing is deleted before.
         counts: of reconciles.
     """
 
@@ -83,12 +84,14 @@ class Companions(Generic[C]):
         around: Around,
         touched: Callable[[frozenset[str]], bool],
         wanted: Callable[[Node, C | None], Any],
+        known: Callable[[], bool],
         counts: Counts,
     ) -> None:
         self._kind: Any = kind
         self._around = around
         self._touched = touched
         self._wanted = wanted
+        self._known = known
         self._counts = counts
         self._nodes = around.views.view(Node)
         self._objects = around.views.view(kind)
@@ -189,7 +192,7 @@ class Companions(Generic[C]):
         if there is not None and self._is_left(there):
             return None
         if node is None:
-            return Change("delete") if self._around.config.available else None
+            return Change("delete") if self._known() else None
         if wanted is None:
             return None
         if there is None:

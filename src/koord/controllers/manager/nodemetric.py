@@ -55,7 +55,9 @@ class NodeMetrics:
         counts = around.metrics.counted(
             "slo_controller_nodemetric_reconcile_count", "NodeMetrics created, updated, deleted."
         )
-        self._kept = Companions("nodemetric", NodeMetric, around, _is_touched, self.wanted, counts)
+        self._kept = Companions(
+            "nodemetric", NodeMetric, around, _is_touched, self.wanted, self._is_known, counts
+        )
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -67,11 +69,14 @@ class NodeMetrics:
         A spec that is there stays while the configuration is wrong, or there is none.
         """
         config = self._config.config
-        if config is None or not self._config.available:
+        if config is None or not self._is_known():
             return None
         if there is not None and self._config.error_status:
             return there.spec
         return self._specs.of(config, node)
+
+    def _is_known(self) -> bool:
+        return self._config.available
 
     def _make(self, config: SLOConfig, node: Node) -> NodeMetricSpec:
         strategy = config.colocation(node)

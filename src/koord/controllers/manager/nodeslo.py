@@ -51,7 +51,9 @@ class NodeSLOs:
         counts = around.metrics.counted(
             "slo_controller_nodeslo_reconcile_count", "NodeSLOs created, updated, deleted."
         )
-        self._kept = Companions("nodeslo", NodeSLO, around, _is_touched, self.wanted, counts)
+        self._kept = Companions(
+            "nodeslo", NodeSLO, around, _is_touched, self.wanted, self._is_known, counts
+        )
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -80,6 +82,10 @@ class NodeSLOs:
         if there is not None and self._unread:
             changes |= {field: getattr(there.spec, field) for field in self._unread}
         return msgspec.structs.replace(spec, **changes) if changes else spec
+
+    def _is_known(self) -> bool:
+        """Sections that are wrong leave defaults: it is enough that one has looked."""
+        return self._config.config is not None
 
     def _make(self, config: SLOConfig, node: Node) -> NodeSLOSpec:
         spec = config.node_slo_spec(node)

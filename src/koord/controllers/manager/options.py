@@ -68,7 +68,7 @@ class ManagerOptions:
     colocation_profile_expire_pod_cache_duration: Annotated[
         float, "forget that a profile has changed a pod"
     ] = 600.0
-    colocation_profile_update_pod_qps: Annotated[int, "pods changed a second"] = 10
+    colocation_profile_update_pod_qps: Annotated[int | float, "pods changed a second"] = 10
     colocation_profile_update_pod_qps_burst: Annotated[int, "pods changed at once"] = 100
 
     def check(self) -> None:

@@ -28,7 +28,7 @@ UNUSED: Mapping[str, str] = {
     "quota-update-conflict-fresh-get": _NO_WEBHOOK,
     "pod-enhanced-validator-config-namespace": _NO_WEBHOOK,
     "pod-enhanced-validator-config-name": _NO_WEBHOOK,
-    "pod-enhanced-validator-config-reconcile-interval": _NO_WEBHOOK,
+    "pod-enhanced-validator-reconcile-interval": _NO_WEBHOOK,
     "binding-admission-user-name": _NO_WEBHOOK,
     "binding-admission-dry-run": _NO_WEBHOOK,
     "binding-admission-namespaces": _NO_WEBHOOK,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts of CPU and memory as columns, and the two ways in which shares of them are cut.
+"""Amounts of CPU and memory as columns, and how shares of them are cut.
 
 An :data:`Amounts` is int64 ``[2, rows]``: CPU in milli-cores, memory in bytes. Zones count memory
 in thousandths of a byte, for shares of it are not whole.
