@@ -20,6 +20,16 @@ def test_defaults_hold_until_set() -> None:
     assert [gates.enabled(gate.name) for gate in gates.known()] == [True, False, True]
 
 
+def test_what_has_no_effect_is_counted_not_listed() -> None:
+    gates = FeatureGates([*GATES, *(Gate(f"Stock{n}", False, effect=False) for n in range(300))])
+    with pytest.raises(KoordError) as caught:
+        gates.set_from("Zzz=true")
+    assert str(caught.value) == (
+        "--feature-gates: got 'Zzz', expected one of BECPUEvict, CPUBurst, RdtResctrl, "
+        "or one of 300 that have no effect"
+    )
+
+
 def test_a_stage_is_set_whole_and_a_name_wins_over_it() -> None:
     gates = FeatureGates(GATES)
     gates.set_from("CPUBurst=true,AllBeta=false,AllAlpha=true")

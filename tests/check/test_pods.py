@@ -77,6 +77,10 @@ LABELS = {
         "6: error: Pod a: metadata.labels[scheduling.koordinator.sh/preemption-policy]: "
         "got 'never', expected Never or PreemptLowerPriority"
     ),
+    "quota.scheduling.koordinator.sh/preemptible: maybe": (
+        "6: error: Pod a: metadata.labels[quota.scheduling.koordinator.sh/preemptible]: "
+        "got 'maybe', expected true or false"
+    ),
     "koordinator.sh/core-sched-policy: shared": (
         "6: error: Pod a: metadata.labels[koordinator.sh/core-sched-policy]: got 'shared', "
         "expected none or exclusive"
@@ -191,6 +195,20 @@ REQUESTS = {
     'koordinator.sh/gpu-memory-ratio: "50"': [
         "14: error: Pod a: spec.containers[0].resources.requests[koordinator.sh/gpu-core]: "
         "got '75', expected a multiple of koordinator.sh/gpu.shared, which is 2"
+    ],
+    'koordinator.sh/gpu-core: "50"': [
+        "14: error: Pod a: spec.containers[0].resources.requests: "
+        "got 'koordinator.sh/gpu-core 50', expected either koordinator.sh/gpu-memory or "
+        "koordinator.sh/gpu-memory-ratio, with koordinator.sh/gpu-core, "
+        "koordinator.sh/gpu.shared, both or neither; or koordinator.sh/gpu or nvidia.com/gpu alone"
+    ],
+    'cpu: "1e30"': [
+        "14: error: Pod a: spec.containers[0].resources.requests.cpu: got '1e30', "
+        "expected thousandths within 64 bits"
+    ],
+    'cpu: "-1"': [
+        "14: error: Pod a: spec.containers[0].resources.requests.cpu: got '-1', "
+        "expected greater than or equal to 0"
     ],
     "memory: 1Gx": [
         "14: error: Pod a: spec.containers[0].resources.requests.memory: got '1Gx', expected a "

@@ -114,6 +114,23 @@ def test_an_annotation_that_counts_as_none(lines: Lines) -> None:
     ]
 
 
+def test_switches_and_weights_that_count_as_none(lines: Lines) -> None:
+    key = "quota.scheduling.koordinator.sh"
+    switch = CHILD.replace("labels: {", f"labels: {{{key}/is-parent: 'yes', ")
+    assert lines(ROOT + switch) == [
+        f"8: error: ElasticQuota a: metadata.labels[{key}/is-parent]: "
+        "got 'yes', expected true or false"
+    ]
+    weight = '{"cpu": "-4"}'
+    weighed = CHILD.replace(
+        "labels: {", f"annotations: {{{key}/shared-weight: '{weight}'}}, labels: {{"
+    )
+    assert lines(ROOT + weighed) == [
+        f"8: error: ElasticQuota a: metadata.annotations[{key}/shared-weight].cpu: "
+        "got '-4', expected a weight of 0 or more"
+    ]
+
+
 def test_trees_that_span_files(tmp_path: Path) -> None:
     (tmp_path / "root.yaml").write_text(ROOT)
     (tmp_path / "child.yaml").write_text(CHILD)

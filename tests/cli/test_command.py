@@ -29,13 +29,6 @@ QUOTA = ["quota", "runtime"]
 PLAN = ["resctrl", "plan", "--vendor", "intel", "--cbm-mask", "3ff", "--l3-ids", "0-1"]
 OPENB_RUN = ["simulate", "openb", "--nodes", NODES, "--pods", PODS]
 PROGRAM = [sys.executable, "-c", "from koord.cli.entry import main; main()"]
-VERBS = [
-    ["topology", "show"],
-    ["topology", "pick"],
-    ["quota", "runtime"],
-    ["resctrl", "plan"],
-    ["simulate", "openb"],
-]
 WHOLE = "expected a whole number from 1 to"
 
 
@@ -91,14 +84,7 @@ def test_wrong_words_end_in_one_line(run: Run, words: list[str], error: str) -> 
 def test_a_group_alone_shows_its_help(run: Run, group: list[str]) -> None:
     status, out, err = run(*group)
     assert (status, err) == (2, "")
-    assert " ".join(["Usage: koord", *group, "[OPTIONS]"]) in out
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_every_verb_has_an_example(run: Run, verb: list[str]) -> None:
-    status, out, _ = run(*verb, "--help")
-    assert status == 0
-    assert f"Example: koord {' '.join(verb)}" in " ".join(out.split())
+    assert " ".join(["Usage: koord", *group, "VERB [FLAG]..."]) in out
 
 
 def test_the_version(run: Run) -> None:
@@ -113,7 +99,7 @@ def test_a_bug_is_one_line_that_says_how_to_see_more(
     def broken(**_: object) -> None:
         raise ZeroDivisionError("never\nmind")
 
-    monkeypatch.setattr(cli, "_build", lambda: broken)
+    monkeypatch.setattr(cli, "build", lambda: broken)
     error = "internal: ZeroDivisionError: never (a bug of koord; KOORD_DEBUG=1 shows where)"
     assert run() == (1, "", f"error: {error}\n")
     monkeypatch.setenv("KOORD_DEBUG", "1")

@@ -103,6 +103,7 @@ VERBS = {
     "up": Case("-o json --nodes 1", says),
     "status": Case("--data {folder}", computes(0.2), brief=True),
     "down": Case("--data {folder}", computes(0.2), brief=True),
+    "completion": Case("bash", computes(0.2), brief=True),
     "topology show": Case("", computes(0.2), brief=True),
     "topology pick": Case("1", computes(0.2), brief=True),
     "quota runtime": Case("{fifo} --total cpu=1", reads),
@@ -151,7 +152,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_every_verb_and_every_program_is_tried() -> None:
-    assert sorted(VERBS) == sorted(leaves(typer.main.get_command(main._build())))
+    assert sorted(VERBS) == sorted(leaves(typer.main.get_command(main.build())))
     assert sorted(["koord", *DAEMONS]) == sorted(SCRIPTS)
 
 
@@ -271,3 +272,26 @@ def test_what_a_killed_simulation_left_ends_too(scene: Scene) -> None:
         while in_session(process.pid):
             assert time.monotonic() < end
             time.sleep(0.05)
+
+
+_SLOW_END = """
+import os, signal, time
+from koord.cli import endings
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.6)
+
+endings.PATIENCE_SECONDS = 0.2
+endings.end_by_signals()
+kept = Slow()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+
+
+def test_the_timer_does_not_kill_an_interpreter_that_is_slow_to_end() -> None:
+    assert subprocess.run([sys.executable, "-c", _SLOW_END]).returncode == 130

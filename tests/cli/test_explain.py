@@ -406,6 +406,13 @@ def test_a_failure_is_one_line(
     assert (found, out, err) == (status, "", message.format(server=server) + "\n")
 
 
+def test_who_is_asked_and_does_not_answer_is_named(koord: Run) -> None:
+    status, out, err = koord("explain", "pod", "p", "--server", "http://127.0.0.1:1")
+    assert (status, out) == (1, "")
+    assert err.startswith("error: http://127.0.0.1:1: cannot be reached from here (")
+    assert err.count("\n") == 1
+
+
 def test_nobody_there(koord: Run, tmp_path: Path) -> None:
     status, _, err = koord("explain", "pod", "p", "--server", "http://127.0.0.1:1")
     assert status == 1

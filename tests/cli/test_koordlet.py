@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,10 @@ from koord.cli.koordlet import _parser, main, parse, without_effect
 from tests.cli.pages import compatibility
 
 HERE = ["--node-name", "n1"]
+KUBECONFIG = """{apiVersion: v1, kind: Config, current-context: a,
+contexts: [{name: a, context: {cluster: a, user: a}}],
+clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}]}
+"""
 
 
 def test_flags_have_the_originals_defaults() -> None:
@@ -70,6 +75,26 @@ def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.Mon
         (["--addr", "nine"], "--addr: got 'nine', expected HOST:PORT or :PORT"),
         (["--addr", ":99999"], "--addr: got ':99999'"),
         (["--bogus"], "unrecognized arguments: --bogus"),
+        (
+            ["--node-name", "Bad Name!"],
+            "error: --node-name: got 'Bad Name!', expected a node's name as kubectl get nodes lists"
+            " it: a-z, 0-9, - and .",
+        ),
+        (["--node-name", "Node1"], "--node-name: got 'Node1', expected a node's name"),
+        (["--node-name", "n1."], "--node-name: got 'n1.', expected a node's name"),
+        (
+            ["--state-dir", "/etc/passwd"],
+            "--state-dir: got '/etc/passwd', expected a directory, which koordlet makes",
+        ),
+        (["--audit-log-dir", "/etc/passwd"], "--audit-log-dir: got '/etc/passwd', expected a dir"),
+        (
+            ["--prediction-checkpoint-filepath", "/etc/passwd"],
+            "--prediction-checkpoint-filepath: got '/etc/passwd', expected a directory",
+        ),
+        (
+            ["--kubelet-ca", "/no/such.pem"],
+            "--kubelet-ca: got '/no/such.pem', expected a file of PEM certificates",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(
@@ -92,7 +117,7 @@ def test_help_has_every_flag_and_an_example() -> None:
     text = _parser().format_help()
     for name in vars(AgentOptions()):
         assert f"--{name.replace('_', '-')}" in text
-    assert "example: agent_mode=hostMode koordlet" in text
+    assert "Example:\n  agent_mode=hostMode koordlet" in text
 
 
 def test_the_originals_daemonset_starts_as_it_is() -> None:
@@ -172,3 +197,21 @@ def test_the_systems_authorities_are_only_left_out_of_contexts_that_nobody_uses(
         [sys.executable, "-c", _CONTEXTS], env=environment, check=True, capture_output=True
     )
     assert ran.stdout.decode().split() == ["True", str(told)]
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(KUBECONFIG)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = subprocess.run(
+            [sys.executable, "-m", "koord.cli.koordlet", *HERE, "--dry-run", "--addr", address],
+            env={**os.environ, "agent_mode": "hostMode", "KUBECONFIG": str(config)},
+            capture_output=True,
+            text=True,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1] == (
+        f"error: --addr: got '{address}', expected an address of this machine that nobody listens"
+        " on (Address already in use)"
+    )

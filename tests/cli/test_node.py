@@ -148,7 +148,17 @@ def test_the_page_has_everything_that_is_told(capsys: pytest.CaptureFixture[str]
     [
         (["--watch", "-o", "json"], "error: --watch: got 'with -o json', expected one of the two"),
         (["--server", "x"], "error: --server: got 'x', expected http://HOST:PORT"),
-        (["--root", "/nowhere", "--alone"], "something readable (No such file or directory)"),
+        (["--server", "http://"], "error: --server: got 'http://', expected http://HOST:PORT"),
+        (
+            ["--root", "/nowhere"],
+            "error: --root: got '/nowhere', expected a directory that holds a machine's files:"
+            " proc, sys and so on",
+        ),
+        (["--every", "5s"], "error: --every: got '5s', expected it with --watch alone"),
+        (
+            ["--alone", "--server", "http://127.0.0.1:1"],
+            "error: --server: got 'http://127.0.0.1:1', expected it without --alone, which asks no",
+        ),
     ],
 )
 def test_what_cannot_be_meant(koord: Any, words: list[str], message: str) -> None:
@@ -156,6 +166,42 @@ def test_what_cannot_be_meant(koord: Any, words: list[str], message: str) -> Non
     assert (status, text) == (2, "")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_who_was_named_and_does_not_answer_is_no_bare_machine(koord: Any) -> None:
+    """The figures of this machine would pass for those of the one that was asked for."""
+    assert koord("node", "status", "--server", "http://127.0.0.1:1") == (
+        1,
+        "",
+        "error: --server: got 'http://127.0.0.1:1', expected a koordlet that answers (Connection"
+        " refused)\n",
+    )
+    status, _, error = koord("node", "status", "--server", "http://127.0.0.1:99999")
+    assert (status, error.count("\n")) == (1, 1)
+
+
+def test_another_program_is_no_koordlet(koord: Any, agent: str) -> None:
+    STATUS["machine"], machine = None, STATUS["machine"]
+    try:
+        found = koord("node", "status", "--server", agent)
+    finally:
+        STATUS["machine"] = machine
+    told = f"error: {agent}/status: got 'the status of another program', expected that of a"
+    assert found == (2, "", f"{told} koordlet\n")
+
+
+def test_lines_end_where_their_text_does(koord: Any, agent: str) -> None:
+    """In a terminal of 80 columns spaces up to the 100th would be a line of their own."""
+    _, text, _ = koord("node", "status", "--server", agent)
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_journal_that_is_not_there_is_said(koord: Any, tree: MachineTree) -> None:
+    assert koord("node", "restore", "--root", tree.root, "--state-dir", "/no/such") == (
+        2,
+        "",
+        "error: --state-dir: got '/no/such', expected the directory that koordlet had, if any\n",
+    )
 
 
 def test_files_are_put_back(koord: Any, tree: MachineTree) -> None:

@@ -301,3 +301,32 @@ manifests = st.fixed_dictionaries(
 @example("[" * 5000)
 def test_fuzzed_manifests_are_read_or_refused_in_one_line(text: str) -> None:
     refusal(lambda: list(QuotaPlan(read_manifests("file", text), {"cpu": 1000}).rows()))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--total", "cpu=1e30"],
+            "error: --total: resources[cpu]: got '1e30', expected an amount that 64 bits hold\n",
+        ),
+        (
+            ["--total", "cpu=5", "--request", "a:cpu=1e30"],
+            "error: --request a: resources[cpu]: got '1e30', expected an amount that 64 bits hold"
+            "\n",
+        ),
+    ],
+)
+def test_a_zero_too_many_is_no_amount(
+    koord: Run, tmp_path: Path, words: list[str], expected: str
+) -> None:
+    path = tmp_path / "quota.yaml"
+    path.write_text(json.dumps(quota("a", 10)))
+    assert koord("quota", "runtime", path, *words) == (2, "", expected)
+
+
+def test_manifests_without_a_quota_are_said(koord: Run, tmp_path: Path) -> None:
+    path = tmp_path / "nothing.yaml"
+    path.write_text("")
+    status, _, err = koord("quota", "runtime", path, "--total", "cpu=5")
+    assert (status, err) == (0, "warning: no ElasticQuota in the manifests\n")

@@ -70,7 +70,7 @@ def test_bare_json_with_defaults_and_keys_of_any_case(tmp_path: Path) -> None:
     text = strategy(
         lsr={"ENABLE": True, "MBAPERCENT": 35}, ls={"enable": False}, be={"enable": True}
     )
-    assert enabled_classes(config(tmp_path, text)) == [
+    assert enabled_classes(config(tmp_path, text))[0] == [
         ClassPolicy("LSR", 0, 100, 35),
         ClassPolicy("BE", 0, 30, 100),
     ]
@@ -80,7 +80,7 @@ def test_the_config_map_with_the_section_is_found_among_others(tmp_path: Path) -
     text = strategy(be={"enable": True})
     maps = [{"kind": "ConfigMap", "data": data} for data in ({}, {"resource-qos-config": text})]
     documents = "\n---\n".join(json.dumps(document) for document in [{"kind": "Service"}, *maps])
-    assert enabled_classes(config(tmp_path, documents)) == [ClassPolicy("BE", 0, 30, 100)]
+    assert enabled_classes(config(tmp_path, documents))[0] == [ClassPolicy("BE", 0, 30, 100)]
 
 
 def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:
@@ -90,6 +90,43 @@ def test_a_narrow_range_is_widened_and_said(plan, tmp_path: Path) -> None:
     )
     assert (status, json.loads(out)["BE"][0]) == (0, "L3:0=c;1=c;")
     assert err == "note: BE: L3: range widened to 2 ways, the fewest the hardware takes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": true, "mbaPercentt": 30}}}}',
+            "data.resource-qos-config.clusterStrategy.beClass.resctrlQOS.mbaPercentt: no field of"
+            " that name, it has no effect; did you mean mbaPercent?",
+        ),
+        (
+            '{"clusterStrategy": {"beClass": {"resctrlQOS": {"enable": false}}}}',
+            "no class has resctrlQOS with enable: true, so nothing is planned",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_said(plan, tmp_path: Path, text: str, warning: str) -> None:
+    path = config(tmp_path, text)
+    status, _, err = plan(*INTEL, "--config", path)
+    assert (status, err) == (0, f"warning: {path}: {warning}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--amd-full-scale", 160],
+            "error: --amd-full-scale: got 160, expected it with --vendor amd alone\n",
+        ),
+        (
+            ["--min-cbm-bits", 11],
+            "error: --min-cbm-bits: got 11, expected at most 10, the bits of --cbm-mask\n",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(plan, words: list[object], expected: str) -> None:
+    assert plan(*INTEL, "--config", RELEASE, *words) == (2, "", expected)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def said(code: str, *words: object) -> tuple[int, str, str]:
         (("--kubeconfig", "{folder}/none"), "none"),
         (("--scheduling-timeout", "soon"), "expected a duration such as 30s, or 0"),
         (("--nope",), "--nope"),
+        (
+            ("--kubeconfig", "{folder}/config", "--bind-address", "no.such.name.invalid"),
+            "--bind-address: got 'no.such.name.invalid', expected an address of this machine (",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -49,6 +53,12 @@ def test_wrong_input_is_one_line(words: tuple[str, ...], message: str, tmp_path:
         "profiles:\n"
         "- schedulerName: mine\n"
         "  plugins: {filter: {enabled: [{name: NodeResourceFit}]}}\n"
+    )
+    (tmp_path / "config").write_text(
+        "kind: Config\ncurrent-context: a\n"
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
+        "users: [{name: a, user: {}}]\n"
     )
     status, out, err = said(MAIN, *(word.format(folder=tmp_path) for word in words))
     assert (status, out) == (2, "")

@@ -77,7 +77,16 @@ def test_results_do_not_depend_on_threads(monkeypatch, openb) -> None:
         (["--policy", "fgd", "--load", "0"], "--load: got '0', expected a number above 0"),
         (["--policy", "fgd", "--order", "no.txt"], "no.txt: got 'no.txt', expected something"),
         (["--policy", "fgd", "--order", ORDER, "--seeds", "1"], "or --seeds LIST, not both"),
-        (["--policy", "fgd", ORDER], "or --seeds LIST, not both"),
+        (["--policy", "fgd", ORDER], "expected files after --order alone"),
+        (
+            ["--policy", "fgd", "--order", ORDER, "--load", "1.2"],
+            "error: --load: got '1.2', expected it with --seeds alone: an order says itself which"
+            " pods arrive\n",
+        ),
+        (
+            ["--policy", "fit", "--seeds", "1", "--report", "/proc/sys"],
+            "error: --report: got '/proc/sys', expected a folder that can be written (",
+        ),
         (["--policy", "fgd", "--order", NODES], "an empty line after the nodes"),
         (["--policy", "fit", "--seeds", "1", "--report", "/dev/null/x"], "--report: got"),
     ],

@@ -63,8 +63,27 @@ def test_a_scenario_of_ones_own_and_its_report(colocation, tmp_path: Path) -> No
     [
         (["--seed", "1,2", "--report", "out"], "--report: got '1,2', expected one seed"),
         (["--seed", "x"], "--seed"),
-        (["--step", "7s"], "got '7s', expected"),
-        (["--nodes", "0"], "got '0 machines', expected 1 to"),
+        (
+            ["--seed", "99999999999"],
+            "--seed: got '99999999999', expected seeds such as 42-51 or"
+            " 42,44, up to 999999999, at most 10000\n",
+        ),
+        (["--step", "7s"], "error: --step: got '7s', expected a divisor of a minute\n"),
+        (["--nodes", "0"], "error: --nodes: got '0', expected a whole number from 1 to 20000\n"),
+        (["--nodes", "-1"], "error: --nodes: got '-1', expected a whole number from 1 to 20000\n"),
+        (["--nodes", "x"], "error: --nodes: got 'x', expected a whole number from 1 to 20000\n"),
+        (["--hours", "-1"], "error: --hours: got -1.0, expected a number from 0.0166667 to 744\n"),
+        (["--hours", "nan"], "error: --hours: got 'nan', expected a number such as 0.5 or 24\n"),
+        (["--hours", "x"], "error: --hours: got 'x', expected a number such as 0.5 or 24\n"),
+        (
+            ["--settings", "/dev/null"],
+            "error: /dev/null: kind: got None, expected ConfigMap or KubeSchedulerConfiguration\n",
+        ),
+        (
+            ["--report", "/proc/x"],
+            "error: --report: got '/proc/x', expected a folder that can be"
+            " written (No such file or directory)\n",
+        ),
         (["--scenario", "gone.yaml"], "gone.yaml"),
     ],
 )

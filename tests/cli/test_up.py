@@ -155,8 +155,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
 
 def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    words = ("--nodes", 1, "--data", data)
-    with up(*words) as running:
+    with up("--nodes", 1, "--data", data) as running:
         assert running.kubeconfig == data / "kubeconfig"
         first = running.kubeconfig.read_bytes()
 
@@ -169,7 +168,9 @@ def test_a_second_start_goes_on_where_the_first_was(tmp_path: Path) -> None:
         uid = running.ask(write)
         status, said = running.end(signal.SIGTERM)
         assert status == 0, said
-    with up(*words) as running:
+    with up("--data", data) as running:
+        # The machines of the state, not the three of an empty cluster: others would be dead nodes.
+        assert running.line["nodes"] == 1
         # The same address too, so that whoever had it goes on.
         assert running.kubeconfig.read_bytes() == first
 
@@ -340,6 +341,19 @@ def test_somebody_elses_kubeconfig_is_not_overwritten(koord: Run, tmp_path: Path
     assert status == 2
     assert line.startswith(f"error: {path}")
     assert "production" in path.read_text()
+
+
+def test_a_kubeconfig_with_more_than_koord_in_it_is_not_overwritten(
+    koord: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    both = {kind: [{"name": "koord"}, {"name": "prod"}] for kind in ("clusters", "users")}
+    document = {**both, "contexts": [{"name": "koord"}], "current-context": "koord"}
+    path.write_text(json.dumps(document))
+    status, line = refused(koord, "--kubeconfig", path)
+    assert status == 2
+    assert "expected a new one, or one that koord up wrote" in line
+    assert json.loads(path.read_text()) == document
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from koord.base.errors import KoordError
-from koord.cli import up_record
+from koord.cli import up_detached, up_record
 
 from .conftest import Run
 
@@ -59,13 +60,19 @@ def test_a_cluster_is_started_looked_at_and_ended(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     data = tmp_path / ".koord"
     status, out, err = program("up", "-d", "--nodes", 1, "--kubeconfig-merge", "--insecure")
-    assert (status, err) == (0, "")
+    assert status == 0, err
+    # What is being started is told while one waits.
+    steps = ("API server", "definitions and priority classes", "controllers", "scheduler",
+             "manager", "nodes")  # fmt: skip
+    assert err.splitlines() == [f"starting: {step}" for step in steps]
     assert "is up; koord down ends it." in out
     try:
         status, out, _ = koord("status", "-o", "json")
         found = json.loads(out)
         assert (status, found["state"], found["nodes"]) == (0, "up", 1)
         assert found["data"] == str(data)
+        log = Path(f"/proc/{found['pid']}/fdinfo/2").read_text().split()
+        assert int(log[log.index("flags:") + 1], 8) & os.O_APPEND
         merged = yaml.safe_load((tmp_path / "config").read_text())
         assert merged["current-context"] == "koord"
         assert merged["clusters"][0]["cluster"]["server"] == found["url"]
@@ -87,8 +94,9 @@ def test_a_cluster_is_started_looked_at_and_ended(
 def test_one_that_does_not_come_up_says_why(koord: Run, tmp_path: Path) -> None:
     (tmp_path / "state.db").write_text("no database")
     status, out, err = koord("up", "-d", "--data", tmp_path)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "state.db" in err
+    assert (status, out) == (2, "")
+    assert "state.db" in err.splitlines()[-1]
+    assert err.splitlines()[:-1] == ["starting: API server"]
 
 
 def test_a_record_of_a_process_that_is_gone_ends_nobody(
@@ -119,6 +127,52 @@ def test_a_record_that_does_not_name_the_holder_ends_nobody(
             assert (status, out, err.count("\n")) == (2, "", 1), changed
             assert "up.json" in err
         assert other.poll() is None
+
+
+def test_the_number_of_a_process_that_has_just_ended_is_not_waited_for(
+    koord: Run,
+    tmp_path: Path,
+    other: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process ended after its record was read, and another one has its number."""
+    monkeypatch.setattr(up_detached, "_END_SECONDS", 0.5)
+    gone = up_record.Record(other.pid, up_record.started(other.pid) - 1, "", {})
+    monkeypatch.setattr(up_record, "read", lambda _: gone)
+    assert koord("down", "--data", tmp_path) == (0, f"ended the cluster on {tmp_path}\n", "")
+    assert other.poll() is None
+
+
+def test_who_only_looks_is_not_taken_for_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one looks at the same time, at what a killed cluster has left."""
+    (tmp_path / "up.lock").touch()
+    _record(tmp_path, pid=2)
+    seen: list[up_record.Record | None] = []
+    take = fcntl.flock
+
+    def flock(descriptor: int, how: int) -> None:
+        take(descriptor, how)
+        monkeypatch.setattr(fcntl, "flock", take)
+        seen.append(up_record.read(tmp_path))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    seen.append(up_record.read(tmp_path))
+    assert seen == [None, None]
+
+
+def test_a_cluster_that_has_just_begun_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the folder, where the record of one that was killed still lies."""
+    with up_record.held(tmp_path):
+        right = (tmp_path / "up.json").read_text()
+        _record(tmp_path, pid=2)
+        monkeypatch.setattr("time.sleep", lambda _: (tmp_path / "up.json").write_text(right))
+        found = up_record.read(tmp_path)
+    assert found is not None
+    assert found.pid == os.getpid()
 
 
 def test_a_folder_is_held_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

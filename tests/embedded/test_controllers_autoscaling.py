@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from koord.controlplane.controllers.autoscaling.replicas import (
     proposal,
 )
 from koord.controlplane.controllers.objects import Document, Owner, timestamp
+from koord.kube.client import Client
+from tests.embedded.scene import Scene, play
 
 NOW = 1_900_000_000.0
 CPU = Target("cpu", 50)
@@ -184,6 +187,17 @@ def test_a_status_says_what_was_found() -> None:
     }
 
 
+def test_amounts_beyond_64_bits_are_as_much_as_fits() -> None:
+    memory = {"name": "memory", "target": {"type": "AverageValue", "averageValue": "9E"}}
+    behavior = {way: {**rules(0, Pods=1), "tolerance": "1e30"} for way in ("scaleUp", "scaleDown")}
+    scaler = owner({"type": "Resource", "resource": memory}, behavior=behavior)
+    scale = scalers.Scale(2, [pod("a"), pod("b")], {("memory", ""): usage(a=1000, b=1000)})
+    assert scalers.decide(scaler, scale, History(), NOW).replicas is None
+    # The requests of this one are more than anybody uses.
+    huge = [pod("a", "9E"), pod("b", "9E")]
+    assert wanted(2, huge, usage(a=500, b=500)) == 0  # and bounds keep one
+
+
 def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None:
     cpu = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}
     hits = {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}
@@ -197,3 +211,68 @@ def test_the_largest_wish_wins_and_nothing_shrinks_by_half_the_figures() -> None
         )
     active = next(c for c in outcome.status["conditions"] if c["type"] == "ScalingActive")
     assert (active["status"], active["reason"]) == ("False", "FailedGetPodsMetric")
+
+
+def test_those_that_look_at_the_same_time_all_find_their_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    discover = Client.discover
+
+    async def slowly(self: Client, **options: Any) -> Any:
+        await asyncio.sleep(0.1)
+        return await discover(self, **options)
+
+    async def story(scene: Scene) -> None:
+        template = {"metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
+        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        for number in range(4):
+            metadata = {"name": f"w-{number}", "namespace": "default"}
+            head = {"apiVersion": "apps/v1", "kind": "Deployment"}
+            await scene.client.create({**head, "metadata": metadata, "spec": spec})
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"w-{number}"}
+            whole = {"scaleTargetRef": target, "maxReplicas": 3}
+            await scene.client.create({"metadata": metadata, "spec": whole}, kind=scalers.SCALER)
+        await scene.stop()
+        scene.events.clear()
+        monkeypatch.setattr(Client, "discover", slowly)
+        await scene.start()
+        await asyncio.sleep(5)
+        for number in range(4):
+            found = await scene.client.get(scalers.SCALER, f"w-{number}", "default")
+            reasons = {each["type"]: each["reason"] for each in found["status"]["conditions"]}
+            assert reasons["AbleToScale"] == "SucceededGetScale"
+        assert not [event for event in scene.events if event[1] == "FailedGetScale"]
+
+    play(story)
+
+
+def test_targets_that_nobody_serves_are_looked_for_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    discover = Client.discover
+
+    async def counted(self: Client, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await discover(self, **options)
+
+    async def story(scene: Scene) -> None:
+        target = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r"}
+        monkeypatch.setattr(Client, "discover", counted)
+        for number in range(30):
+            metadata = {"name": f"h-{number}", "namespace": "default"}
+            spec = {"scaleTargetRef": target, "maxReplicas": 3}
+            await scene.client.create({"metadata": metadata, "spec": spec}, kind=scalers.SCALER)
+        await asyncio.sleep(40)
+        found = await scene.client.get(scalers.SCALER, "h-29", "default")
+        conditions = [(c["reason"], c["message"]) for c in found["status"]["conditions"]]
+        said = 'no matches for kind "Robot" in group "example.com"'
+        assert conditions == [
+            ("FailedGetScale",
+             f"the HPA controller was unable to get the target's current scale: {said}"),
+        ]  # fmt: skip
+        assert looks < 15
+
+    play(story)

@@ -31,7 +31,8 @@ def workload(name: str, **spec: Any) -> dict[str, Any]:
 def step_stateful_set(cluster: SmallCluster) -> bool:
     owner = cluster.owner(STATEFUL_SET, "db")
     uid = owner.metadata.uid
-    plan = statefulsets.plan(owner, cluster.owned(POD, uid), cluster.revisions(uid), cluster.now)
+    known = cluster.revisions(uid)
+    plan = statefulsets.plan(owner, cluster.owned(POD, uid), known, {}, cluster.now)
     return cluster.apply(STATEFUL_SET, "db", plan)
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from koord.api import codec
 from koord.api.kinds.pod import Pod
-from koord.controlplane.controllers.objects import POD, timestamp
+from koord.controlplane.controllers.objects import NAMESPACE, POD, Owner, timestamp
 from koord.controlplane.controllers.views import View
 from tests.embedded.small_cluster import START
 
@@ -22,15 +23,15 @@ class Watched:
 
     def __init__(self) -> None:
         self.resource_version = "0"
-        self.objects: dict[str, Pod] = {}
+        self.objects: dict[str, Any] = {}
 
     def on_change(self, **handlers: Callable[..., None]) -> None:
         self.handlers = handlers
 
-    def get(self, key: str) -> Pod | None:
+    def get(self, key: str) -> Any:
         return self.objects.get(key)
 
-    def see(self, version: int, value: Pod | None, key: str) -> None:
+    def see(self, version: int, value: Any, key: str) -> None:
         """The next event; None for a deletion."""
         self.resource_version = str(version)
         old = self.objects.pop(key, None)
@@ -55,6 +56,30 @@ def pod(uid: int, version: int, owner: str = "", **metadata: Any) -> Pod:
 def view() -> tuple[View[Pod], Watched]:
     watched = Watched()
     return View(POD, Pod, watched), watched  # type: ignore[arg-type]
+
+
+def namespace(version: int) -> Owner:
+    document = {
+        "metadata": {"name": "team", "uid": "t", "resourceVersion": str(version),
+                     "deletionTimestamp": "2030-01-01T00:00:00Z"},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Terminating"},
+    }  # fmt: skip
+    return codec.convert(document, Owner, "team")
+
+
+@pytest.mark.parametrize("watched_first", [True, False])
+def test_a_namespace_that_is_held_by_its_spec_stays(watched_first: bool) -> None:
+    """Its status is written while it waits for what it holds."""
+    watched = Watched()
+    subject: View[Owner] = View(NAMESPACE, Owner, watched)  # type: ignore[arg-type]
+    watched.see(4, namespace(4), "team")
+    if watched_first:
+        watched.see(5, namespace(5), "team")
+    subject.wrote(namespace(5))
+    found = subject.get("team")
+    assert found is not None
+    assert found.metadata.resource_version == "5"
 
 
 KEY = "default/p"

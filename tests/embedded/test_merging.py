@@ -46,8 +46,8 @@ def test_entries_are_added_and_taken_out_again(tmp_path: Path) -> None:
     # What YAML would take for a date is the text that it was.
     assert found["users"][0]["user"]["exec"]["args"] == ["--until", "2024-01-01"]
     assert found["preferences"] == {"colors": True}
-    # Once more changes nothing, and the context before is still known by its own entry.
-    assert merging.merge(path, OURS) == ""
+    # Once more changes nothing, and the context before is still known.
+    assert merging.merge(path, OURS) == "prod"
     assert yaml.safe_load(path.read_text()) == found
     merging.remove(path, OURS, former)
     left = yaml.safe_load(path.read_text())
@@ -57,6 +57,21 @@ def test_entries_are_added_and_taken_out_again(tmp_path: Path) -> None:
             {"clusters": "prod", "contexts": "prod", "users": "alice"}[each]
         ]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config"]
+
+
+def test_the_context_before_a_cluster_that_was_killed_comes_back(tmp_path: Path) -> None:
+    path, other = tmp_path / "config", kubeconfig.text("http://127.0.0.1:7443", None)
+    path.write_text(THEIRS)
+    merging.merge(path, OURS)  # and nobody takes it out
+    context = yaml.safe_load(path.read_text())["contexts"][1]["context"]
+    assert context == {
+        "cluster": "koord",
+        "user": "koord",
+        "extensions": [{"name": "koord", "extension": {"former-context": "prod"}}],
+    }
+    former = merging.merge(path, other)
+    merging.remove(path, other, former)
+    assert yaml.safe_load(path.read_text())["current-context"] == "prod"
 
 
 def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
@@ -85,6 +100,27 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
         (
             "kind: Config\nclusters: [{name: koord, cluster: {server: https://koord.example.com}}]",
             "clusters[koord]: got 'https://koord.example.com'",
+        ),
+        (
+            "kind: Config\nusers: [{name: koord, user: {token: abc}}]",
+            "users[koord]: got 'token'",
+        ),
+        (
+            "kind: Config\n"
+            "clusters: [{name: koord, cluster: {server: https://127.0.0.1:6443}}]\n"
+            "users: [{name: koord, user: {client-key-data: QQ==}}]",
+            "users[koord]: got 'client-key-data'",
+        ),
+        (
+            "kind: Config\n"
+            "clusters: [{name: koord, cluster: {server: https://127.0.0.1:6443}}]\n"
+            "users: [{name: koord, user: {token: abc}}]\n"
+            "contexts: [{name: prod, context: {cluster: prod, user: koord}}]",
+            "contexts[prod]: got 'cluster prod, user koord'",
+        ),
+        (
+            "kind: Config\ncontexts: [{name: koord, context: {cluster: prod, user: alice}}]",
+            "contexts[koord]: got 'cluster prod, user alice'",
         ),
     ],
 )

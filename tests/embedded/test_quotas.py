@@ -9,9 +9,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from koord.controlplane.controllers.quota.resourcequotas import QUOTA, status_of, used_of
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.quotas.evaluators import names_for, storage_of, usage
+from koord.kube.client import Client
+from koord.kube.crds import CRD
 from koord.kube.messages import Request, Response, Transport
 from tests.embedded.plane import PODS, Api, pod, with_api
 from tests.embedded.scene import Scene, play
@@ -62,6 +66,20 @@ def test_pods_of_one_template_are_counted_each() -> None:
         await counting(api, quota(pods="3"))
         codes = [(await api("POST", PODS, pod(f"p-{n}")))["code"] for n in range(5)]
         assert codes == [201, 201, 201, 403, 403]
+
+    with_api(check)
+
+
+def test_what_has_more_digits_than_a_quantity_is_too_much_and_no_failure() -> None:
+    async def check(api: Api) -> None:
+        most = "9" * 38
+        await counting(api, quota(requests_memory=most))
+        for name, amount, code in (("a", f"{most[:-1]}8", 201), ("b", most, 403), ("c", "1", 201)):
+            spec = {"containers": [{"name": "app", "image": "i",
+                                    "resources": {"requests": {"memory": amount}}}]}  # fmt: skip
+            answer = await api("POST", PODS, pod(name, spec=spec))
+            assert answer["code"] == code, name
+        assert await used(api) == {"requests.memory": most}
 
     with_api(check)
 
@@ -141,6 +159,60 @@ def test_a_recount_never_loses_what_is_created_meanwhile() -> None:
         await asyncio.gather(*(come_and_go(number) for number in range(1, 40)))
         await asyncio.sleep(5)
         assert (await _quota(scene))["used"] == {"pods": str(len(await _pods(scene)))}
+
+    play(story)
+
+
+def test_names_that_nothing_is_served_for_cost_one_look_at_what_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    discover = Client.discover
+
+    async def counted(self: Client, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await discover(self, **options)
+
+    async def story(scene: Scene) -> None:
+        names = {f"count__nonsense-{n}": "1" for n in range(100)}
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", **quota(pods="3", **names)}
+        body["metadata"]["namespace"] = "default"
+        monkeypatch.setattr(Client, "discover", counted)
+        await scene.client.create(body, kind=QUOTA)
+        await asyncio.sleep(5)
+        assert (await _quota(scene))["used"] == {"pods": "0"}
+        assert looks < 10
+
+    play(story)
+
+
+def test_a_definition_that_goes_stops_no_count_of_other_resources() -> None:
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    version = {"name": "v1", "served": True, "storage": True,
+               "schema": {"openAPIV3Schema": {"type": "object"}}}  # fmt: skip
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                  "metadata": {"name": "widgets.example.com"}, "spec": spec}  # fmt: skip
+
+    async def story(scene: Scene) -> None:
+        await scene.client.create(definition, kind=CRD)
+        body = {"apiVersion": "v1", "kind": "ResourceQuota",
+                **quota(pods="3", count__widgets_example_com="5")}  # fmt: skip
+        body["metadata"]["namespace"] = "default"
+        await scene.client.create(body, kind=QUOTA)
+        await asyncio.sleep(2)
+        head = {"apiVersion": "v1", "kind": "Pod"}
+        for name in ("a", "b"):
+            document = {**head, **pod(name)}
+            document["metadata"]["namespace"] = "default"
+            await scene.client.create(document)
+        assert (await _quota(scene))["used"] == {"pods": "2", "count/widgets.example.com": "0"}
+        await scene.client.delete(CRD, "widgets.example.com")
+        await asyncio.sleep(5)
+        await _delete(scene, ["a"])
+        await asyncio.sleep(5)
+        assert (await _quota(scene))["used"] == {"pods": "1", "count/widgets.example.com": "0"}
 
     play(story)
 

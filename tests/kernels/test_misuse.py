@@ -21,9 +21,11 @@ from koord._native import core
 from koord.kernels import numa
 from koord.kernels.cgroup import Reader
 from koord.kernels.cgroup_parse import Version
+from koord.kernels.cpuset import CPUSet
 from koord.kernels.devices import Device, DeviceTable, Fragmentation, PodShape, TypicalPods
 from koord.kernels.histogram import CPU, Histogram
 from koord.kernels.placement import NodeTable, Placer, Replay
+from koord.kernels.quantity import Quantity
 from koord.kernels.quota import Forest, QuotaTree
 from koord.kernels.series import Series, SeriesStore
 from koord.kernels.topology import CPUState, Topology
@@ -178,3 +180,20 @@ def test_replays_on_tables_of_their_own_run_side_by_side() -> None:
 
     first, *others = in_threads(replayed)
     assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "message"),
+    [
+        (CPUSet, [1, 2], "CPUSet: got [1, 2], expected no argument; CPUSet.parse reads a text,"
+         " CPUSet.from_ids numbers"),
+        (Quantity, "5", "Quantity: got '5', expected no argument; Quantity.parse reads one"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_what_takes_none_is_not_left_out(
+    call: Callable[..., object], argument: object, message: str
+) -> None:
+    """They were the empty set and zero, whatever was handed to them."""
+    with pytest.raises(TypeError) as refused:
+        call(argument)
+    assert str(refused.value) == message

@@ -84,6 +84,34 @@ def test_a_server_that_is_away_for_a_while_is_told_of_once_and_counted() -> None
     ]
 
 
+def test_one_that_waits_tells_of_each_time_that_the_server_is_away() -> None:
+    """Another holds the lease; the server goes away twice, and says the same each time."""
+    clock, server = VirtualClock(), FakeServer()
+    away = asyncio.Event()
+
+    async def story() -> None:
+        holder = elector_of(Line(server, lambda: 0.0), "one", clock)
+        line = Line(server, lambda: None if away.is_set() else 0.0)
+        waiting = elector_of(line, "two", clock, Timing())
+        tasks = [
+            asyncio.create_task(each.lead(lambda: asyncio.sleep(3600.0)))
+            for each in (holder, waiting)
+        ]
+        for change in (away.set, away.clear, away.set, away.clear):
+            await asyncio.sleep(20.0)
+            change()
+        await asyncio.sleep(20.0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    with logged("koord.election", logging.INFO) as records:
+        run_virtual(story(), clock)
+    said = [r.getMessage() for r in records]
+    away_and_back = ["lease cannot be taken", "lease read again"]
+    assert [each for each in said if each in away_and_back] == 2 * away_and_back
+
+
 def elector_of(
     transport: Any, identity: str, clock: Any, timing: Timing | None = None, **options: Any
 ) -> LeaderElector:

@@ -17,7 +17,7 @@ import typer.main
 
 from koord.api import load_manifests
 from koord.base.documents import parse_documents
-from koord.cli.main import _build
+from koord.cli.main import build
 from koord.controllers.scheduler.config.load import decode
 from koord.controllers.scheduler.registry import GROUP, Registry
 from koord.simulator.nodes.pools import load_pools
@@ -139,7 +139,7 @@ def lines_to_parse() -> list[tuple[str, str]]:
 
 def parse_koord(words: list[str]) -> None:
     """Has koord's command line read words, down to the last option, and run nothing."""
-    command: Any = typer.main.get_command(_build())
+    command: Any = typer.main.get_command(build())
     context = command.make_context("koord", words)
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]

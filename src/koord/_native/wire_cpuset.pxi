@@ -40,6 +40,12 @@ cdef class CPUSet:
 
     cdef CCpuSet native
 
+    def __init__(self, *values):
+        """The empty set. TypeError for an argument, which else would be left out in silence."""
+        if values:
+            raise TypeError(f"CPUSet: got {values[0]!r}, expected no argument; "
+                            "CPUSet.parse reads a text, CPUSet.from_ids numbers")
+
     @staticmethod
     def parse(str text not None):
         """Strict: every id once, ranges ascending, no spaces. ValueError names the item."""

@@ -108,6 +108,12 @@ cdef class Quantity:
 
     cdef CQuantity native
 
+    def __init__(self, *values):
+        """Zero. TypeError for an argument, which else would be left out in silence."""
+        if values:
+            raise TypeError(f"Quantity: got {values[0]!r}, expected no argument; "
+                            "Quantity.parse reads one")
+
     @staticmethod
     def parse(value):
         """Reads a text, or a number through its text. ValueError when it is no quantity."""

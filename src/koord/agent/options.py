@@ -7,7 +7,9 @@ docs/reference/hooks.md#modes-and-roots.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from koord.agent.gates import feature_gates
@@ -23,6 +25,9 @@ _MIB = 1 << 20
 _FROM_MODE = ""
 # Below this, measuring and acting are switched off altogether.
 _LEAST_COLLECT_SECONDS = 1.0
+_NODE_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
+# koordlet's own, which it makes where they are not there.
+_DIRECTORIES = ("state_dir", "audit_log_dir", "prediction_checkpoint_filepath")
 
 
 @dataclass(frozen=True)
@@ -146,8 +151,22 @@ class AgentOptions:
             raise KoordError("--pods-from", "", self.pods_from, "kubelet or apiserver")
         if self.cgroup_driver not in ("", "systemd", "cgroupfs"):
             raise KoordError("--cgroup-driver", "", self.cgroup_driver, "systemd or cgroupfs")
+        if self.node_name and not _NODE_NAME.fullmatch(self.node_name):
+            expected = "a node's name as kubectl get nodes lists it: a-z, 0-9, - and ."
+            raise KoordError("--node-name", "", self.node_name, expected)
+        self._check_files()
         self.listen()
         self.gates()
+
+    def _check_files(self) -> None:
+        """What is named and there is of the right kind: nothing says so until it is used."""
+        for name in _DIRECTORIES:
+            path = Path(getattr(self, name) or "/")
+            if path.exists() and not path.is_dir():
+                raise KoordError(flag_of(name), "", path, "a directory, which koordlet makes")
+        authority = self.kubelet_ca
+        if authority and not authority.startswith("-----BEGIN") and not Path(authority).is_file():
+            raise KoordError("--kubelet-ca", "", Path(authority), "a file of PEM certificates")
 
     @property
     def acts(self) -> bool:

@@ -173,7 +173,9 @@ def _named(
 def _in_words(expected: str) -> str:
     """What msgspec expected; null is the same as absent, so that it is never what is missing."""
     types = [name for name in expected.replace("`", "").strip().split(" | ") if name != "null"]
-    return " or ".join(_TYPES_IN_WORDS.get(name, name) for name in types)
+    words = " or ".join(_TYPES_IN_WORDS.get(name, name) for name in types)
+    # Of values of the right type msgspec says what they are, not what they should be.
+    return "a time such as 2030-01-02T03:04:05Z" if words.startswith("Invalid RFC3339") else words
 
 
 def _locate(document: Any, where: str, bad: object, got: type | None) -> tuple[str, object]:

@@ -29,6 +29,18 @@ def crds(*, guide: bool = True) -> list[dict[str, Any]]:
     return [each for each in documents if guide or each["metadata"]["name"] != GUIDE_CRD]
 
 
+def crd_names() -> list[str]:
+    """The names of all definitions, sorted, such as ``devices.scheduling.koordinator.sh``."""
+    stems = (
+        entry.name.removesuffix(".yaml")
+        for entry in (files("koord.api") / "crds").iterdir()
+        if entry.name.endswith(".yaml")
+    )
+    return sorted(
+        f"{plural}.{group}" for group, _, plural in (each.partition("_") for each in stems)
+    )
+
+
 def priority_classes() -> list[dict[str, Any]]:
     """The PriorityClass documents, the highest first."""
     return _documents(files("koord.api") / "manifests" / "priorityclasses.yaml")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.kernels.quantity import Quantity, Rounding
 
@@ -32,8 +32,28 @@ def amount(resource: str, quantity: Quantity, rounding: Rounding = Rounding.UP) 
     return found if -MOST <= found <= MOST else min(max(found, -MOST), MOST)
 
 
+class Wrong(NamedTuple):
+    """An amount that cannot be meant.
+
+    Attributes:
+        field: where it stands in the pod.
+        amount: as it is written.
+        expected: what would be right.
+    """
+
+    field: str
+    amount: str
+    expected: str
+
+
 def problem(pod: Pod) -> str | None:
-    """What of a pod's requests cannot be meant, in one line; None if nothing.
+    """What of a pod's requests cannot be meant, in one line; None if nothing."""
+    wrong = wrong_amount(pod)
+    return wrong and f"{wrong.field}: got {wrong.amount}, expected {wrong.expected}"
+
+
+def wrong_amount(pod: Pod) -> Wrong | None:
+    """The first of a pod's requests that cannot be meant; None if all can.
 
     Amounts below zero, and such that no 64-bit count of them exists. The API server refuses the
     first, but not in the templates of custom resources.
@@ -41,12 +61,12 @@ def problem(pod: Pod) -> str | None:
     for where, quantities in _requests(pod):
         for name, quantity in sorted(quantities.items()):
             if quantity < _ZERO:
-                return f"{where}[{name}]: got {quantity}, expected 0 or more"
+                return Wrong(f"{where}[{name}]", str(quantity), "0 or more")
             try:
                 _exact(name, quantity, Rounding.UP)
             except ValueError:
                 unit = "thousandths" if name == CPU else "a number"
-                return f"{where}[{name}]: got {quantity}, expected {unit} within 64 bits"
+                return Wrong(f"{where}[{name}]", str(quantity), f"{unit} within 64 bits")
     return None
 
 

@@ -101,4 +101,7 @@ class FeatureGates:
         guess = nearest(name, list(self._gates))
         if guess:
             return f"a known gate, such as {guess}"
-        return "one of " + ", ".join(sorted(self._gates))
+        names = sorted(name for name, gate in self._gates.items() if gate.effect)
+        others = len(self._gates) - len(names)
+        more = f", or one of {others} that have no effect" if others else ""
+        return f"one of {', '.join(names)}{more}"

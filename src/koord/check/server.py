@@ -191,7 +191,7 @@ def _right(said: str) -> str:
     for head, words in _HEADS.items():
         if said.startswith(head):
             said = words + said.removeprefix(head)
-    return _IN_BODY.sub("", said).partition(" (e.g. ")[0]
+    return _IN_BODY.sub("", said).removeprefix("must be ").partition(" (e.g. ")[0]
 
 
 def _of_error(error: ApiError, subject: Subject) -> Finding:

@@ -84,6 +84,7 @@ async def answer(component: Component, server: str, kubeconfig: Path | None, pat
     from yarl import URL
 
     url = server.rstrip("/") or await _leader(component, kubeconfig)
+    asked = url if server else f"{component.name}, which leads by its Lease, at {url}"
     limit = aiohttp.ClientTimeout(total=_SECONDS)
     try:
         async with (
@@ -92,7 +93,10 @@ async def answer(component: Component, server: str, kubeconfig: Path | None, pat
         ):
             status, body = response.status, await response.json(content_type=None)
     except TimeoutError:
-        raise ConnectionError(f"{url}: no answer within {_SECONDS:.0f} s") from None
+        raise ConnectionError(f"{asked}: no answer within {_SECONDS:.0f} s") from None
+    except aiohttp.ClientConnectorError as error:
+        why = error.os_error.strerror or str(error.os_error)
+        raise ConnectionError(f"{asked}: cannot be reached from here ({why})") from None
     except aiohttp.ClientError as error:
         raise ConnectionError(f"{url}: {error}") from None
     except ValueError:

@@ -45,13 +45,16 @@ def check(
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Say what is wrong with manifests and configuration before they are applied.
+    """Say what is wrong with manifests before they are applied.
 
     Knows Kubernetes' kinds and koord's, the labels and annotations of pods,
     pod templates and nodes, slo-controller-config, quota trees and the
     configuration of koord's programs. Nothing is written anywhere.
 
-    Exit status: 0 no errors, 1 errors, 2 a file or the cluster cannot be read.
+    Exit status:
+      0  no errors; with --strict, no warnings either
+      1  errors
+      2  a file or the cluster cannot be read
 
     Example: koord check quotas/*.yaml && kubectl apply -f quotas
     """

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from koord.base import log
 from koord.base.errors import KoordError, nearest
 
 if TYPE_CHECKING:
@@ -91,6 +92,29 @@ def lead_timing() -> Timing:
     from koord.kube.election import Timing
 
     return Timing(30, 25.0, 2.0)
+
+
+async def keep_leading(name: str, life: Callable[[], Awaitable[None]]) -> None:
+    """Does a part's work, and begins anew where its lead is lost.
+
+    A process that is stopped (Ctrl-Z) or whose machine sleeps loses its lead; a daemon ends then
+    and is started again, while here nobody would start it and the whole cluster would end.
+
+    Args:
+        name: of the part, for the log.
+        life: all that the part makes and does, from its caches on.
+    """
+    from koord.kube.election import LeadLostError
+
+    lost = True
+    while lost:
+        lost = False
+        try:
+            await life()
+        except* LeadLostError:
+            lost = True
+            fields = log.fields(part=name, why="the process was stopped, or the machine slept")
+            log.get("up").warning("begins anew", extra=fields)
 
 
 def _controllers(cluster: Cluster) -> Component:
@@ -182,5 +206,8 @@ def chosen(without: Iterable[str]) -> list[str]:
             )
             raise KoordError("--without", "", name, expected)
     if "scheduler" not in left_out:
+        if "binder" in left_out:
+            expected = "scheduler beside it: the binder runs only where that is left out"
+            raise KoordError("--without", "", "binder", expected)
         left_out.add("binder")
     return [name for name in COMPONENTS if name not in left_out]

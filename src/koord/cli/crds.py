@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from koord.api import crds
-from koord.api.definitions import GUIDE_CRD
-from koord.cli.output import Format, OutputOption, print_json, print_table, progress
+from koord.api.definitions import GUIDE_CRD, crd_names
+from koord.base.errors import Code, KoordError, nearest
+from koord.cli.help.verbs import App
+from koord.cli.output import Format, OutputOption, print_json, print_table, progress, refuse_beside
 from koord.cli.values import whole_number
 
 if TYPE_CHECKING:
     from koord.kube.client import Client
     from koord.kube.crds import Checked, Outcome
 
-app = typer.Typer()
+app = App()
 T = TypeVar("T")
+_SERVED_SECONDS = 60
 
 KubeconfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--kubeconfig", metavar="FILE", help="where the cluster is; default: as kubectl's"
+        "--kubeconfig", metavar="FILE", help="how to reach the cluster", show_default="as kubectl's"
     ),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="of the kubeconfig")
+    str | None, typer.Option("--context", metavar="CONTEXT", help="of the kubeconfig")
 ]
 
 
@@ -44,8 +47,15 @@ def group() -> None:
     """Install koord's CustomResourceDefinitions into a cluster, or check them."""
 
 
+KindsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KIND", help="these alone, such as reservations; by default all"),
+]
+
+
 @app.command()
 def install(
+    kinds: KindsArgument = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     guide: GuideOption = False,
@@ -57,14 +67,15 @@ def install(
         typer.Option("--force-conflicts", help="take over fields that another manager owns"),
     ] = False,
     timeout: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--timeout",
             metavar="SECONDS",
             parser=whole_number("--timeout", 1, 3600),
             help="how long a definition may take until it is served",
+            show_default=str(_SERVED_SECONDS),
         ),
-    ] = 60,
+    ] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Apply the definitions and wait until the cluster serves them.
@@ -73,14 +84,20 @@ def install(
     nothing, a newer koord adds what is new, and what others have added stays.
     The kinds are Koordinator's. --guide adds koord's own ElasticQuota, which
     kubectl then takes the bare name elasticquota for.
-    Exit status 1 if the cluster refuses one.
+
+    Exit status:
+      0  all are there and served
+      1  the cluster refuses one, or does not serve it in time
 
     Example: koord crds install --dry-run && koord crds install
     """
+    chosen = _chosen(kinds, guide)
+    if dry_run:
+        refuse_beside("--dry-run", {"--timeout": timeout})
     done = _with_client(
         kubeconfig,
         context,
-        lambda client: _install(client, guide, output, dry_run, force, timeout),
+        lambda client: _install(client, chosen, guide, output, dry_run, force, timeout),
     )
     if output is Format.JSON:
         rows = [{"name": name, "outcome": outcome} for name, outcome in done]
@@ -89,6 +106,7 @@ def install(
 
 @app.command()
 def check(
+    kinds: KindsArgument = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     guide: GuideOption = False,
@@ -96,16 +114,21 @@ def check(
 ) -> None:
     """Compare the cluster's definitions with koord's.
 
-    Exit status 0 if koord can work with all of them, 1 if one is missing,
-    older, or differs. A definition with more than koord knows is fine.
-    koord's own ElasticQuota may be missing unless --guide asks for it.
+    A definition with more than koord knows is fine. koord's own ElasticQuota
+    may be missing unless --guide asks for it.
+
+    Exit status:
+      0  koord can work with all of them
+      1  one is missing, is older, or differs
 
     Example: koord crds check || koord crds install
     """
     from koord.kube import crds as cluster
 
-    found = _with_client(kubeconfig, context, lambda client: cluster.check(client, crds()))
-    if not guide:
+    chosen = _chosen(kinds, guide)
+    documents = [each for each in crds() if chosen is None or each["metadata"]["name"] in chosen]
+    found = _with_client(kubeconfig, context, lambda client: cluster.check(client, documents))
+    if not guide and chosen is None:
         found = [each for each in found if (each.name, each.state) != (GUIDE_CRD, "missing")]
     fine = all(each.state.fine for each in found)
     if output is Format.JSON:
@@ -120,18 +143,42 @@ def check(
         raise typer.Exit(1)
 
 
+def _chosen(kinds: list[str] | None, guide: bool) -> set[str] | None:
+    """The names of the definitions that are meant; None for all."""
+    if not kinds:
+        return None
+    if guide:
+        raise KoordError("--guide", "", "beside a KIND", "one of the two")
+    names = crd_names()
+    found: set[str] = set()
+    for kind in kinds:
+        by_plural = {name for name in names if name.partition(".")[0] == kind} - {GUIDE_CRD}
+        if not (meant := {kind} & set(names) or by_plural):
+            plurals = sorted({name.partition(".")[0] for name in names})
+            guess = nearest(kind, [*plurals, *names])
+            hint = f"; did you mean {guess}?" if guess else ""
+            expected = f"a definition of koord's: {', '.join(plurals)}{hint}"
+            raise KoordError("KIND", "", kind, expected, Code.NOT_FOUND)
+        found |= meant
+    return found
+
+
 async def _install(
     client: Client,
+    chosen: set[str] | None,
     guide: bool,
     output: Format,
     dry_run: bool,
     force: bool,
-    timeout_seconds: int,
+    timeout_seconds: int | None,
 ) -> list[tuple[str, Outcome]]:
     from koord.kube import crds as cluster
 
     # Where it is already somebody has asked for it, and it is kept up to date.
-    documents = crds(guide=guide or await cluster.is_defined(client, GUIDE_CRD))
+    if chosen is None:
+        documents = crds(guide=guide or await cluster.is_defined(client, GUIDE_CRD))
+    else:
+        documents = [each for each in crds() if each["metadata"]["name"] in chosen]
     done: list[tuple[str, Outcome]] = []
     with progress("definitions", 2 * len(documents)) as advance:
         async for name, outcome in cluster.install(client, documents, dry_run=dry_run, force=force):
@@ -139,7 +186,7 @@ async def _install(
             advance(1)
         if not dry_run:
             for name, _ in done:
-                await cluster.wait_established(client, [name], timeout_seconds)
+                await cluster.wait_established(client, [name], timeout_seconds or _SERVED_SECONDS)
                 advance(1)
     if output is Format.TEXT:
         suffix = " (server dry run)" if dry_run else ""

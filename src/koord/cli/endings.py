@@ -7,6 +7,7 @@ The exit status is 128 and the signal's number: 130 after SIGINT, 143 after SIGT
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -42,6 +43,9 @@ def end_by_signals() -> None:
 
     for number in _SIGNALS:
         signal.signal(number, end)
+    # Python gives signals their default back before it clears modules: a timer that ran out
+    # then would kill the process, which has said all that it had to. Registered first, called last.
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 
 
 class Ending:

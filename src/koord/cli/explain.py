@@ -12,14 +12,15 @@ import typer
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import asking, explain_node_text, explain_objects_text, explain_text
 from koord.cli.asking import part
-from koord.cli.output import Format, OutputOption, print_json
+from koord.cli.help.verbs import App
+from koord.cli.output import Format, OutputOption, print_json, refuse_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
-app = typer.Typer()
+app = App()
 
 _Server = Annotated[
     str, typer.Option("--server", metavar="URL", help="ask there instead of the leader")
@@ -30,6 +31,7 @@ _Kubeconfig = Annotated[
 _Namespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the object")
 ]
+_Node = Annotated[str, typer.Argument(metavar="NODE")]
 _NoNamespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="not used: it has none")
 ]
@@ -37,7 +39,7 @@ _NoNamespace = Annotated[
 
 @app.command("pod")
 def pod(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="POD")],
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the pod")
     ] = "default",
@@ -45,9 +47,14 @@ def pod(
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Why a pod is on its node or on none, and what would become of it now.
+    """Say why a pod is on its node or on none, and what would become of it now.
 
     What-if answers are worked out by the scheduler's own functions; nothing changes.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain pod web-0 -n shop
     """
@@ -60,7 +67,7 @@ def pod(
 
 @app.command("node")
 def node(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: _Node,
     server: _Server = "",
     manager: Annotated[
         str,
@@ -70,15 +77,23 @@ def node(
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Why a node offers what it offers to batch and mid pods, and what the scheduler counts there.
+    """Say why a node offers what it offers, and what the scheduler counts there.
 
-    Both parts say so where their component cannot be asked; neither has to be there.
+    The first part is koord-manager's, the second koord-scheduler's. Where one of them
+    cannot be asked its part says so.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain node node-1
     """
     del namespace
     asking.check("--server", server)
     asking.check("--manager", manager)
+    if server and manager:
+        refuse_beside("--server and --manager", {"--kubeconfig": kubeconfig})
     answer = _run(_node(part(name), manager, server, kubeconfig))
     if output is Format.JSON:
         print_json(answer)
@@ -88,7 +103,7 @@ def node(
 
 @app.command("quota")
 def quota(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="QUOTA")],
     namespace: Annotated[
         str,
         typer.Option(
@@ -99,9 +114,14 @@ def quota(
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """What the scheduler holds about a quota group: limits, use, the pods that count.
+    """Say what the scheduler holds about a quota: limits, use, pods that count.
 
     Of one that is not in force it says why not.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain quota team-a
     """
@@ -112,13 +132,18 @@ def quota(
 
 @app.command("gang")
 def gang(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="GANG")],
     namespace: _Namespace = "default",
     server: _Server = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """What a gang waits for, with its pods, their nodes and the quotas they use.
+    """Say what a gang waits for, with its pods, their nodes and quotas.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain gang train -n team-a
     """
@@ -128,13 +153,18 @@ def gang(
 
 @app.command("reservation")
 def reservation(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="RESERVATION")],
     namespace: _NoNamespace = "",
     server: _Server = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """What a reservation holds and where, or why it holds nothing, with the pods in it.
+    """Say what a reservation holds and where, or why it holds nothing.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain reservation for-the-release
     """
@@ -145,13 +175,18 @@ def reservation(
 
 @app.command("device")
 def device(
-    name: Annotated[str, typer.Argument(metavar="NODE")],
+    name: _Node,
     namespace: _NoNamespace = "",
     server: _Server = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """The cards of a node: what of each is free, which pods hold the rest, and their quotas.
+    """Say what of each card of a node is free, and which pods hold the rest.
+
+    Exit status:
+      0  told
+      1  nobody who can tell answers
+      2  there is no such object
 
     Example: koord explain device node-gpu-001
     """
@@ -169,6 +204,8 @@ def _show(answer: Any, output: Format, as_text: Callable[[Any], None]) -> None:
 
 def _ask(server: str, kubeconfig: Path | None, path: str) -> Any:
     asking.check("--server", server)
+    if server:
+        refuse_beside("--server", {"--kubeconfig": kubeconfig})
     return _run(asking.answer(asking.SCHEDULER, server, kubeconfig, path))
 
 

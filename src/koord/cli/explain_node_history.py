@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
+
+from koord.cli.output import plain_table
 
 Answer = Mapping[str, Any]
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -43,7 +44,7 @@ def course(past: Answer, now: float) -> Group:
     steps = past["steps"]
     if past["sinceSeconds"] is None or not steps:
         return Group(Text("  nothing is remembered yet", style="dim"))
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = plain_table()
     for name, field, unit, word in _SERIES:
         values = [step[field] for step in steps if not step["reason"]]
         if not any(values) and name.startswith("mid"):

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Table
 from rich.text import Text
 
 from koord.cli.explain_node_units import CORES, GIB, ZONE_GIB, Unit
+from koord.cli.output import plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 Answer = Mapping[str, Any]
 
@@ -220,10 +221,7 @@ def numbers(*columns: str, first: str = "") -> Table:
 
 def plain(*columns: str) -> Table:
     """A table without lines."""
-    table = Table(box=None, pad_edge=False, show_header=bool(columns), header_style="dim")
-    for each in columns:
-        table.add_column(each, no_wrap=True)
-    return table
+    return plain_table(*columns, header_style="dim")
 
 
 def rows(table: Table, columns: Sequence[Column], words: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from koord.cli import explain_node_users as users
 from koord.cli import explain_text
 from koord.cli.explain_node_history import course
 from koord.cli.explain_node_units import CORES, GIB
-from koord.cli.output import stdout
+from koord.cli.output import say, show
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,14 +39,14 @@ def node(name: str, answer: Answer) -> None:
     """What both components say of a node."""
     manager, scheduler = answer["manager"], answer["scheduler"]
     if manager is None:
-        print(f"{name}: koord-manager cannot be asked: {answer['problems']['manager']}")
+        say(f"{name}: koord-manager cannot be asked: {answer['problems']['manager']}")
     else:
-        stdout().print(Group(*page(manager)), soft_wrap=True)
+        show(Group(*page(manager)))
     print()
     if scheduler is None:
-        print(f"koord-scheduler cannot be asked: {answer['problems']['scheduler']}")
+        say(f"koord-scheduler cannot be asked: {answer['problems']['scheduler']}")
         return
-    stdout().print(Text("scheduler", style="bold"))
+    show(Text("scheduler", style="bold"))
     explain_text.node(scheduler)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from koord.api.protocol.resources import GPU_CORE
 from koord.cli.explain_text import counted, gang_lines, in_words, limit
-from koord.cli.output import print_table
+from koord.cli.output import print_table, say
 
 Answer = Mapping[str, Any]
 _WHOLE = "100"
@@ -23,7 +23,7 @@ def gang(answer: Answer) -> None:
         words.append(f"it needs {answer['minimum']}, {answer['mode']}")
     if "phase" in answer:
         words.append(f"its PodGroup is {answer['phase']}")
-    print("; ".join(words))
+    say("; ".join(words))
     _problem(answer)
     if "plan" in answer and not answer.get("problem"):
         gang_lines(answer["plan"], answer.get("problem", ""))
@@ -35,21 +35,21 @@ def reservation(answer: Answer) -> None:
     where = f" on {answer['node']}" if answer.get("node") else ""
     state = f", {answer['state']}" if answer.get("state") else ""
     phase = f": {answer['phase']}{where}{state}" if "phase" in answer else ""
-    print(f"reservation {answer['reservation']}{phase}")
+    say(f"reservation {answer['reservation']}{phase}")
     _problem(answer)
     if answer.get("quota"):
-        print(f"It counts in the quota {answer['quota']}.")
+        say(f"It counts in the quota {answer['quota']}.")
     message = answer.get("last", {}).get("message", "")
     said = [each for each in answer.get("conditions", []) if each["message"]]
     for line in dict.fromkeys(
         [*(each["message"] for each in said), *([message] if message else [])]
     ):
         if line != answer.get("problem"):
-            print(f"Not yet: {line}" if not answer.get("node") else line)
+            say(f"Not yet: {line}" if not answer.get("node") else line)
     held, used = answer.get("allocatable", {}), answer.get("allocated", {})
     rows = [[name, held[name], used.get(name, "0")] for name in sorted(held)]
     if rows:
-        print()
+        say()
         print_table(["RESOURCE", "HELD", "USED"], rows)
     _pods(answer)
 
@@ -57,9 +57,9 @@ def reservation(answer: Answer) -> None:
 def device(answer: Answer) -> None:
     """The cards of a node, and who holds what of them."""
     if "deviceDetailTotal" not in answer:
-        print(f"{answer['problem']}.")
+        say(f"{answer['problem']}.")
         return
-    print(f"devices of node {answer['node']}")
+    say(f"devices of node {answer['node']}")
     _problem(answer)
     rows = []
     total, free = answer.get("deviceDetailTotal", {}), answer.get("deviceDetailFree", {})
@@ -72,7 +72,7 @@ def device(answer: Answer) -> None:
                 [kind, minor, well, name, amounts[name], left.get(name, "0")] for name in amounts
             ]
     if rows:
-        print()
+        say()
         print_table(["TYPE", "MINOR", "HEALTHY", "RESOURCE", "ALL", "FREE"], rows)
     _pods(answer)
 
@@ -80,17 +80,17 @@ def device(answer: Answer) -> None:
 def quota(answer: Answer) -> None:
     """A group's limits and use by resource, and its pods; or why it is not in force."""
     parent = f", child of {answer['parentName']}" if answer.get("parentName") else ""
-    print(f"{answer['name']}{parent}")
+    say(f"{answer['name']}{parent}")
     _problem(answer)
     if "max" not in answer:
         if answer.get("problem"):
-            print("It is not in force: pods that name it are refused.")
+            say("It is not in force: pods that name it are refused.")
         return
-    print()
+    say()
     _figures([answer], ("min", "max", "runtime", "request", "used"))
     pods = answer.get("podCache", {})
     if pods:
-        print()
+        say()
         rows = [[key, one.get("node") or "-", "yes" if one["isAssigned"] else "no",
                  in_words(one["resource"])]
                 for key, one in sorted(pods.items())]  # fmt: skip
@@ -99,7 +99,7 @@ def quota(answer: Answer) -> None:
 
 def _problem(answer: Answer) -> None:
     if answer.get("problem"):
-        print(f"What is wrong: {answer['problem']}.")
+        say(f"What is wrong: {answer['problem']}.")
 
 
 def _pods(answer: Answer) -> None:
@@ -107,7 +107,7 @@ def _pods(answer: Answer) -> None:
     pods = answer.get("pods", [])
     if not pods:
         return
-    print()
+    say()
     named = ("quota", "reservation", "devices")
     shown = [name for name in named if any(line.get(name) for line in pods)]
     rows = [
@@ -117,17 +117,17 @@ def _pods(answer: Answer) -> None:
     ]  # fmt: skip
     print_table(["POD", "STATE", "NODE", *(name.upper() for name in shown)], rows)
     if answer.get("notShown"):
-        print(f"and {counted(answer['notShown'], 'pod')} more")
+        say(f"and {counted(answer['notShown'], 'pod')} more")
     _messages(pods)
     quotas = answer.get("quotas", [])
     if quotas:
-        print()
+        say()
         valid = [one for one in quotas if not one.get("problem")]
         if valid:
             _figures(valid, ("max", "runtime", "used"), named=True)
         for one in quotas:
             if one.get("problem"):
-                print(f"The quota {one['name']} is not in force: {one['problem']}.")
+                say(f"The quota {one['name']} is not in force: {one['problem']}.")
 
 
 def _cell(value: Any) -> str:
@@ -150,9 +150,9 @@ def _messages(pods: list[Answer]) -> None:
             told.setdefault(line["message"], []).append(line["pod"])
     for message, names in list(told.items())[:_MESSAGES]:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"\n{names[0]}{more}: {message}")
+        say(f"\n{names[0]}{more}: {message}")
     if len(told) > _MESSAGES:
-        print(f"\nand {len(told) - _MESSAGES} other reasons")
+        say(f"\nand {len(told) - _MESSAGES} other reasons")
 
 
 def _figures(quotas: list[Answer], columns: tuple[str, ...], *, named: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from koord.cli.output import print_table
+from koord.cli.output import print_table, say
 
 Answer = Mapping[str, Any]
 # Amounts from here on are no limits; the default quota has them.
@@ -17,35 +17,35 @@ _UNLIMITED_CHARACTERS = 16
 def pod(answer: Answer) -> None:
     """Where a pod is, what came of its last attempt, and what would become of it now."""
     where = f" on {answer['node']}" if answer.get("node") else ""
-    print(f"{answer['pod']}: {answer['state']}{where}")
-    print(_last(answer))
+    say(f"{answer['pod']}: {answer['state']}{where}")
+    say(_last(answer))
     for note in answer.get("notes", []):
-        print(f"{note}.")
+        say(f"{note}.")
     fitting = f"{answer.get('fitting', 0)} of {_nodes(answer.get('nodes', 0))} would take it"
     if answer.get("refused"):
         first = f", {answer['chosen']} first" if answer.get("chosen") else ""
-        print(f"Now: refused before any node is looked at: {answer['refused']}")
-        print(f"Without that {fitting}{first}.")
+        say(f"Now: refused before any node is looked at: {answer['refused']}")
+        say(f"Without that {fitting}{first}.")
     else:
-        print(f"Now{', by itself' if answer.get('gang') else ''}: {fitting}.")
+        say(f"Now{', by itself' if answer.get('gang') else ''}: {fitting}.")
     if answer.get("gang"):
         gang_lines(answer["gang"], answer.get("refused", ""))
     _filters(answer.get("filters", []))
     _nearest(answer.get("nearest", []))
     _best(answer.get("best", []))
     if answer.get("chosen") and not answer.get("refused"):
-        print(f"\nIt would go to {answer['chosen']}.")
+        say(f"\nIt would go to {answer['chosen']}.")
     for plugin, choice in answer.get("allocations", {}).items():
-        print(f"  {plugin}: {in_words(choice)}")
+        say(f"  {plugin}: {in_words(choice)}")
     for change in answer.get("changes", []):
-        print(f"\nOne change would let it onto {_nodes(change['nodes'])}: {change['text']}.")
+        say(f"\nOne change would let it onto {_nodes(change['nodes'])}: {change['text']}.")
 
 
 def node(answer: Answer) -> None:
     """What a node has, what is requested of it, and by whom."""
     from koord.controllers.scheduler.explain.answer import amount
 
-    print(f"{answer['nodeName']}: {counted(len(answer['pods']), 'pod')}\n")
+    say(f"{answer['nodeName']}: {counted(len(answer['pods']), 'pod')}\n")
     rows = []
     for name, allocatable in answer["allocatable"].items():
         figures = (allocatable, answer["requested"][name], answer["remaining"][name])
@@ -53,7 +53,7 @@ def node(answer: Answer) -> None:
             rows.append([name, *(amount(name, figure) for figure in figures)])
     print_table(["RESOURCE", "ALLOCATABLE", "REQUESTED", "FREE"], rows)
     if answer["pods"]:
-        print()
+        say()
         print_table(["POD"], [[key] for key in answer["pods"]])
 
 
@@ -87,17 +87,17 @@ def gang_lines(gang: Answer, said: str) -> None:
         gang: the answer's part.
         said: why the pod by itself is refused; it is not said twice.
     """
-    print()
+    say()
     for line in gang["members"]:
         head = f"Gang {line['gang']}: {counted(line['pods'], 'pod')}"
         if line.get("problem"):
-            print(f"{head}; {line['problem']}.")
+            say(f"{head}; {line['problem']}.")
             continue
         lacks = f" and lacks {line['lacks']}" if line.get("lacks") else ""
         there = f"{line['bound']} bound, {line['held']} holding a node"
-        print(f"{head}; it needs {line['minimum']}{lacks}; {there}.")
+        say(f"{head}; it needs {line['minimum']}{lacks}; {there}.")
     if gang.get("refused") and gang["refused"] != said:
-        print(f"The gang cannot be tried: {gang['refused']}")
+        say(f"The gang cannot be tried: {gang['refused']}")
     if gang.get("tried") or gang.get("missing"):
         _planned(gang)
 
@@ -105,13 +105,13 @@ def gang_lines(gang: Answer, said: str) -> None:
 def _planned(gang: Answer) -> None:
     tried, placed, missing = (gang.get(name, 0) for name in ("tried", "placed", "missing"))
     head = f"Together now: {placed} of {counted(tried, 'pod')} would get a node"
-    print(f"{head}, {missing} more must." if missing else f"{head}; it goes.")
+    say(f"{head}, {missing} more must." if missing else f"{head}; it goes.")
     if gang.get("first"):
-        print(f"  {gang['first']} is the first that would get none: {gang['message']}")
+        say(f"  {gang['first']} is the first that would get none: {gang['message']}")
     elif gang.get("message"):
-        print(f"  {gang['message']}")
+        say(f"  {gang['message']}")
     if gang.get("chosen"):
-        print(f"  This pod would go to {gang['chosen']}.")
+        say(f"  This pod would go to {gang['chosen']}.")
 
 
 def _filters(filters: list[Answer]) -> None:
@@ -148,7 +148,7 @@ def _best(nodes: list[Answer]) -> None:
 
 def _table(columns: list[str], rows: list[list[str]]) -> None:
     if rows:
-        print()
+        say()
         print_table(columns, rows)
 
 

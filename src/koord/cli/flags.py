@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
 
@@ -17,47 +18,76 @@ from koord.base.errors import KoordError
 from koord.cli.values import seconds, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from koord.base.gates import FeatureGates
+    from koord.cli.help.page import Page
 
 _MOST = 2**62
+_VERBOSITY = 2
+# What the value of a field of text is, by how its name ends.
+_METAVARS = {
+    "addr": "HOST:PORT",
+    "_dir": "DIR",
+    "_path": "FILE",
+    "_filepath": "FILE",
+    "_ca": "FILE",
+    "feature_gates": "GATE=BOOL,...",
+    "controllers": "CONTROLLER,...",
+    "noderesource_plugins": "PLUGIN,...",
+    "sync_period": "DURATION",
+    "namespace": "NAMESPACE",
+    "cgroup_driver": "systemd|cgroupfs",
+    "pods_from": "kubelet|apiserver",
+    "resource_lock": "leases",
+    "node_name": "NODE",
+}
 # A letter and more: Go takes -name for --name. A level may stand right behind -v.
 _ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)
 
 
 def parser(
-    program: str, description: str, example: str, options: type[Any], unused: Collection[str]
+    program: str, text: str, options: type[Any], unused: Collection[str]
 ) -> argparse.ArgumentParser:
-    """A parser with a flag for every field of the options, ``--kubeconfig`` and ``-v``.
+    """A parser with a flag for every field of the options, ``--kubeconfig``, ``-v``, ``--version``.
 
     Args:
         program: its name.
-        description: for ``--help``.
-        example: for ``--help``.
+        text: of its help, see :mod:`koord.cli.help.page`.
         options: a dataclass, all of whose fields have defaults.
         unused: flags that are taken and do nothing.
     """
-    made = _Parser(
-        program,
-        usage=f"{program} [FLAG]...",
-        description=description,
-        epilog=example,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    made.add_argument("--kubeconfig", metavar="FILE", type=Path, help="how to reach the cluster")
+    made = _Parser(program, allow_abbrev=False, add_help=False)
+    made.page = partial(page, program, text, options)
+    made.add_argument("--kubeconfig", type=Path)
     made.add_argument(
-        "-v", "--v", dest="verbosity", metavar="LEVEL", type=whole_number("-v", 0, 9), default=2,
-        help="of the log: 0 to 9 (default: 2)",
-    )  # fmt: skip
-    hints = get_type_hints(options, include_extras=True)
-    for name, default in vars(options()).items():
-        kind, text = get_args(hints[name])
-        _add(made, name, kind, text, default)
+        "-v", "--v", dest="verbosity", type=whole_number("-v", 0, 9), default=_VERBOSITY
+    )
+    made.add_argument("--version", action=_Version, nargs=0)
+    made.add_argument("-h", "--help", action="help")
+    for name, kind, _, default in _fields(options):
+        _add(made, name, kind, default)
     for name in unused:
-        made.add_argument(f"--{name}", dest=f"unused {name}", nargs="?", help=argparse.SUPPRESS)
+        made.add_argument(f"--{name}", dest=f"unused {name}", nargs="?")
     return made
+
+
+def page(program: str, text: str, options: type[Any]) -> Page:
+    """The page of help of a program.
+
+    Args:
+        program, text, options: as for :func:`parser`.
+    """
+    from koord.cli.help.page import HELP, VERSION, Flag, Page
+
+    flags = [
+        Flag(("--kubeconfig",), "FILE", "how to reach the cluster"),
+        Flag(("-v", "--v"), "LEVEL", "of the log: 0 to 9", str(_VERBOSITY)),
+    ]
+    for name, kind, said, default in _fields(options):
+        names, bare = (f"--{name.replace('_', '-')}",), kind is bool
+        flags.append(Flag(names, _metavar(name, kind), said, _shown(kind, default), bare))
+    return Page(program, text, flags=(*flags, VERSION, HELP))
 
 
 def two_dashes(arguments: Sequence[str]) -> list[str]:
@@ -87,29 +117,61 @@ def warn_of_gates(component: str, gates: FeatureGates) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
+    page: Callable[[], Page]
+
     def error(self, message: str) -> NoReturn:
         raise KoordError(self.prog, "", message, f"flags as {self.prog} --help lists them")
 
+    def format_help(self) -> str:
+        from koord.cli.help.page import rendered
 
-def _add(to: argparse.ArgumentParser, name: str, kind: type, text: str, default: Any) -> None:
+        return f"{rendered(self.page())}\n"
+
+
+class _Version(argparse.Action):
+    """Prints the version; looked up only where it is asked for."""
+
+    def __call__(self, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(version("koord"))
+        raise SystemExit(0)
+
+
+def _fields(options: type[Any]) -> Iterator[tuple[str, type, str, Any]]:
+    """Name, type, text and default of each field."""
+    hints = get_type_hints(options, include_extras=True)
+    for name, default in vars(options()).items():
+        kind, text = get_args(hints[name])
+        yield name, kind, text, default
+
+
+def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> None:
     flag = f"--{name.replace('_', '-')}"
     if kind is bool:
-        shown = str(default).lower()
-        to.add_argument(
-            flag, dest=name, metavar="BOOL", nargs="?", const=True, default=default,
-            type=_truth(flag), help=f"{text} (default: {shown})",
-        )  # fmt: skip
+        to.add_argument(flag, dest=name, nargs="?", const=True, default=default, type=_truth(flag))
         return
     read: Callable[[str], Any] = str
-    metavar, shown = "TEXT", str(default)
     if kind is float:
-        metavar, read, shown = "10s", seconds(flag), f"{default:g}s"
+        read = seconds(flag)
     elif kind is int:
-        metavar, read = "N", whole_number(flag, 0, _MOST)
-    to.add_argument(
-        flag, dest=name, metavar=metavar, type=read, default=default,
-        help=f"{text} (default: {shown})" if shown else text,
-    )  # fmt: skip
+        read = whole_number(flag, 0, _MOST)
+    to.add_argument(flag, dest=name, type=read, default=default)
+
+
+def _metavar(name: str, kind: type) -> str:
+    if kind is not str:
+        return "BOOL" if kind is bool else "DURATION" if kind is float else "N"
+    by_end = (end for end in _METAVARS if name.endswith(end))
+    return _METAVARS.get(next(by_end, ""), "TEXT")
+
+
+def _shown(kind: type, default: Any) -> str:
+    if kind is float:
+        from koord.cli.values import duration_text
+
+        return duration_text(default)
+    return str(default).lower() if kind is bool else str(default)
 
 
 def _truth(flag: str) -> Callable[[str], bool]:

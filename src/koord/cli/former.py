@@ -35,6 +35,7 @@ async def release(client: Client, clock: Clock) -> None:
 
     from koord.api.kinds.cluster import Lease, LeaseSpec
     from koord.api.timestamps import micros_text
+    from koord.kube.errors import ApiError
 
     now = micros_text(clock.wall_seconds())
     for lease in (await client.list(Lease, namespace=_NAMESPACE)).items:
@@ -43,4 +44,8 @@ async def release(client: Client, clock: Clock) -> None:
         kept = {k: v for k, v in lease.metadata.annotations.items() if k != ENDPOINT}
         meta = msgspec.structs.replace(lease.metadata, annotations=kept)
         spec = LeaseSpec("", 1, now, now, lease.spec.lease_transitions)
-        await client.update(Lease(metadata=meta, spec=spec))
+        try:
+            await client.update(Lease(metadata=meta, spec=spec))
+        except ApiError as error:
+            if error.reason != "Conflict":  # a program of its own has just taken it
+                raise

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.metrics import Registry
     from koord.base.supervision import Supervisor
+    from koord.cli.help.page import Page
     from koord.kube.client import Client
     from koord.kube.config import ClusterConfig
     from koord.kube.dryrun import DryRun
@@ -39,20 +40,26 @@ if TYPE_CHECKING:
     from koord.kube.messages import Transport
 
 NAME = "koordlet"
-_NODE_RETRY_SECONDS = 5.0
-_NOT_FOUND = 404
+_ANSWER_SECONDS = 5.0
 _AUTHORITIES = "SSL_CERT_FILE"  # where OpenSSL looks for them
 _TLS_READ_BYTES = 32 << 10  # two records; asyncio's own is a quarter of a megabyte
 
 
-_DESCRIPTION = """\
-Looks after this node: measures it, protects its services, lends what is idle to batch.
+_TEXT = """\
+Measure this node, protect its services, lend what is idle to batch.
 
 Runs as root, on the host (agent_mode=hostMode) or in a container with the host's
 directories mounted. Without --kubeconfig KUBECONFIG, the pod's service account and
 ~/.kube/config are tried. On SIGTERM every file gets back what it said before, unless
---restore-on-exit=false leaves them to the next koordlet: for upgrades."""
-_EXAMPLE = """example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run"""
+--restore-on-exit=false leaves them to the next koordlet: for upgrades.
+
+Exit status:
+  0  ended in order
+  1  failed
+  2  wrong usage or input
+
+Example: agent_mode=hostMode koordlet --node-name "$(hostname)" --dry-run
+"""
 
 
 class Around(NamedTuple):
@@ -63,6 +70,7 @@ class Around(NamedTuple):
     registry: Registry
     clock: Clock
     supervisor: Supervisor
+    asking: Client  # gives up early: who waits for something says so soon
 
 
 def parse(arguments: Sequence[str]) -> tuple[AgentOptions, Path | None, int]:
@@ -88,8 +96,13 @@ def without_effect(arguments: Sequence[str]) -> list[str]:
     return flags.without_effect(arguments, UNUSED)
 
 
+def page() -> Page:
+    """The page of help."""
+    return flags.page(NAME, _TEXT, AgentOptions)
+
+
 def _parser() -> argparse.ArgumentParser:
-    return flags.parser(NAME, _DESCRIPTION, _EXAMPLE, AgentOptions, UNUSED)
+    return flags.parser(NAME, _TEXT, AgentOptions, UNUSED)
 
 
 async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
@@ -103,6 +116,7 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.kube.events import EventRecorder
     from koord.kube.http import HttpTransport
     from koord.kube.lifecycle import Component, run_until_stopped
+    from koord.kube.retry import RetryPolicy
 
     roots = options.roots(default_roots())
     where = log.fields(mode=require(roots), cgroup=roots.cgroup, sys=roots.sys, proc=roots.proc)
@@ -118,9 +132,12 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     try:
         await endpoints.start()
     except OSError as error:
-        raise KoordError("--addr", "", options.addr, f"free ({error.strerror})") from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        expected = f"an address of this machine that nobody listens on ({reason})"
+        raise KoordError("--addr", "", options.addr, expected) from None
     ready = asyncio.Event()
-    around = Around(client, recorder, registry, clock, supervisor)
+    asking = Client(transport, NAME, RetryPolicy(attempts=2), timeout_seconds=_ANSWER_SECONDS)
+    around = Around(client, recorder, registry, clock, supervisor, asking)
     work = partial(_agent, options, cluster, around, endpoints, ready)
     try:
         return await run_until_stopped(
@@ -144,10 +161,11 @@ async def _agent(
     from koord.agent.app import Agent, Surroundings
     from koord.agent.host.limits import raise_descriptors
     from koord.agent.states.kubelet_times import TimedTransport
+    from koord.agent.states.own_node import own_node
 
     raise_descriptors()
-    client, recorder, registry, clock, supervisor = around
-    node = await own_node(client, options.node_name)
+    client, recorder, registry, clock, supervisor, asking = around
+    node = await own_node(asking, options.node_name)
     kubelet = _kubelet(options, cluster, node, lambda way: TimedTransport(way, registry, clock))
     machine = _machine(options, node, client.dry_run)
     whole = Surroundings(client, recorder, kubelet, registry, clock, supervisor)
@@ -163,21 +181,6 @@ async def _agent(
     finally:
         if kubelet is not None:
             await kubelet.close()
-
-
-async def own_node(client: Client, name: str) -> Node:
-    """Waits until the node is registered."""
-    from koord.api.kinds.node import Node
-    from koord.kube.errors import ApiError
-
-    while True:
-        try:
-            return await client.get(Node, name)
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
-        log.get("agent").warning("waiting for the node", extra=log.fields(node=name))
-        await asyncio.sleep(_NODE_RETRY_SECONDS)
 
 
 def _machine(options: AgentOptions, node: Node, dry_run: DryRun | None) -> Machine:

@@ -6,13 +6,15 @@ Exit status: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted, 143 ende
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from koord.cli.check import check
+from koord.cli.completion.verb import completion
+from koord.cli.help.verbs import App, VersionOption
 from koord.cli.programs import INTERRUPTED, USAGE, run_program, tell
 from koord.cli.up import up
 from koord.cli.up_detached import down, status
@@ -22,57 +24,64 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 # Each module holds one `app`.
 _GROUPS = {
-    "topology": "see a machine's CPUs and try the CPU picker",
-    "quota": "work out elastic quotas",
-    "resctrl": "plan cache and memory-bandwidth groups",
-    "simulate": "replay traces through the scheduler's own kernels",
-    "explain": "say why a pod is where it is, and what would change that",
-    "crds": "put koord's definitions into a cluster, and compare them",
-    "node": "what the agent of this machine sees and does",
+    "topology": "See a machine's CPUs and try the CPU picker.",
+    "quota": "Work out elastic quotas from manifests.",
+    "resctrl": "Plan cache and memory-bandwidth groups.",
+    "simulate": "Replay traces and run days of a cluster, without one.",
+    "explain": "Say why something is as it is, and what would change that.",
+    "crds": "Install koord's CustomResourceDefinitions into a cluster, or check them.",
+    "node": "See what the agent of this machine does, and put the machine back.",
 }
+_EXAMPLES = {
+    "topology": "koord topology show",
+    "quota": "koord quota runtime quotas.yaml --total cpu=500,memory=500Gi",
+    "resctrl": "koord resctrl plan --vendor intel --cbm-mask 3ff --l3-ids 0-1 --config cm.yaml",
+    "simulate": "koord simulate colocation --nodes 100 --hours 6 --report out",
+    "explain": "koord explain pod web-0 -n shop",
+    "crds": "koord crds install --dry-run && koord crds install",
+    "node": "koord node status --watch",
+}
+_VERBS: dict[str, Callable[..., None]] = {
+    "check": check,
+    "up": up,
+    "status": status,
+    "down": down,
+    "completion": completion,
+}
+_TEXT = """\
+QoS-aware co-location for Kubernetes: see, plan, replay and explain.
+
+Exit status:
+  0    done
+  1    failed
+  2    wrong usage or input
+  130  interrupted
+  143  ended by SIGTERM
+
+Example: koord up --nodes 100
+"""
 
 
-def _build() -> typer.Typer:
-    app = typer.Typer(
-        name="koord",
-        help="QoS-aware co-location for Kubernetes: see, plan, replay and explain.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+def build() -> App:
+    """The program."""
+    app = App(name="koord", help=_TEXT, no_args_is_help=True)
     for name, text in _GROUPS.items():
         module = import_module(f"koord.cli.{name}")
-        app.add_typer(module.app, name=name, help=text, no_args_is_help=True)
-    app.command("check", short_help="find what is wrong with manifests before they are applied")(
-        check
-    )
-    app.command("up", short_help="start a cluster in this process")(up)
-    app.command("status", short_help="tell whether a cluster runs on a data folder")(status)
-    app.command("down", short_help="end the cluster on a data folder")(down)
+        whole = f"{text}\n\nExample: {_EXAMPLES[name]}"
+        app.add_typer(module.app, name=name, help=whole, no_args_is_help=True)
+    for name, verb in _VERBS.items():
+        app.command(name)(verb)
 
     @app.callback()
-    def root(
-        show_version: Annotated[
-            bool,
-            typer.Option(
-                "--version", help="print the version and stop", is_eager=True, callback=_version
-            ),
-        ] = False,
-    ) -> None:
+    def root(show_version: VersionOption = False) -> None:
         pass
 
     return app
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(version("koord"))
-        raise typer.Exit
-
-
 def main() -> None:
     """The console script ``koord``."""
-    run_app(_build(), "koord")
+    run_app(build(), "koord")
 
 
 def run_app(app: typer.Typer, name: str) -> None:
@@ -90,9 +99,12 @@ def run_app(app: typer.Typer, name: str) -> None:
 
 
 def _usage(error: Any) -> int:
-    """Tells of wrong usage; nothing for a group without a verb: its help has been printed."""
+    """Tells of wrong usage; a group without a verb shows its help."""
     message: str = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+        return USAGE
     if message:
         tell(f"{message} (see {context.command_path} --help)" if context else message)
     return USAGE

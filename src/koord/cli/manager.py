@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.cli.components import Cluster
+    from koord.cli.help.page import Page
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector, Timing
@@ -31,14 +32,23 @@ if TYPE_CHECKING:
 
 NAME = "koord-manager"
 USER_AGENT = "koordinator-manager"
-_DESCRIPTION = """\
-Offers what is idle on nodes as batch and mid resources, tells agents what to report and
-how to protect services, keeps roots of quota trees.
+_TEXT = """\
+Offer what is idle on nodes to batch and mid pods, and tell agents what to do.
+
+What agents report and how they protect services is told them in objects of the
+API; roots of quota trees are kept, too.
 
 Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
 Several may run; one leads, and one with --dry-run works beside it without writing.
-Lists: a name, * for all, -name for not that one."""
-_EXAMPLE = "example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config"
+Lists: a name, * for all, -name for not that one.
+
+Exit status:
+  0  ended in order
+  1  failed, or lost the lead
+  2  wrong usage or input
+
+Example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config
+"""
 
 
 def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
@@ -48,11 +58,16 @@ def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
         KoordError: a flag, its value and what would be right.
         SystemExit: help was asked for.
     """
-    parser = flags.parser(NAME, _DESCRIPTION, _EXAMPLE, ManagerOptions, UNUSED)
+    parser = flags.parser(NAME, _TEXT, ManagerOptions, UNUSED)
     told = vars(parser.parse_args(flags.two_dashes(arguments)))
     options = ManagerOptions(**{name: told[name] for name in vars(ManagerOptions())})
     options.check()
     return options, told["kubeconfig"], told["verbosity"]
+
+
+def page() -> Page:
+    """The page of help."""
+    return flags.page(NAME, _TEXT, ManagerOptions)
 
 
 async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
@@ -114,7 +129,7 @@ async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
     try:
         await endpoints.start()
     except OSError as error:
-        raise KoordError(flag, "", address, f"free ({error.strerror})") from None
+        raise KoordError(flag, "", address, f"a free address ({error.strerror})") from None
 
 
 def in_process(cluster: Cluster) -> Component:
@@ -123,19 +138,19 @@ def in_process(cluster: Cluster) -> Component:
     Cards can be shared there at once, since nobody is to look for a gate on a laptop.
     """
     from koord.cli import former
-    from koord.cli.components import lead_timing
+    from koord.cli.components import keep_leading, lead_timing
     from koord.controllers.manager.app import App
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.controllers.manager.serving import ManagerEndpoints
     from koord.kube.lifecycle import Component
 
     options = ManagerOptions(feature_gates="EnableSyncGPUSharedResource=true")
-    metrics = ManagerMetrics()
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
-    endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
     ready = asyncio.Event()
 
-    async def run() -> None:
+    async def life() -> None:
+        metrics = ManagerMetrics()
+        endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
         timing = lead_timing()
         elector = _elector(
@@ -151,7 +166,7 @@ def in_process(cluster: Cluster) -> Component:
         finally:
             await endpoints.stop()
 
-    return Component("manager", run, ready.wait)
+    return Component("manager", partial(keep_leading, "manager", life), ready.wait)
 
 
 def _elector(

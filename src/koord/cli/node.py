@@ -5,24 +5,36 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli import node_text
-from koord.cli.output import Format, OutputOption, print_json, print_table, stdout
-from koord.cli.values import seconds
+from koord.cli.help.verbs import DURATION, App
+from koord.cli.output import (
+    Format,
+    OutputOption,
+    print_json,
+    print_table,
+    refuse_beside,
+    refuse_without,
+    show,
+)
+from koord.cli.values import duration_text, seconds
 
 if TYPE_CHECKING:
     from koord.agent.host.machine import Machine
     from koord.agent.host.roots import Roots
 
-app = typer.Typer()
+app = App()
 
 SERVER = "http://127.0.0.1:9316"
 _ANSWER_SECONDS = 3.0
+_EVERY_SECONDS = 2.0
 
 RootOption = Annotated[
     str, typer.Option("--root", metavar="DIR", help="a tree of files that stands in for /")
@@ -32,22 +44,29 @@ RootOption = Annotated[
 @app.command()
 def status(
     server: Annotated[
-        str, typer.Option("--server", metavar="URL", help="where koordlet listens")
-    ] = SERVER,
+        str | None,
+        typer.Option("--server", metavar="URL", help="where koordlet listens", show_default=SERVER),
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="look at the machine itself, agent or not")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="again and again")] = False,
     every: Annotated[
-        float,
-        typer.Option("--every", metavar="2s", parser=seconds("--every"), help="with --watch"),
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            "--every",
+            metavar=DURATION,
+            parser=seconds("--every"),
+            help="how often, with --watch",
+            show_default=duration_text(_EVERY_SECONDS),
+        ),
+    ] = None,
     root: RootOption = "",
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Tell what the agent on this machine sees, decides and last wrote.
 
-    Without an agent that answers the machine is looked at directly: its CPUs, what its kernel
+    Without an agent that answers, the machine is looked at directly: its CPUs, what its kernel
     offers, who uses it. Nothing is written.
 
     Example: koord node status --watch
@@ -56,15 +75,19 @@ def status(
         raise KoordError("--watch", "", "with -o json", "one of the two")
     # What could not be measured is in the answer.
     logging.getLogger("koord").addHandler(logging.NullHandler())
+    if not watch:
+        refuse_without("--watch", {"--every": None if every is None else duration_text(every)})
+    if alone or root:
+        refuse_beside("--alone" if alone else "--root", {"--server": server})
     look = _Looker(server, alone or bool(root), root)
     if not watch:
         found = look()
         if output is Format.JSON:
             print_json(found)
         else:
-            stdout().print(node_text.page(found), soft_wrap=True)
+            show(node_text.page(found))
         return
-    _live(look, every)
+    _live(look, _EVERY_SECONDS if every is None else every)
 
 
 @app.command()
@@ -80,6 +103,10 @@ def restore(
 
     The agent must not be running: it would write again. Without --yes nothing is written and
     what would be is listed.
+
+    Exit status:
+      0  all is back, or there is nothing to put back
+      1  a file could not be written
 
     Example: koord node restore --yes
     """
@@ -98,10 +125,14 @@ def restore(
         raise typer.Exit(1)
 
 
+class _NoAnswerError(KoordError):
+    exit_status = 1
+
+
 class _Looker:
     """Asks the agent, or looks at the machine where there is none."""
 
-    def __init__(self, server: str, alone: bool, root: str) -> None:
+    def __init__(self, server: str | None, alone: bool, root: str) -> None:
         self._server, self._alone, self._root = server, alone, root
         self._self: Any = None
 
@@ -116,24 +147,35 @@ class _Looker:
         return document
 
 
-def _asked(server: str) -> dict[str, Any] | None:
-    """The agent's own status; None where nobody listens."""
+def _asked(named: str | None) -> dict[str, Any] | None:
+    """The agent's own status; None where nobody listens at the usual place.
+
+    Raises:
+        KoordError: nobody does at the place that was named, or it is another program.
+    """
+    import http.client
     import urllib.error
     import urllib.request
 
     from koord.api import codec
 
-    url = f"{server.rstrip('/')}/status"
-    if not url.startswith(("http://", "https://")):
-        raise KoordError("--server", "", server, "http://HOST:PORT")
+    url = f"{(SERVER if named is None else named).rstrip('/')}/status"
+    if not re.fullmatch(r"https?://[^/\s]+/status", url):
+        raise KoordError("--server", "", named, "http://HOST:PORT")
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
             body: bytes = answer.read()
     except urllib.error.HTTPError as error:
         raise KoordError(url, "status", error.code, "200: an agent that has started") from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
-        return None
-    found: dict[str, Any] = codec.parse_json(body, url)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if named is None:
+            return None
+        reason = getattr(error, "reason", None) or error
+        why = getattr(reason, "strerror", None) or reason
+        raise _NoAnswerError("--server", "", named, f"a koordlet that answers ({why})") from None
+    found = codec.parse_json(body, url)
+    if not isinstance(found, dict) or not isinstance(found.get("machine"), dict):
+        raise KoordError(url, "", "the status of another program", "that of a koordlet")
     return found
 
 
@@ -153,13 +195,19 @@ def _machine(root: str, state: str) -> Machine:
     from koord.agent.host.machine import find
 
     roots = _roots(root)
+    if state and not Path(state).is_dir():
+        raise KoordError("--state-dir", "", Path(state), "the directory that koordlet had, if any")
     return find(replace(roots, state=state) if state else roots)
 
 
 def _roots(root: str) -> Roots:
     from koord.agent.host.roots import Roots
 
-    return Roots().beneath(os.path.abspath(root)) if root else Roots()  # noqa: PTH100
+    if root and not (Path(root) / "proc").is_dir():
+        expected = "a directory that holds a machine's files: proc, sys and so on"
+        raise KoordError("--root", "", Path(root), expected)
+    top = os.path.abspath(root).rstrip("/") if root else ""  # noqa: PTH100
+    return Roots().beneath(top)
 
 
 def _live(look: _Looker, every: float) -> None:

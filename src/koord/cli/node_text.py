@@ -6,13 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
+
+from koord.cli.output import plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import RenderableType
+    from rich.table import Table
 
 _GIB = 2**30
 _BAR_CELLS = 30
@@ -192,10 +194,7 @@ def _writes(writes: list[Document]) -> Table | None:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=bool(columns), header_style="dim")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
+    return plain_table(*columns, header_style="dim")
 
 
 def _pairs(decided: Document) -> str:

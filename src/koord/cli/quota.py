@@ -13,15 +13,17 @@ import typer
 from koord.api import ResourceList, codec
 from koord.base.documents import decode_text, read_text
 from koord.base.errors import KoordError
+from koord.cli.help.verbs import App
 from koord.cli.output import Format, OutputOption, print_json, print_table
 from koord.controllers.cluster.quotas import MOST, QuotaObject, integer_amounts
 from koord.kernels.quota_report import quantity_text
 from koord.simulator.quota_manifests import read_manifests
 from koord.simulator.quotas import GroupRow, QuotaPlan
 
-app = typer.Typer()
+app = App()
 
 _COLUMNS = ["kind", "namespace", "name", "tree", "parent", "priority"]
+_LESS = "an amount that 64 bits hold"
 _FIGURES = ["min", "max", "request", "runtime"]
 
 
@@ -51,9 +53,16 @@ def runtime(
     RESOURCES is a list such as cpu=500,memory=500Gi. A NAME is the object's, or NAMESPACE/NAME;
     requests of one group add up.
 
+    Exit status:
+      0  done
+      2  a file, a quota or a list cannot be read
+
     Example: koord quota runtime quotas.yaml --total cpu=500,memory=500Gi --request team-a:cpu=90
     """
-    plan = QuotaPlan(_read_all(manifests), _add_up("--total", total))
+    objects = _read_all(manifests)
+    plan = QuotaPlan(objects, _add_up("--total", total))
+    if not objects:
+        print("warning: no ElasticQuota in the manifests", file=sys.stderr)
     for text in request or []:
         name, _, resources = text.partition(":")
         if not resources:
@@ -96,7 +105,11 @@ def _resources(label: str, text: str) -> dict[str, int]:
             raise KoordError(label, "", text, "each resource once, as in cpu=500,memory=500Gi")
         pairs[resource] = quantity.strip()
     quantities = codec.convert(pairs, ResourceList, label, "resources")
-    return integer_amounts(label, "resources", quantities)
+    amounts = integer_amounts(label, "resources", quantities)
+    for resource, amount in amounts.items():
+        if amount >= MOST:  # On the wire as much is taken; a person typed a zero too many.
+            raise KoordError(label, f"resources[{resource}]", pairs[resource], _LESS)
+    return amounts
 
 
 def _identity(row: GroupRow) -> dict[str, Any]:

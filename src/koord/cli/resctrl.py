@@ -10,12 +10,13 @@ from typing import Annotated, TypeVar
 import typer
 
 from koord.base.errors import KoordError
-from koord.cli.output import Format, OutputOption, print_json
+from koord.cli.help.verbs import App
+from koord.cli.output import Format, OutputOption, print_json, refuse_beside
 from koord.cli.resctrl_config import enabled_classes
 from koord.cli.values import whole_number
 from koord.kernels import resctrl
 
-app = typer.Typer()
+app = App()
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -28,11 +29,15 @@ def group() -> None:
 
 @app.command()
 def plan(
-    vendor: Annotated[str, typer.Option(help="who made the CPU: intel or amd")],
-    cbm_mask: Annotated[str, typer.Option(help="info/L3/cbm_mask of the machine, in hex")],
-    l3_ids: Annotated[str, typer.Option(help="cache ids, such as 0-1 or 0,8")],
+    vendor: Annotated[str, typer.Option(metavar="intel|amd", help="who made the CPU")],
+    cbm_mask: Annotated[str, typer.Option(metavar="HEX", help="info/L3/cbm_mask of the machine")],
+    l3_ids: Annotated[str, typer.Option(metavar="LIST", help="cache ids, such as 0-1 or 0,8")],
     config: Annotated[
-        str, typer.Option(help="slo-controller-config ConfigMap, or its resource-qos-config JSON")
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="slo-controller-config ConfigMap, or its resource-qos-config JSON",
+        ),
     ],
     min_cbm_bits: Annotated[
         int,
@@ -43,28 +48,38 @@ def plan(
         ),
     ] = 1,
     amd_full_scale: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
             parser=whole_number("--amd-full-scale", 1, 2048),
-            help="AMD: the whole bandwidth in eighths of a GB/s",
+            help="with --vendor amd: the whole bandwidth in eighths of a GB/s",
+            show_default=str(resctrl.AMD_FULL_SCALE),
         ),
-    ] = resctrl.AMD_FULL_SCALE,
+    ] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Print the schemata lines of each class that a configuration enables.
+
+    Exit status:
+      0  done
+      2  the configuration is not valid, or the machine cannot have it
 
     Example: koord resctrl plan --vendor intel --cbm-mask 3ff --l3-ids 0-1 --config cm.yaml
     """
     if vendor not in list(resctrl.Vendor):
         raise KoordError("--vendor", "", vendor, "intel or amd")
-    limits = resctrl.Limits(
-        _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask),
-        min_cbm_bits=min_cbm_bits,
-        amd_full_scale=amd_full_scale,
-    )
+    if vendor == resctrl.Vendor.INTEL:
+        refuse_beside("--vendor intel", {"--amd-full-scale": amd_full_scale})
+    mask = _checked("--cbm-mask", resctrl.parse_cbm_mask, cbm_mask)
+    if min_cbm_bits > mask.bit_count():
+        expected = f"at most {mask.bit_count()}, the bits of --cbm-mask"
+        raise KoordError("--min-cbm-bits", "", min_cbm_bits, expected)
+    scale = resctrl.AMD_FULL_SCALE if amd_full_scale is None else amd_full_scale
+    limits = resctrl.Limits(mask, min_cbm_bits=min_cbm_bits, amd_full_scale=scale)
     ids = _checked("--l3-ids", resctrl.parse_l3_ids, l3_ids)
-    classes = enabled_classes(config)
+    classes, warnings = enabled_classes(config)
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     groups = _checked(
         config, lambda asked: resctrl.plan(resctrl.Vendor(vendor), limits, ids, asked), classes
     )

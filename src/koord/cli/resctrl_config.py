@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koord.api import ConfigMap, QoSClass, codec, decode_as
+from koord.api.sloconfig import sections
 from koord.api.sloconfig.defaults import recommended_qos
 from koord.api.sloconfig.overlay import overlay
 from koord.api.sloconfig.rules import problems
-from koord.api.sloconfig.sections import QOS, SECTIONS, parse_section
+from koord.api.sloconfig.sections import QOS, SECTIONS
+from koord.api.sloconfig.unknown import Unknown, unknown_fields
 from koord.base.documents import parse_documents, read_text
 from koord.base.errors import KoordError
 from koord.kernels.resctrl import ClassPolicy
@@ -25,11 +27,14 @@ _FIELD = f"data.{QOS}"
 _LEVELS = {_SECTION.cluster_field.casefold(), _SECTION.nodes_field.casefold()}
 
 
-def enabled_classes(path: str) -> list[ClassPolicy]:
+def enabled_classes(path: str) -> tuple[list[ClassPolicy], list[str]]:
     """The classes whose resctrlQOS is enabled cluster-wide, the node agent's defaults filled in.
 
     Args:
         path: the slo-controller-config ConfigMap, or the bare JSON of its resource-qos-config.
+
+    Returns:
+        The classes, and what a person should know: names without effect, that nothing is enabled.
 
     Raises:
         KoordError: the file cannot be read, or a field has a wrong type or value.
@@ -38,8 +43,18 @@ def enabled_classes(path: str) -> list[ClassPolicy]:
     document = codec.parse_json(text, path, _FIELD)
     if not isinstance(document, dict) or _LEVELS.isdisjoint(key.casefold() for key in document):
         raise KoordError(path, _FIELD, document, f"an object with {_SECTION.cluster_field}")
-    config = parse_section(_SECTION, text, path)
-    return list(_policies(overlay(recommended_qos(), config.cluster), path))
+    top = sections.document(_SECTION, text, path)
+    config = sections.typed(_SECTION, top, path)
+    found = list(_policies(overlay(recommended_qos(), config.cluster), path))
+    warnings = [_without_effect(path, each) for each in unknown_fields(_SECTION, top)]
+    if not found:
+        warnings.append(f"{path}: no class has resctrlQOS with enable: true, so nothing is planned")
+    return found, warnings
+
+
+def _without_effect(path: str, unknown: Unknown) -> str:
+    hint = f"; did you mean {unknown.meant}?" if unknown.meant else ""
+    return f"{path}: {unknown.path}: no field of that name, it has no effect{hint}"
 
 
 def _section_text(path: str) -> str:

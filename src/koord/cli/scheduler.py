@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.help.verbs import DURATION, App, VersionOption
 from koord.cli.programs import begin_dry_run, look_seldom, reachable
 from koord.cli.values import seconds, whole_number
 
@@ -66,61 +68,83 @@ _Port = Annotated[
 ]
 
 
+_Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
+]
+_Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+]
+_Address = Annotated[
+    str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
+]
+_Gates = Annotated[
+    str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
+]
+_LeaderElect = Annotated[
+    bool | None,
+    typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
+]
+_Timeout = Annotated[
+    float,
+    typer.Option(
+        "--scheduling-timeout",
+        metavar=DURATION,
+        parser=seconds("--scheduling-timeout"),
+        help="tell of attempts that take longer; 0 tells of none",
+    ),
+]
+_APICheck = Annotated[
+    float,
+    typer.Option(
+        "--api-check-period",
+        metavar=DURATION,
+        parser=seconds("--api-check-period"),
+        help="compare the cache of one kind in turn with the API so often; 0 never does",
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+]
+_Verbosity = Annotated[
+    int,
+    typer.Option(
+        "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+    ),
+]
+
+
 def scheduler(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
-    ] = None,
-    address: Annotated[
-        str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
-    ] = "127.0.0.1",
+    config: _Config = None,
+    kubeconfig: _Kubeconfig = None,
+    address: _Address = "127.0.0.1",
     port: _Port = 10251,
-    feature_gates: Annotated[
-        str, typer.Option("--feature-gates", metavar="A=true,...", help="switch features")
-    ] = "",
-    leader_elect: Annotated[
-        bool | None,
-        typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--scheduling-timeout",
-            metavar="30s",
-            parser=seconds("--scheduling-timeout"),
-            help="tell of attempts that take longer; 0 tells of none",
-        ),
-    ] = 30.0,
-    api_check: Annotated[
-        float,
-        typer.Option(
-            "--api-check-period",
-            metavar="5m",
-            parser=seconds("--api-check-period"),
-            help="compare the cache of one kind in turn with the API so often; 0 never does",
-        ),
-    ] = 300.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
-    ] = False,
-    verbosity: Annotated[
-        int,
-        typer.Option(
-            "-v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
-        ),
-    ] = 2,
+    feature_gates: _Gates = "",
+    leader_elect: _LeaderElect = None,
+    timeout: _Timeout = 30.0,
+    api_check: _APICheck = 300.0,
+    dry_run: _DryRun = False,
+    verbosity: _Verbosity = 2,
+    show_version: VersionOption = False,
 ) -> None:
-    """Schedule pods that name koord-scheduler, or the names of the configuration's profiles.
+    """Schedule pods that name koord-scheduler, or a profile of the configuration.
 
     Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
     service account and ~/.kube/config are tried. Several may run; one leads.
     With --dry-run it decides beside the leader, counts what it decided, and
     tells the bindings that it would make.
 
+    Exit status:
+      0  ended in order
+      1  failed, or lost the lead
+      2  wrong usage or input
+
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
+    del show_version
+    if dry_run and leader_elect:
+        from koord.cli.output import refuse_beside
+
+        refuse_beside("--dry-run", {"--leader-elect": "true"})
     log.setup(verbosity)
     try:
         wishes = Wishes(address, port, feature_gates, leader_elect, timeout, api_check, dry_run)
@@ -189,6 +213,9 @@ async def _parts(
     try:
         await endpoints.start()
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            expected = f"an address of this machine ({error.strerror})"
+            raise KoordError("--bind-address", "", wishes.address, expected) from None
         raise KoordError("--port", "", wishes.port, f"a free port ({error.strerror})") from None
     stands = wishes.leader_elect and client.dry_run is None
     elector = _elector(client, wish, reachable(endpoints.url), metrics) if stands else None
@@ -210,7 +237,7 @@ def in_process(cluster: Cluster) -> Component:
     """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
     from koord.base.metrics import registry as new_registry
     from koord.cli import former
-    from koord.cli.components import lead_timing
+    from koord.cli.components import keep_leading, lead_timing
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.config.load import shipped
     from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -218,14 +245,14 @@ def in_process(cluster: Cluster) -> Component:
     from koord.controllers.scheduler.serving import SchedulerEndpoints
     from koord.kube.lifecycle import Component
 
-    registry = Registry()
-    wish = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
-    metrics = SchedulerMetrics(new_registry())
-    endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
     ready = asyncio.Event()
 
-    async def run() -> None:
+    async def life() -> None:
+        registry = Registry()
+        wish = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
+        metrics = SchedulerMetrics(new_registry())
+        endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
         timing = lead_timing()
         elector = _elector(
@@ -241,7 +268,7 @@ def in_process(cluster: Cluster) -> Component:
         finally:
             await endpoints.stop()
 
-    return Component("scheduler", run, ready.wait)
+    return Component("scheduler", partial(keep_leading, "scheduler", life), ready.wait)
 
 
 def _elector(
@@ -273,13 +300,18 @@ def _elector(
     )
 
 
+def build() -> App:
+    """The program."""
+    app = App()
+    app.command(NAME)(scheduler)
+    return app
+
+
 def main() -> None:
     """The console script; errors are one line, exit status 2 for input and 1 for failure."""
     from koord.cli.main import run_app
 
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(NAME)(scheduler)
-    run_app(app, NAME)
+    run_app(build(), NAME)
 
 
 if __name__ == "__main__":

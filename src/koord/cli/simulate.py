@@ -17,6 +17,7 @@ import typer
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest
 from koord.cli.endings import keeping_results, tell_partial
+from koord.cli.help.verbs import App
 from koord.cli.output import (
     Format,
     OutputOption,
@@ -24,7 +25,8 @@ from koord.cli.output import (
     print_json,
     print_table,
     progress,
-    stdout,
+    refuse_beside,
+    say,
 )
 from koord.cli.simulate_colocation import colocation
 from koord.cli.values import parse_seeds
@@ -35,9 +37,10 @@ if TYPE_CHECKING:
     from koord.simulator.openb.scheduled import Scheduling
     from koord.simulator.openb.workload import Workload
 
-app = typer.Typer()
+app = App()
 
 MOST_LOAD = 100
+DEFAULT_LOAD, DEFAULT_SEEDS = "1.3", "42-51"
 SHOWN_BINS = (100, 130)
 
 NodesOption = Annotated[Path, typer.Option("--nodes", metavar="CSV", help="node list")]
@@ -46,24 +49,29 @@ PolicyOption = Annotated[
     str,
     typer.Option(
         "--policy",
-        metavar="P[,P...]",
+        metavar="POLICY,...",
         help="random, dotprod, clustering, packing, bestfit, fgd or koord; "
         "also fit, least, most, balanced",
     ),
 ]
 LoadOption = Annotated[
-    str, typer.Option("--load", help="arrived GPU requests over all GPUs, with --seeds")
+    str | None,
+    typer.Option(
+        "--load",
+        metavar="X",
+        help="arrived GPU requests over all GPUs; not with --order",
+        show_default=DEFAULT_LOAD,
+    ),
 ]
 SeedsOption = Annotated[
-    str | None, typer.Option("--seeds", metavar="LIST", help="as 42-51 or 42,44  [default: 42-51]")
+    str | None,
+    typer.Option("--seeds", metavar="LIST", help="as 42-51 or 42,44", show_default=DEFAULT_SEEDS),
 ]
 OrderOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--order", metavar="FILE...", help="arrival order and node ranks, instead of seeds"
-    ),
+    typer.Option("--order", metavar="FILE", help="arrival order and node ranks, instead of seeds"),
 ]
-MoreOrders = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+MoreOrders = Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="more for --order")]
 SchedulerOption = Annotated[
     Path | None,
     typer.Option(
@@ -87,7 +95,7 @@ def openb(
     nodes: NodesOption,
     pods: PodsOption,
     policy: PolicyOption,
-    load: LoadOption = "1.3",
+    load: LoadOption = None,
     seeds: SeedsOption = None,
     order: OrderOption = None,
     more_orders: MoreOrders = None,
@@ -95,7 +103,15 @@ def openb(
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Replay the openb GPU trace: pods arrive one by one, each is placed or dropped for good.
+    """Replay the openb GPU trace through the scheduler's own kernels.
+
+    Pods arrive one by one; each is placed or dropped for good.
+
+    Exit status:
+      0  done
+      2  wrong usage, or a file that cannot be read
+      130  interrupted; what had ended is shown
+      143  the same, ended by SIGTERM
 
     Example: koord simulate openb --nodes nodes.csv --pods pods.csv --policy fgd,koord --seeds 42-51
     """
@@ -105,12 +121,9 @@ def openb(
     from koord.simulator.openb.workload import read_order, sample
 
     policies = parse_policies(policy)
-    target = parse_load(load)
-    orders = [*(order or []), *(more_orders or [])]
-    if orders and (seeds is not None or not order):
-        expected = "--order FILE... or --seeds LIST, not both"
-        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
-    numbers = [] if orders else parse_seeds("42-51" if seeds is None else seeds)
+    target = parse_load(DEFAULT_LOAD if load is None else load)
+    orders = _orders(order, more_orders, seeds, load)
+    numbers = [] if orders else parse_seeds(DEFAULT_SEEDS if seeds is None else seeds)
     if report is not None:
         prepare_report(report)
     scheduling = read_scheduling(through_scheduler) if through_scheduler else None
@@ -135,11 +148,26 @@ def openb(
     if report is not None and runs:
         path = _write_report(runs, report, published, lacks)
         if output is Format.TEXT:
-            stdout().print(f"report: {path}", soft_wrap=True)
+            say(f"report: {path}")
     ending.check()
 
 
 app.command()(colocation)
+
+
+def _orders(
+    order: list[Path] | None, more: list[Path] | None, seeds: str | None, load: str | None
+) -> list[Path]:
+    """The files of arrival orders. KoordError for flags that do not go together."""
+    if more and not order:
+        raise KoordError("koord simulate openb", "", str(more[0]), "files after --order alone")
+    orders = [*(order or []), *(more or [])]
+    if orders and seeds is not None:
+        expected = "--order FILE... or --seeds LIST, not both"
+        raise KoordError("koord simulate openb", "", str(orders[-1]), expected)
+    if orders:
+        refuse_beside("--order", {"--load": load})
+    return orders
 
 
 def parse_policies(text: str) -> list[str]:

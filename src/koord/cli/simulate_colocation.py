@@ -21,9 +21,9 @@ from koord.cli.output import (
     print_json,
     print_table,
     progress,
-    stdout,
+    say,
 )
-from koord.cli.values import parse_seeds
+from koord.cli.values import number, parse_seeds, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,18 +32,30 @@ if TYPE_CHECKING:
     from koord.simulator.colocation.scenario import Scenario
 
 _VERB = "koord simulate colocation"
+_FLAGS = {"hours": "--hours", "step": "--step"}
 
 NodesOption = Annotated[
-    int | None, typer.Option("--nodes", help="machines; arrivals of jobs change in proportion")
+    int | None,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        parser=whole_number("--nodes", 1, 20_000),
+        help="machines; arrivals of jobs change in proportion",
+    ),
 ]
-HoursOption = Annotated[float | None, typer.Option("--hours", help="length of the run")]
+HoursOption = Annotated[
+    float | None,
+    typer.Option("--hours", metavar="N", parser=number("--hours"), help="length of the run"),
+]
 StepOption = Annotated[
     str | None, typer.Option("--step", metavar="DURATION", help="such as 10s, a divisor of 1m")
 ]
 SeedOption = Annotated[str, typer.Option("--seed", metavar="LIST", help="as 1 or 1-10 or 1,4")]
 ScenarioOption = Annotated[
     Path | None,
-    typer.Option("--scenario", metavar="FILE", help="the day to run  [default: mixed-day]"),
+    typer.Option(
+        "--scenario", metavar="FILE", help="the day to run", show_default="mixed-day, as shipped"
+    ),
 ]
 SettingsOption = Annotated[
     Path | None,
@@ -68,7 +80,16 @@ def colocation(
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Run a day of a cluster with co-location and without: the same services, the same jobs.
+    """Run a day of a cluster with co-location and without.
+
+    Both have the same services and the same jobs. What is not given on the
+    command line is the scenario's.
+
+    Exit status:
+      0  done
+      2  wrong usage, or a file that cannot be read
+      130  interrupted; what there is is shown
+      143  the same, ended by SIGTERM
 
     Example: koord simulate colocation --nodes 100 --hours 6 --report out
     """
@@ -88,7 +109,7 @@ def colocation(
         if report is not None:
             path = _write(outcomes[0], report)
             if output is Format.TEXT:
-                stdout().print(f"report: {path}", soft_wrap=True)
+                say(f"report: {path}")
     ending.check()
 
 
@@ -112,11 +133,22 @@ def _chosen(
     else:
         with as_file(files("koord.simulator.colocation") / "mixed-day.yaml") as shipped:
             found = scenario.load(shipped)
-    found = scenario.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
+    try:
+        found = scenario.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
+    except KoordError as error:
+        raise _of_flag(error) from None
     if settings is not None:
         found = overlays.overlaid(found, settings)
     overlays.of(found)
     return found
+
+
+def _of_flag(error: KoordError) -> KoordError:
+    """What a flag makes of the scenario, in the words of the flag."""
+    flag = _FLAGS.get(error.field)
+    if flag is None or error.object_name != _VERB:
+        return error
+    return KoordError(flag, "", error.value, error.expected)
 
 
 def _simulated(

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import Code, KoordError, nearest
-from koord.cli.output import Format, OutputOption, print_json, stdout
+from koord.cli import output as shown
+from koord.cli.help.verbs import App
+from koord.cli.output import Format, OutputOption, print_json
 
 if TYPE_CHECKING:
     from koord.kernels.cpuset import CPUSet
     from koord.kernels.topology import CPUState, Pick, Topology
 
-app = typer.Typer()
+app = App()
 
 RootOption = Annotated[
     str, typer.Option("--root", metavar="DIR", help="a directory that contains sys/")
@@ -27,6 +29,29 @@ _OPTIONS = [
 ]  # fmt: skip
 _STRATEGIES = ["MostAllocated", "LeastAllocated", "DistributeEvenly"]
 
+_BindPolicy = Annotated[
+    str, typer.Option(metavar="|".join(_BIND_POLICIES), help="Default is as SpreadByPCPUs")
+]
+_ExclusivePolicy = Annotated[
+    str,
+    typer.Option(metavar="|".join(_EXCLUSIVE_POLICIES), help="what the pod shares with no other"),
+]
+_Strategy = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(_STRATEGIES),
+        help="which NUMA node first; DistributeEvenly is as LeastAllocated",
+    ),
+]
+_Taken = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CPULIST[:POLICY]",
+        help="CPUs of a pod that runs already, with its exclusive policy; each CPU belongs to "
+        "one pod",
+    ),
+]
+
 
 class NotEnoughCPUsError(KoordError):
     """The machine cannot give so many; nothing is wrong with the words."""
@@ -36,8 +61,9 @@ class NotEnoughCPUsError(KoordError):
 
 @app.command()
 def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
-    """Show sockets, NUMA nodes, L3 domains and cores of this machine or of a dump of one.
+    """Show the CPUs of this machine, or of a dump of one.
 
+    They stand in their sockets, NUMA nodes, L3 domains and cores.
     Each [..] is a core with the CPUs that are its threads.
 
     Example: koord topology show --root dumps/epyc
@@ -49,9 +75,8 @@ def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
         return
     from koord.cli.topology_drawing import draw
 
-    console = stdout()
     for line in draw(topology):
-        console.print(line, soft_wrap=True)
+        shown.show(line)
 
 
 # A count such as -1 must reach us rather than be taken for an option.
@@ -59,31 +84,18 @@ def show(root: RootOption = "/", output: OutputOption = Format.TEXT) -> None:
 def pick(
     count: Annotated[str, typer.Argument(metavar="N", help="how many CPUs")],
     root: RootOption = "/",
-    bind_policy: Annotated[
-        str,
-        typer.Option(metavar="P", help="Default (as SpreadByPCPUs), FullPCPUs or SpreadByPCPUs"),
-    ] = "FullPCPUs",
-    exclusive_policy: Annotated[
-        str, typer.Option(metavar="P", help="None, PCPULevel or NUMANodeLevel")
-    ] = "None",
-    numa_strategy: Annotated[
-        str,
-        typer.Option(
-            metavar="S",
-            help="MostAllocated, LeastAllocated or DistributeEvenly (as LeastAllocated)",
-        ),
-    ] = "LeastAllocated",
-    taken: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CPULIST[:POLICY]",
-            help="CPUs of a pod that runs already, with its exclusive policy; may be repeated, "
-            "but each CPU belongs to one pod",
-        ),
-    ] = None,
+    bind_policy: _BindPolicy = "FullPCPUs",
+    exclusive_policy: _ExclusivePolicy = "None",
+    numa_strategy: _Strategy = "LeastAllocated",
+    taken: _Taken = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Pick N CPUs for a pod and say which pass of the rules chose them.
+
+    Exit status:
+      0  picked
+      1  the machine cannot give so many
+      2  wrong usage, or a machine that cannot be read
 
     Example: koord topology pick 4 --bind-policy FullPCPUs --taken 0-3 --taken 8-9:PCPULevel
 

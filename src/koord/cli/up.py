@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
 
 from koord.base import log
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli import former, up_detached, up_record
+from koord.cli import former, up_detached, up_machines, up_record
 from koord.cli import up_options as options
 from koord.cli.components import COMPONENTS, Cluster, chosen
-from koord.cli.output import Format, OutputOption
+from koord.cli.output import Format, OutputOption, refuse_beside, refuse_without
+from koord.cli.up_steps import steps
 from koord.cli.up_warnings import notices
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 _NAMESPACE = "koordinator-system"
 _ESTABLISHED_SECONDS = 30.0
 _INTERRUPTED = 130
+_ENTRIES = ("clusters", "users", "contexts")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def up(
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
     without: options.WithoutOption = None,
-    seed: options.SeedOption = 0,
+    seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
     hours: options.HoursOption = None,
@@ -82,8 +82,14 @@ def up(
     """Start a cluster in this process: API server, controllers, simulated machines.
 
     koord's definitions and priority classes are installed. How clients reach
-    it is printed when it is ready. Ctrl-C ends everything, with exit status 0.
-    Without --data nothing is kept.
+    it is printed when it is ready. Ctrl-C ends everything. Without --data
+    nothing is kept.
+
+    Exit status:
+      0  ended in order, by Ctrl-C or SIGTERM too; with --detach: is up
+      1  failed
+      2  wrong usage or input
+      130  interrupted before it was up
 
     Example: koord up --nodes 100
 
@@ -93,10 +99,7 @@ def up(
 
     Example: koord up --colocation
     """
-    log.setup(verbosity)
-    if not verbosity:
-        # What failed is said once, as the command's last line.
-        log.get("lifecycle").setLevel(logging.CRITICAL)
+    _log(verbosity)
     try:
         day = None
         if colocation:
@@ -105,19 +108,21 @@ def up(
             _refuse_beside_colocation(data, without, detach)
             speed = options.DEFAULT_SPEED if speed is None else speed
             folder = report or options.DEFAULT_REPORT
-            day = Colocation(Wish(speed, hours, folder, picture, seed, output))
+            day = Colocation(Wish(speed, hours, folder, picture, seed or 0, output))
         else:
-            _refuse_without_colocation(
-                {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
-            )
-        machines, names = _machines(nodes, pools, day is not None), chosen(without or [])
+            given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
+            refuse_without("--colocation", given)
+        names = chosen(without or [])
+        if "nodes" not in names:
+            given = {"--nodes": nodes, "--pools": pools, "--seed": seed}
+            refuse_beside("--without nodes", given)
+        data, seed = up_detached.folder_of(data) if detach else data, seed or 0
+        machines = up_machines.asked_for(nodes, pools, colocation, data)
         wish = _Wish(machines, data, kubeconfig, merge, port, insecure, names, seed, output, day)
-        if detach:
-            wish = replace(wish, data=up_detached.folder_of(data))
+        if detach and data is not None:
             _check(wish)
             words = _words(wish, nodes, pools, without, verbosity)
-            assert wish.data is not None, "a folder was chosen"
-            _tell(wish, up_detached.start(words, wish.data), detached=True)
+            _tell(wish, up_detached.start(words, data), detached=True)
             return
         with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
             status = runner.run(_Session(wish).run())
@@ -130,6 +135,13 @@ def up(
     raise typer.Exit(status)
 
 
+def _log(verbosity: int) -> None:
+    log.setup(verbosity)
+    if not verbosity:
+        # What failed is said once, as the command's last line.
+        log.get("lifecycle").setLevel(logging.CRITICAL)
+
+
 def _refuse_beside_colocation(data: Path | None, without: list[str] | None, detach: bool) -> None:
     """A day begins on an empty cluster, every component has its part in it, and it is looked at."""
     if detach:
@@ -138,26 +150,6 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None, deta
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
     if without:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
-
-
-def _refuse_without_colocation(given: dict[str, object]) -> None:
-    """What says how the day goes has no effect where there is none."""
-    for flag, value in given.items():
-        if value is not None:
-            raise KoordError(flag, "", str(value), "--colocation beside it")
-
-
-def _machines(nodes: int | None, path: Path | None, colocation: bool) -> NodePools:
-    from koord.simulator.live import settings
-    from koord.simulator.nodes.pools import default_pools, load_pools
-
-    if path is None and colocation:
-        return settings.pools(options.COLOCATION_NODES if nodes is None else nodes)
-    if path is None:
-        return default_pools(options.DEFAULT_NODES if nodes is None else nodes)
-    if nodes is not None:
-        raise KoordError("--nodes", "", nodes, "no number beside --pools")
-    return load_pools(path)
 
 
 class _Session:
@@ -193,7 +185,7 @@ class _Session:
                     await asyncio.Event().wait()
 
         try:
-            with _steps() as step:
+            with steps() as step:
                 step("API server")
                 parts = [
                     Component("API server", self._kept(serve), started.wait),
@@ -219,6 +211,8 @@ class _Session:
         day = wish.colocation
         clock = SystemClock() if day is None else day.clock
         cluster = Cluster(plane, wish.pools, clock, wish.seed)
+        if wish.data is not None and "nodes" in wish.names:
+            up_machines.keep(wish.pools, wish.data)
         step("definitions and priority classes")
         await _install(cluster, wish.names)
         # The folder is this process's: nobody who ran on it before is there any more.
@@ -326,11 +320,14 @@ def _words(
     wish: _Wish, nodes: int | None, pools: Path | None, without: list[str] | None, verbosity: int
 ) -> list[str]:
     """The command line of the process that stays."""
-    given = {"--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig}
+    given = {
+        "--nodes": nodes, "--pools": pools, "--kubeconfig": wish.kubeconfig,
+        "--seed": wish.seed or None,
+    }  # fmt: skip
     words = [text for flag, value in given.items() if value is not None
              for text in (flag, str(value))]  # fmt: skip
     words += [f"--without={each}" for each in without or []]
-    words += ["--port", str(wish.port), "--seed", str(wish.seed), "-v", str(verbosity)]
+    words += ["--port", str(wish.port), "-v", str(verbosity)]
     flags = {"--insecure": wish.insecure, "--kubeconfig-merge": wish.merge}
     return words + [flag for flag, on in flags.items() if on]
 
@@ -363,10 +360,11 @@ def _check_kubeconfig(path: Path) -> None:
     if not path.exists():
         return
     try:
-        named = json.loads(read_text(path)).get("current-context")
-    except (ValueError, AttributeError):
-        named = ""
-    if named != "koord":
+        config = json.loads(read_text(path))
+        names = {each["name"] for kind in _ENTRIES for each in config[kind]}
+    except (ValueError, LookupError, TypeError):
+        names = set()
+    if names != {"koord"}:
         raise KoordError(str(path), "", "a file", "a new one, or one that koord up wrote")
 
 
@@ -426,29 +424,3 @@ def _first(error: BaseException) -> Exception:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Exception) else RuntimeError(str(error))
-
-
-@contextmanager
-def _steps() -> Iterator[Callable[[str], None]]:
-    """Tells on standard error what is being started: a spinner, or plain lines when piped.
-
-    Yields:
-        A function that names the next step; empty for none any more.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: print(f"starting: {text}", file=sys.stderr) if text else None
-        return
-    status: Any = console.status("")
-    status.start()
-
-    def step(text: str) -> None:
-        if text:
-            status.update(f"starting {text}")
-        else:
-            status.stop()
-
-    try:
-        yield step
-    finally:
-        status.stop()

@@ -9,8 +9,9 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,10 +26,11 @@ DEFAULT_DATA = Path("~/.koord")
 # The grace period of its end, and a little.
 _END_SECONDS = 35.0
 _ANSWER_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help=f"of the cluster; default {DEFAULT_DATA}"),
+    typer.Option("--data", metavar="DIR", help="of the cluster", show_default=str(DEFAULT_DATA)),
 ]
 
 
@@ -55,7 +57,9 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
     path = data / up_record.LOG
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # Appended to, so that whoever empties it meanwhile leaves no hole.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(path, flags, 0o600)
     except OSError as error:
         raise KoordError.wrap(str(path), "", error) from None
     command = [sys.executable, "-m", "koord.cli.entry", "up", "-o", "json", "--data", str(data)]
@@ -67,6 +71,7 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
     assert process.stdout is not None
     try:
         with process.stdout as stream:
+            _show_steps(stream, path)
             line = stream.readline()
     except BaseException:
         process.terminate()
@@ -78,6 +83,18 @@ def start(words: Sequence[str], data: Path) -> dict[str, Any]:
         raise _NotUpError(said[-1].removeprefix("error: "), process.returncode)
     found: dict[str, Any] = json.loads(line)
     return found
+
+
+def _show_steps(stream: IO[str], log: Path) -> None:
+    """Passes on what is being started, until the process says that it is up, or is gone."""
+    with log.open(errors="replace") as said:
+        while True:
+            ready, _, _ = select.select([stream], [], [], _LOOK_SECONDS)
+            for line in said:
+                if line.startswith("starting: "):
+                    print(line, end="", file=sys.stderr, flush=True)
+            if ready:
+                return
 
 
 class _NotUpError(KoordError):
@@ -95,7 +112,9 @@ class _NotUpError(KoordError):
 def status(data: DataOption = None, output: OutputOption = Format.TEXT) -> None:
     """Tell whether a cluster runs on a data folder, and how to reach it.
 
-    Exit status 0 if one runs and answers, 1 otherwise.
+    Exit status:
+      0  one runs and answers
+      1  none runs, or it does not answer
 
     Example: koord status --data ~/.koord
     """
@@ -122,10 +141,14 @@ def status(data: DataOption = None, output: OutputOption = Format.TEXT) -> None:
 
 
 def down(data: DataOption = None) -> None:
-    """End the cluster that runs on a data folder; what it keeps there stays.
+    """End the cluster that runs on a data folder.
 
-    Only the process that holds the folder is ended, with SIGTERM, and waited for. Where none runs
-    there is nothing to do.
+    What it keeps there stays. Only the process that holds the folder is ended, with SIGTERM, and
+    waited for. Where none runs there is nothing to do.
+
+    Exit status:
+      0  none runs any more
+      1  it did not end within 35 s
 
     Example: koord down --data ~/.koord
     """
@@ -134,20 +157,29 @@ def down(data: DataOption = None) -> None:
     if record is None:
         print(f"no cluster runs on {folder}")
         return
-    try:
-        descriptor = os.pidfd_open(record.pid)
-    except ProcessLookupError:
-        return
+    with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+        _end(record)
+    print(f"ended the cluster on {folder}")
+
+
+def _end(record: up_record.Record) -> None:
+    """Ends the process of a record, and waits for that.
+
+    Raises:
+        ProcessLookupError: it is gone; who has its number now is somebody else.
+        KoordError: it does not end.
+    """
+    descriptor = os.pidfd_open(record.pid)
     try:
         # From here on the number is this process's; before, it may have become another's.
-        if up_record.started(record.pid) == record.started:
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if up_record.started(record.pid) != record.started:
+            raise ProcessLookupError(record.pid)
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         ended, _, _ = select.select([descriptor], [], [], _END_SECONDS)
     finally:
         os.close(descriptor)
     if not ended:
         raise KoordError(f"process {record.pid}", "", "still there", "an end within 35 s")
-    print(f"ended the cluster on {folder}")
 
 
 def _answers(url: str) -> bool:

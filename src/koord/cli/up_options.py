@@ -20,7 +20,8 @@ NodesOption = Annotated[
         "--nodes",
         metavar="N",
         parser=whole_number("--nodes", 0, 10_000),
-        help=f"simulated machines; default {DEFAULT_NODES}",
+        help="simulated machines",
+        show_default=f"{DEFAULT_NODES}, or {COLOCATION_NODES} with --colocation",
     ),
 ]
 PoolsOption = Annotated[
@@ -45,7 +46,7 @@ DetachOption = Annotated[
     typer.Option(
         "--detach",
         "-d",
-        help="return when it is up; koord down ends it. --data is ~/.koord unless said otherwise",
+        help="return when it is up; koord down ends it; --data is then ~/.koord by default",
     ),
 ]
 PortOption = Annotated[
@@ -62,15 +63,16 @@ InsecureOption = Annotated[
 ]
 WithoutOption = Annotated[
     list[str] | None,
-    typer.Option("--without", metavar="NAME,...", help="leave out " + ", ".join(COMPONENTS)),
+    typer.Option("--without", metavar="COMPONENT,...", help="leave out " + ", ".join(COMPONENTS)),
 ]
 SeedOption = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--seed",
         metavar="S",
         parser=whole_number("--seed", 0, 2**63),
         help="of identities, delays and usage",
+        show_default="0",
     ),
 ]
 VerbosityOption = Annotated[
@@ -87,8 +89,7 @@ ColocationOption = Annotated[
     bool,
     typer.Option(
         "--colocation",
-        help="a day of services and batch jobs in fast time, shown as it goes; "
-        f"{COLOCATION_NODES} machines unless said otherwise",
+        help="a day of services and batch jobs in fast time, shown as it goes",
     ),
 ]
 SpeedOption = Annotated[
@@ -97,8 +98,8 @@ SpeedOption = Annotated[
         "--speed",
         metavar="X",
         parser=whole_number("--speed", 0, 100_000),
-        help="of --colocation: simulated seconds a second; 0 for as fast as it goes; "
-        f"default {DEFAULT_SPEED}",
+        help="of --colocation: simulated seconds a second; 0 for as fast as it goes",
+        show_default=str(DEFAULT_SPEED),
     ),
 ]
 HoursOption = Annotated[
@@ -107,7 +108,7 @@ HoursOption = Annotated[
         "--hours",
         metavar="N",
         parser=whole_number("--hours", 1, 100_000),
-        help="of --colocation: simulated hours after which it ends; by default Ctrl-C does that",
+        help="of --colocation: simulated hours after which it ends; without, Ctrl-C ends it",
     ),
 ]
 ReportOption = Annotated[
@@ -115,7 +116,8 @@ ReportOption = Annotated[
     typer.Option(
         "--report",
         metavar="DIR",
-        help=f"of --colocation: where the report goes; default {DEFAULT_REPORT}",
+        help="of --colocation: where the report goes",
+        show_default=str(DEFAULT_REPORT),
     ),
 ]
 PictureOption = Annotated[Path | None, typer.Option("--picture", hidden=True)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RECORD, LOCK, LOG = "up.json", "up.lock", "up.log"
 _FORMAT = 1
-_LOCK_SECONDS = 2.0
+_LOCK_SECONDS, _RECORD_SECONDS = 2.0, 0.5
 _START_TIME = 19
 
 
@@ -92,9 +92,17 @@ def read(folder: Path) -> Record | None:
     except OSError as error:
         raise KoordError.wrap(str(folder / LOCK), "", error) from None
     try:
-        if _take(descriptor):
-            return None
-        return _record(folder / RECORD)
+        end = time.monotonic() + _RECORD_SECONDS
+        while True:
+            # Shared: two who only look are not in each other's way.
+            if _take(descriptor, fcntl.LOCK_SH):
+                return None
+            try:
+                return _record(folder / RECORD)
+            except KoordError:  # who has just taken the folder has not written yet
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
     finally:
         os.close(descriptor)
 
@@ -122,9 +130,9 @@ def _record(path: Path) -> Record:
     return Record(pid, began, boot, line)
 
 
-def _take(descriptor: int) -> bool:
+def _take(descriptor: int, lock: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

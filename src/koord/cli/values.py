@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ def parse_seeds(text: str, option: str = "--seeds") -> list[int]:
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last < first + MOST_SEEDS:
-            expected = f"seeds such as 42-51 or 42,44, at most {MOST_SEEDS} of them"
+            expected = f"seeds such as 42-51 or 42,44, up to 999999999, at most {MOST_SEEDS}"
             raise KoordError(option, "", text, expected)
         seeds.update(dict.fromkeys(range(first, last + 1)))
     return list(seeds)
@@ -37,6 +38,21 @@ def whole_number(option: str, least: int, most: int) -> Callable[[str | int], in
         if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
             return int(text)
         raise KoordError(option, "", text, f"a whole number from {least} to {most}")
+
+    return read
+
+
+def number(option: str) -> Callable[[str | float], float]:
+    """A reader of an option's value, and of its default: any finite number."""
+
+    def read(value: str | float) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise KoordError(option, "", value, "a number such as 0.5 or 24")
+        return found
 
     return read
 
@@ -58,3 +74,11 @@ def seconds(option: str) -> Callable[[str | float], float]:
         return found
 
     return read
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as one would type it: ``90s`` is ``1m30s``, ``43200s`` is ``12h``."""
+    from koord.api.duration import Duration
+
+    whole = str(Duration.of_seconds(seconds))
+    return re.sub(r"(?<=[hm])0[ms]", "", re.sub(r"(?<=[hm])0s", "", whole))

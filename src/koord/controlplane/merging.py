@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LISTS = ("clusters", "users", "contexts")
-_CURRENT = "current-context"
+# What a user of koord's has.
+_USER_KEYS = frozenset(("token",))
+_CURRENT, _FORMER = "current-context", "former-context"
 _LOCK_SECONDS = 2.0
 _HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -43,12 +45,22 @@ def check(path: Path, name: str = "koord") -> None:
         KoordError: it is no kubeconfig that can be read, or the name is another cluster's.
     """
     found = _read(path)
-    for entry in found["clusters"]:
-        cluster = entry.get("cluster") if entry.get("name") == name else None
-        server = str(cluster.get("server", "")) if isinstance(cluster, dict) else ""
-        if server and urlsplit(server).hostname not in _HOSTS:
-            expected = f"another name than {name} for a cluster elsewhere"
-            raise KoordError(str(path), f"clusters[{name}]", server, expected)
+    cluster, user = (_entry(found, each, name) for each in ("cluster", "user"))
+    server = str((cluster or {}).get("server", ""))
+    if server and urlsplit(server).hostname not in _HOSTS:
+        expected = f"another name than {name} for a cluster elsewhere"
+        raise KoordError(str(path), f"clusters[{name}]", server, expected)
+    # Credentials exist nowhere else: what koord has not written is not written over.
+    if user is not None and (cluster is None or not user.keys() <= _USER_KEYS):
+        expected = f"another name than {name} for the user of another cluster"
+        raise KoordError(str(path), f"users[{name}]", ",".join(user) or "{}", expected)
+    for entry in found["contexts"]:
+        context = entry.get("context") or {}
+        uses = (context.get("cluster"), context.get("user")) if isinstance(context, dict) else ()
+        if uses != (name, name) and (entry.get("name") == name or name in uses):
+            given = f"cluster {uses[0]}, user {uses[1]}" if uses else context
+            expected = f"another name than {name} for what is of another cluster"
+            raise KoordError(str(path), f"contexts[{entry.get('name')}]", given, expected)
 
 
 def merge(path: Path, content: str) -> str:
@@ -59,7 +71,8 @@ def merge(path: Path, content: str) -> str:
         content: as :func:`koord.controlplane.kubeconfig.text` gives it.
 
     Returns:
-        The context that was current before; empty for none.
+        The context that was current before any cluster of that name; empty for none. It stands in
+        the file too, for a cluster that was killed cannot take its entries out.
 
     Raises:
         KoordError: see :func:`check`; or the file cannot be written.
@@ -69,12 +82,15 @@ def merge(path: Path, content: str) -> str:
     with _locked(path):
         check(path, name)
         found = _read(path)
-        former = str(found.get(_CURRENT) or "")
+        former = _former(found, name)
+        if former:
+            extension = {"name": name, "extension": {_FORMER: former}}
+            new["contexts"][0]["context"]["extensions"] = [extension]
         for each in _LISTS:
             found[each] = _without(found[each], name) + new[each]
         found[_CURRENT] = name
         _write(path, found)
-    return "" if former == name else former
+    return former
 
 
 def remove(path: Path, content: str, former: str) -> None:
@@ -100,6 +116,27 @@ def remove(path: Path, content: str, former: str) -> None:
             known = [each.get("name") for each in found["contexts"]]
             found[_CURRENT] = former if former in known else ""
         _write(path, found)
+
+
+def _former(found: dict[str, Any], name: str) -> str:
+    """The context that is current, or was before that of a name."""
+    current = str(found.get(_CURRENT) or "")
+    if current != name:
+        return current
+    for each in (_entry(found, "context", name) or {}).get("extensions") or ():
+        inner = each.get("extension") if isinstance(each, dict) else None
+        if isinstance(inner, dict) and each.get("name") == name:
+            return str(inner.get(_FORMER) or "")
+    return ""
+
+
+def _entry(found: dict[str, Any], kind: str, name: str) -> dict[str, Any] | None:
+    """What is said of the cluster, user or context of a name; None where there is none."""
+    for entry in found[f"{kind}s"]:
+        if entry.get("name") == name:
+            inner = entry.get(kind)
+            return inner if isinstance(inner, dict) else {}
+    return None
 
 
 def _without(entries: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ _DESCRIPTORS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_EVERY = "@every "
+_EVERY, _ZONES = "@every ", ("TZ=", "CRON_TZ=")
 _MOST_DIGITS = 18
 
 
@@ -110,6 +110,11 @@ def parse(text: str, zone: tzinfo = UTC) -> Schedule:
     Raises:
         ScheduleError: it is none; worded as Kubernetes words it.
     """
+    if text.startswith(_ZONES):
+        # The library takes a zone here, too; Kubernetes refuses it where schedules are made.
+        _, _, name = text.partition("=")
+        name, _, text = name.partition(" ")
+        zone, text = zone_of(name), text.strip()
     if text.startswith("@"):
         if text.startswith(_EVERY):
             return Schedule(every=_distance(text), zone=zone)

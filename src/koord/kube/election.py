@@ -267,6 +267,7 @@ class LeaderElector:
         """Tries once to take or renew the lease."""
         lease, self._own = self._own or await self._read(), None
         if not self._may_write(lease):
+            self._recovered("read")
             return False
         # Counted from here: the server cannot apply the write any earlier.
         sent = self._clock.monotonic_seconds()
@@ -279,7 +280,7 @@ class LeaderElector:
                 return False
             raise
         self._own = stored
-        self._recovered()
+        self._recovered("written")
         self._see(stored)
         if self._token is None:
             version = int(stored.metadata.resource_version)
@@ -377,9 +378,9 @@ class LeaderElector:
         self._warned, self._repeated = (what, told), 0
         _LOG.warning(what, extra=log.fields(lease=self._name, error=told))
 
-    def _recovered(self) -> None:
-        """The lease was written again; with how often it had failed after that was told."""
+    def _recovered(self, what: str) -> None:
+        """The lease was read or written again; with how often it had failed after that was told."""
         if self._repeated:
             where = log.fields(lease=self._name, repeated=self._repeated)
-            _LOG.info("lease written again", extra=where)
+            _LOG.info(f"lease {what} again", extra=where)
         self._warned, self._repeated = ("", ""), 0

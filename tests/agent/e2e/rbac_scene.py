@@ -12,6 +12,7 @@ from typing import Any
 
 from koord.agent.app import Agent, Surroundings
 from koord.agent.options import AgentOptions
+from koord.agent.states.own_node import own_node
 from koord.api import definitions
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.node import Node
@@ -21,7 +22,6 @@ from koord.api.kinds.pod import Pod
 from koord.api.objects import decode_as
 from koord.base.clock import SystemClock
 from koord.base.metrics import registry
-from koord.cli.koordlet import own_node
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.events import EventRecorder

@@ -346,6 +346,59 @@ def test_parts_come_from_the_api_server_and_silence_confirms_them() -> None:
     run_virtual(story(), clock)
 
 
+def test_what_a_nodeslo_cannot_say_and_what_goes_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock(1_700_000_000.0)
+    text = """{"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO",
+      "metadata": {"name": "n1"}, "spec": {
+        "resourceUsedThresholdWithBE": {"enable": true, "cpuSuppressPolicy": "magic"},
+        "cpuBurstStrategy": {"policy": "always"},
+        "resourceQOSStrategy": {"beClass": {"cpuQOS": {"enable": true, "groupIdentity": 7}}},
+        "systemStrategy": {"totalNetworkBandwidth": "-1", "watermarkScaleFactor": 99999}}}"""
+
+    def said() -> list[str]:
+        found = [f"{r.getMessage()}: {vars(r)['koord_fields']}" for r in caplog.records]
+        caplog.clear()
+        return found
+
+    async def story() -> None:
+        async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as plane:
+            client = Client(plane.transport(), requests_per_second=None)
+            await client.create(Node(metadata=ObjectMeta(name="n1")))
+            states = ClusterStates(client, "n1", StateStore(clock), LAYOUT)
+            states._put_slo(NodeSLO(metadata=ObjectMeta(name="n1")))
+            states._put_slo(decode_as(json.loads(text), NodeSLO))
+            assert said() == [
+                f"a value that cannot be: {{'error': {error!r}}}"
+                for error in (
+                    "NodeSLO n1: spec.resourceUsedThresholdWithBE.cpuSuppressPolicy: got 'magic',"
+                    " expected one of cpuset, cfsQuota",
+                    "NodeSLO n1: spec.resourceQOSStrategy.beClass.cpuQOS.groupIdentity: got 7,"
+                    " expected a number from -1 to 2",
+                    "NodeSLO n1: spec.cpuBurstStrategy.policy: got 'always', expected one of none,"
+                    " cpuBurstOnly, cfsQuotaBurstOnly, auto",
+                    "NodeSLO n1: spec.systemStrategy.watermarkScaleFactor: got 99999, expected a"
+                    " number above 0 to 400",
+                    "NodeSLO n1: spec.systemStrategy.totalNetworkBandwidth: got '-1', expected a"
+                    " quantity >= 0",
+                )
+            ]
+            states._put_slo(decode_as(json.loads(text), NodeSLO))
+            running = asyncio.create_task(states.run())
+            await states.node.synced()
+            assert said() == []
+            await client.delete(Node, "n1")
+            await asyncio.sleep(1)
+            assert said() == [
+                "gone from the cluster; what it said last stays in force: {'object': 'Node n1'}"
+            ]
+            running.cancel()
+            await asyncio.wait({running})
+
+    run_virtual(story(), clock)
+
+
 def test_the_system_clock_is_a_clock() -> None:
     store = StateStore(SystemClock())
 

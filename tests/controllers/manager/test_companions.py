@@ -216,6 +216,49 @@ def test_a_restart_writes_nothing() -> None:
     started(script, BOTH)
 
 
+async def undone(scene: Scene) -> list[Event]:
+    listed = await scene.client.list(Event)
+    return [each for each in listed.items if each.reason == "EditUndone"]
+
+
+def test_an_edit_is_undone_and_its_author_is_told() -> None:
+    async def script(scene: Scene) -> None:
+        await scene.configure({"enable": True})
+        await add_node(scene, "a")
+        edit = Patch.merge({"spec": {"resourceUsedThresholdWithBE": {"enable": True}}})
+        await scene.client.patch(NodeSLO, "a", edit)
+        await scene.settle()
+        threshold = (await slo(scene, "a")).spec.resource_used_threshold_with_be
+        assert threshold is not None
+        assert not threshold.enable
+        found = [
+            each for each in (await scene.client.list(Event)).items if each.reason == "EditUndone"
+        ]
+        assert [(each.type, each.message) for each in found] == [
+            (
+                "Warning",
+                "what was changed in spec.resourceUsedThresholdWithBE is undone: ConfigMap "
+                "koordinator-system/slo-controller-config decides; annotated "
+                'koordinator.sh/managed: "false" the object is left to its author',
+            )
+        ]
+        # What the configuration changes is nobody's edit.
+        await scene.configure({}, **{THRESHOLD: {"clusterStrategy": {"enable": True}}})
+        await scene.settle()
+        assert (
+            len(
+                [
+                    each
+                    for each in (await scene.client.list(Event)).items
+                    if each.reason == "EditUndone"
+                ]
+            )
+            == 1
+        )
+
+    started(script, BOTH)
+
+
 def test_annotated_objects_are_left_to_their_author_who_is_told_once() -> None:
     async def script(scene: Scene) -> None:
         mine = ObjectMeta(name="a", annotations={MANAGED: "false"})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from koord.agent.states.nodeslo import effective_metric_spec, effective_slo
@@ -14,6 +15,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
+from koord.api.sloconfig.rules import IN_FORCE, problems
+from koord.base import log
 from koord.base.supervision import Supervisor
 from koord.kube.informer import Informer
 from koord.kube.reflector import InformerMetrics
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 # How long a watch that says nothing still counts as a confirmation of what is known.
 CONFIRM_SECONDS = 10.0
+_MOST_TOLD = 16  # problems of one NodeSLO
+_LOG = log.get("agent.states")
 
 
 class ClusterStates:
@@ -62,7 +67,8 @@ class ClusterStates:
         )
         self._informers: list[Informer[Any]] = [self.node, self.slo, self.metric]
         self._follow(self.node, lambda node: store.put(Part.NODE, node))
-        self._follow(self.slo, lambda slo: store.put(Part.SLO, effective_slo(slo.spec)))
+        self._problems: list[str] = []
+        self._follow(self.slo, self._put_slo)
         self._follow(
             self.metric,
             lambda metric: store.put(Part.METRIC_SPEC, effective_metric_spec(metric.spec)),
@@ -95,7 +101,21 @@ class ClusterStates:
             tasks.create_task(self._supervisor.keep(name, self._confirm), name=name)
 
     def _follow(self, informer: Informer[Any], put: Callable[[Any], None]) -> None:
-        informer.on_change(added=put, updated=lambda _, new: put(new))
+        def gone(last: Any, _: bool) -> None:
+            told = log.fields(object=f"{informer.name} {last.metadata.name}")
+            _LOG.warning("gone from the cluster; what it said last stays in force", extra=told)
+
+        deleted = gone if informer in (self.node, self.slo) else None
+        informer.on_change(added=put, updated=lambda _, new: put(new), deleted=deleted)
+
+    def _put_slo(self, slo: NodeSLO) -> None:
+        """Takes a NodeSLO into force; what its values cannot be is said when it changes."""
+        self._store.put(Part.SLO, effective_slo(slo.spec))
+        found = problems(slo.spec, f"NodeSLO {slo.metadata.name}", "spec", IN_FORCE)
+        before, self._problems = self._problems, [str(each) for each in islice(found, _MOST_TOLD)]
+        for text in self._problems:
+            if text not in before:
+                _LOG.warning("a value that cannot be", extra=log.fields(error=text))
 
     def _put_pods(self) -> None:
         assert self._layout is not None

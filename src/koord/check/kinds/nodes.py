@@ -12,6 +12,7 @@ from koord.base.errors import KoordError
 from koord.check.kinds.slo import node_findings
 from koord.check.problem import Finding
 from koord.check.registry import checker
+from koord.controllers.scheduler.invalid.nodes import WORDS
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
@@ -28,13 +29,6 @@ _READERS: tuple[Callable[[Node], object], ...] = (
         node_reservation.node_reservation(node), node.title
     ),
 )  # fmt: skip
-_WORDS = {
-    keys.CPU_BIND_POLICY: (nodes.NONE, nodes.FULL_PCPUS_ONLY, nodes.SPREAD_BY_PCPUS),
-    keys.NUMA_ALLOCATE_STRATEGY: (nodes.MOST_ALLOCATED, nodes.LEAST_ALLOCATED,
-                                  nodes.DISTRIBUTE_EVENLY),
-    keys.NUMA_TOPOLOGY_POLICY: ("BestEffort", "Restricted", "SingleNUMANode"),
-    keys.GPU_PARTITION_POLICY: (nodes.HONOR, nodes.PREFER),
-}  # fmt: skip
 
 
 @checker("Node", "")
@@ -56,7 +50,7 @@ def node(subject: Subject, world: World) -> Iterator[Finding]:
 
 def _labels(found: Node) -> Iterator[Finding]:
     labels = found.metadata.labels
-    for key, words in _WORDS.items():
+    for key, words in WORDS.items():
         if labels.get(key) and labels[key] not in words:
             yield Finding(f"labels[{key}]", labels[key], " or ".join(words))
 

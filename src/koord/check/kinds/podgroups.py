@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.quota import PodGroup
+from koord.api.protocol import absent
 from koord.base.errors import KoordError
-from koord.check.kinds.pods import gang_annotations
 from koord.check.problem import Finding
 from koord.check.registry import checker
 from koord.check.world import DEFAULT_NAMESPACE
@@ -32,7 +32,4 @@ def pod_group(subject: Subject, world: World) -> Iterator[Finding]:
         of_pod_group(group, gang, Defaults())
     except KoordError as error:
         yield Finding.of(error)
-    timeout = group.spec.schedule_timeout_seconds
-    if timeout is not None and timeout < 0:
-        yield Finding("spec.scheduleTimeoutSeconds", timeout, "a number of seconds of 0 or more")
-    yield from gang_annotations(group)
+    yield from map(Finding.of, absent.pod_group(group))

@@ -13,11 +13,9 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.reservation import Reservation
-from koord.api.protocol import admission, agent, eviction, gang, keys, scheduling
+from koord.api.protocol import absent, admission, agent, eviction, gang, keys, scheduling
 from koord.api.protocol import reservations as reserving
 from koord.api.protocol.annotation import field_of
-from koord.api.protocol.priority import preemption_policy, raw_class, sub_priority
-from koord.api.protocol.qos import QoSClass, raw_qos
 from koord.api.protocol.quotas import pod_quota_name
 from koord.api.sloconfig.rules import problems as strategy_problems
 from koord.base.errors import KoordError
@@ -25,20 +23,23 @@ from koord.check.problem import Finding
 from koord.check.registry import checker
 from koord.check.world import DEFAULT_NAMESPACE
 from koord.controllers.scheduler.plugins.coscheduling import declaration
+from koord.controllers.scheduler.plugins.deviceshare.request import (
+    InvalidRequestError,
+    device_requests,
+)
 from koord.controllers.scheduler.plugins.numa.request import request_of
 from koord.controllers.scheduler.plugins.reservation.affinity import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from koord.api.kinds.meta import Object
     from koord.check.subject import Subject
     from koord.check.world import World
 
 _READERS: tuple[Callable[[Pod], object], ...] = (
     agent.network_limits_bytes, agent.cpu_qos, agent.memory_qos, agent.blkio_qos, agent.resctrl,
     agent.extended_resource_spec, eviction.eviction_priority, eviction.eviction_cost,
-    eviction.soft_eviction, sub_priority, scheduling.device_hints, scheduling.gpu_partition_spec,
+    eviction.soft_eviction, scheduling.device_hints, scheduling.gpu_partition_spec,
     scheduling.scheduling_hint, gang.network_topology_spec, gang.network_topology_index, Wish,
     lambda pod: request_of(pod, requests.effective(pod), ""),
     lambda pod: [agent.oom_score_adj(pod, each.name) for each in pod.spec.containers],
@@ -82,6 +83,22 @@ def classes(subject: Subject, world: World) -> Iterator[Finding]:
         added = error.value is None or str(error.value).endswith("without a priority class")
         is_class = error.field == f"labels[{keys.QOS_CLASS}]"
         yield Finding.warning(*Finding.of(error)[:3]) if added and is_class else Finding.of(error)
+    yield from _amounts(pod)
+
+
+def _amounts(pod: Pod) -> Iterator[Finding]:
+    """Requests that the scheduler refuses, as far as admission does not."""
+    wrong = requests.wrong_amount(pod)
+    if wrong is not None and not wrong.amount.startswith("-"):
+        yield Finding(wrong.field, wrong.amount, wrong.expected)
+        return
+    if any("gpu" in error.field for error in admission.problems(pod)):
+        return
+    try:
+        device_requests(requests.effective(pod))
+    except InvalidRequestError as error:
+        asked = " ".join(f"{name} {amount}" for name, amount in sorted(error.asked.items()))
+        yield Finding("spec.containers[0].resources.requests", asked, error.expected)
 
 
 @checker("Pod", "")
@@ -145,24 +162,10 @@ def _burst(pod: Pod) -> Iterator[Finding]:
 
 def _words(pod: Pod) -> Iterator[Finding]:
     """Labels whose words count as absent where they are unknown."""
-    labels = pod.metadata.labels
-    qos = labels.get(keys.QOS_CLASS, "")
-    if qos and raw_qos(labels) is QoSClass.NONE:
-        yield Finding(f"labels[{keys.QOS_CLASS}]", qos, "LSE, LSR, LS, BE or SYSTEM")
-    named = labels.get(keys.PRIORITY_CLASS, "")
-    if named and not raw_class(labels, None):
-        expected = "koord-prod, koord-mid, koord-batch or koord-free"
-        yield Finding(f"labels[{keys.PRIORITY_CLASS}]", named, expected)
-    policy = labels.get(keys.PREEMPTION_POLICY, "")
-    if policy and not preemption_policy(pod):
-        expected = "Never or PreemptLowerPriority"
-        yield Finding(f"labels[{keys.PREEMPTION_POLICY}]", policy, expected)
-    policy = labels.get(keys.CORE_SCHED_POLICY, "")
+    yield from map(Finding.of, absent.pod_labels(pod))
+    policy = pod.metadata.labels.get(keys.CORE_SCHED_POLICY, "")
     if policy and not agent.core_sched_policy(pod):
         yield Finding(f"labels[{keys.CORE_SCHED_POLICY}]", policy, "none or exclusive")
-    mode = labels.get(keys.OPERATING_MODE, "")
-    if mode and reserving.operating_mode(pod) != mode:
-        yield Finding(f"labels[{keys.OPERATING_MODE}]", mode, "Runnable or Reservation")
 
 
 def _gang(pod: Pod) -> Iterator[Finding]:
@@ -172,25 +175,7 @@ def _gang(pod: Pod) -> Iterator[Finding]:
         except KoordError as error:
             value = pod.metadata.annotations.get(keys.GANG_MIN_AVAILABLE)
             yield Finding.of(error)._replace(value=error.value or value)
-    yield from gang_annotations(pod)
-
-
-def gang_annotations(item: Object) -> Iterator[Finding]:
-    """Gang annotations of a pod or a PodGroup that count as absent where they are malformed."""
-    said = item.metadata.annotations
-    for key, kept, expected in (
-        (keys.GANG_MODE, gang.mode(item), "Strict or NonStrict"),
-        (keys.GANG_MATCH_POLICY, gang.match_policy(item, ""),
-         "only-waiting, waiting-and-running or once-satisfied"),
-    ):  # fmt: skip
-        if said.get(key) and kept != said[key]:
-            yield Finding(field_of(key), said[key], expected)
-    number = said.get(keys.GANG_TOTAL_NUMBER)
-    if number and not gang.total_number(item) and number != "0":
-        yield Finding(field_of(keys.GANG_TOTAL_NUMBER), number, "a whole number of pods")
-    wait = said.get(keys.GANG_WAITING_TIME)
-    if wait and gang.waiting_time(item).seconds <= 0 and wait.strip("0s"):
-        yield Finding(field_of(keys.GANG_WAITING_TIME), wait, "a duration such as 30s")
+    yield from map(Finding.of, absent.gang_annotations(pod))
 
 
 def _readable(reader: Callable[[Pod], object], pod: Pod) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from koord.api import selectors
 from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile, GroupQuota
 from koord.api.kinds.registry import kind_of_type
-from koord.api.protocol import keys
+from koord.api.protocol import absent, keys
 from koord.api.protocol import quotas as protocol
 from koord.api.protocol.quotas import GROUPS_PARENT, ROOT_QUOTA
 from koord.base.errors import KoordError
@@ -86,6 +86,7 @@ def tree_quota(subject: Subject, world: World) -> Iterator[Finding]:
     _place(item)
     quotas = _quotas(world)
     name, parent = item.metadata.name, protocol.parent(item)
+    yield from map(Finding.of, absent.quota(item))
     error = quotas.trees.problem(name, item.metadata.namespace)
     if error is not None:
         # The tree's own words are about groups, not about fields.

@@ -123,8 +123,28 @@ class Companions(Generic[C]):
                 lambda old, new: self._look(new.metadata.name),
                 lambda last, unknown: self._look(last.metadata.name),
             )
+        self._objects.on_change(updated=self._edited)
         # What could not be written while the kind was missing is written now.
         self._objects.on_served(lambda served: self._changed.set())
+
+    def _edited(self, old: C, new: C) -> None:
+        """Tells who changed a spec that was as it should be that it is undone."""
+        meta = new.metadata
+        node = self._nodes.get(meta.name)
+        if old.metadata.generation == meta.generation or node is None or self._is_left(new):
+            return
+        before, after = old.spec, new.spec  # type: ignore[attr-defined]
+        wanted = self._wanted(node, old) if before != after else None
+        if wanted is None or difference(before, wanted):
+            return
+        undone = difference(after, wanted)
+        if undone:
+            text = (
+                f"what was changed in spec.{', spec.'.join(sorted(undone))} is undone: "
+                f"{self._around.config.title} decides; "
+                f'annotated {keys.MANAGED}: "false" the object is left to its author'
+            )
+            self._around.tell(new, "Warning", "EditUndone", text)
 
     def _configured(self, changed: frozenset[str]) -> None:
         if self._touched(changed):

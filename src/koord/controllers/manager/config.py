@@ -45,6 +45,7 @@ class ConfigCache:
         data: the ConfigMap's data, for the sections of third parties; empty without a ConfigMap.
         error_status: whether the co-location section is not what the ConfigMap says, or there is
             no ConfigMap: metrics' policies then stay as they are.
+        title: what to call the ConfigMap.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ConfigCache:
         self._told = Told(tell)
         self._extenders = extenders
         self._key = f"{namespace}/{name}"
+        self.title = f"ConfigMap {self._key}"
         self._good: set[str] = set()
         self._missing: frozenset[str] = frozenset(sections.SECTIONS)
         self._subscribers: list[Callable[[frozenset[str]], None]] = []

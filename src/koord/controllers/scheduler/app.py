@@ -18,7 +18,8 @@ from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler import checker
 from koord.controllers.scheduler.explain.history import History
 from koord.controllers.scheduler.explain.pods import Explainer
-from koord.controllers.scheduler.invalid.qos import QosLabels
+from koord.controllers.scheduler.invalid.labels import Labels
+from koord.controllers.scheduler.invalid.nodes import Nodes
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
@@ -113,7 +114,8 @@ class App:
         self.spot_check = SpotCheck(
             client, self.views, lambda names: checker.tell(self.scheduler, ACCOUNT, names), seed
         )
-        QosLabels(self.world, self.world.invalid, profiles)
+        Labels(self.world, self.world.invalid, profiles)
+        Nodes(self.world, self.world.invalid)
         self.explainer = Explainer(self.scheduler, self.history)
         self._elector = elector
         self._ready = asyncio.Event()

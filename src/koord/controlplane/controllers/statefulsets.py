@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.controlplane.controllers import pods, templates
+from koord.controlplane.controllers import pods, retention, templates
 from koord.controlplane.controllers.objects import (
     CLAIM,
     POD,
@@ -21,13 +21,16 @@ from koord.controlplane.controllers.objects import (
 from koord.controlplane.controllers.plans import Create, Plan, delete
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.pod import Pod
+    from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.controlplane.controllers.plans import Action
 
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 _POD_INDEX = "apps.kubernetes.io/pod-index"
+# How soon is looked again whether claims of the pod before have gone.
+_ENDING_SECONDS = 1.0
 
 
 @dataclass
@@ -38,6 +41,7 @@ class _Set:
     current: Revision
     update: Revision
     pods: dict[int, Pod]
+    claims: Mapping[str, PersistentVolumeClaim]
     now: float
 
     @property
@@ -67,18 +71,30 @@ class _Set:
         minimum = self.owner.spec.get("minReadySeconds", 0)
         return pod.status.phase == "Running" and pods.is_available(pod, minimum, self.now)
 
+    def is_held_back(self, ordinal: int) -> bool:
+        """Whether a pod is not there and has claims that are about to go."""
+        name = f"{self.owner.metadata.name}-{ordinal}"
+        return ordinal not in self.pods and retention.is_ending(self.owner, name, self.claims)
+
     def is_healthy(self, ordinal: int) -> bool:
         pod = self.pods.get(ordinal)
         return pod is not None and pods.is_active(pod) and self.is_available(pod)
 
 
-def plan(owner: Owner, candidates: Sequence[Pod], known: Sequence[Revision], now: float) -> Plan:
+def plan(
+    owner: Owner,
+    candidates: Sequence[Pod],
+    known: Sequence[Revision],
+    claims: Mapping[str, PersistentVolumeClaim],
+    now: float,
+) -> Plan:
     """What a StatefulSet needs.
 
     Args:
         owner: the StatefulSet.
         candidates: pods it controls, and pods of its namespace that nobody does.
         known: the revisions it controls.
+        claims: those of its namespace, by name.
         now: wall seconds.
     """
     selector = selector_of(owner.spec.get("selector"))
@@ -88,10 +104,13 @@ def plan(owner: Owner, candidates: Sequence[Pod], known: Sequence[Revision], now
     ordered, update, actions = templates.revisions(owner, STATEFUL_SET, known)
     name = owner.status.get("currentRevision")
     current = next((r for r in ordered if r.metadata.name == name), update)
-    state = _Set(owner, current, update, by_ordinal, now)
+    state = _Set(owner, current, update, by_ordinal, claims, now)
     result = Plan([*patches])
     if owner.metadata.deletion_timestamp is None:
+        result.actions += retention.changes(owner, by_ordinal, state.wanted, claims)
         result.actions += [*actions, *_steps(state)]
+        if any(state.is_held_back(ordinal) for ordinal in state.wanted):
+            result.again(_ENDING_SECONDS)
         live = {current.metadata.name, update.metadata.name}
         live |= {pod.metadata.labels.get(templates.REVISION_HASH, "") for pod in mine}
         limit = owner.spec.get("revisionHistoryLimit")
@@ -132,6 +151,8 @@ def _steps(state: _Set) -> list[Action]:
 def _replica(state: _Set, ordinal: int) -> tuple[list[Action], bool]:
     """The step for one wanted pod, and whether those after it must wait."""
     pod = state.pods.get(ordinal)
+    if pod is None and state.is_held_back(ordinal):
+        return [], True
     if pod is None:
         document = _pod(state, ordinal)
         return [*_claims(state, ordinal), Create(POD, document)], True
@@ -175,7 +196,7 @@ def _pod(state: _Set, ordinal: int) -> Document:
     if owner.spec.get("serviceName"):
         spec["subdomain"] = owner.spec["serviceName"]
     claims = {
-        claim["metadata"]["name"]: _claim_name(claim, name)
+        claim["metadata"]["name"]: retention.claim_name(claim, name)
         for claim in owner.spec.get("volumeClaimTemplates", [])
     }
     if claims:
@@ -200,19 +221,17 @@ def _claims(state: _Set, ordinal: int) -> list[Action]:
         claim = copy.deepcopy(template)
         claim.pop("status", None)
         labels = {**(claim["metadata"].get("labels") or {}), **selected}
-        name = _claim_name(template, f"{owner.metadata.name}-{ordinal}")
+        name = retention.claim_name(template, f"{owner.metadata.name}-{ordinal}")
         annotations = claim["metadata"].get("annotations") or {}
         namespace = owner.metadata.namespace
         claim["metadata"] = {"name": name, "namespace": namespace, "labels": labels}
+        if (holder := retention.reference(owner)) is not None:
+            claim["metadata"]["ownerReferences"] = [holder]
         if annotations:
             claim["metadata"]["annotations"] = annotations
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
         actions.append(Create(CLAIM, claim, exists_ok=True))
     return actions
-
-
-def _claim_name(template: Document, pod_name: str) -> str:
-    return f"{template['metadata']['name']}-{pod_name}"
 
 
 def _status(state: _Set) -> Document:

@@ -110,11 +110,13 @@ class View(Generic[O]):
         if known is None and not is_newer(version, self.informer.resource_version):
             # The watch was faster, and the object has gone since.
             return
+        if known is not None and not is_newer(version, known.metadata.resource_version):
+            # The watch has brought it, or what came of it.
+            return
         if _is_last(value):
             self._drop(key, value.metadata.uid)
             return
-        if known is None or is_newer(version, known.metadata.resource_version):
-            self._unseen[key] = version
+        self._unseen[key] = version
         self._put(key, value)
 
     def deleting(self, namespace: str, name: str, uid: str) -> None:
@@ -181,6 +183,8 @@ class View(Generic[O]):
 
 def _is_last(value: Object) -> bool:
     """Whether this is the last state of an object: nothing holds it back any more."""
-    metadata = value.metadata
+    metadata, spec = value.metadata, getattr(value, "spec", None)
     held = metadata.finalizers or metadata.deletion_grace_period_seconds
+    # Namespaces are held back by their spec.
+    held = held or (isinstance(spec, dict) and spec.get("finalizers"))
     return metadata.deletion_timestamp is not None and not held

@@ -16,6 +16,7 @@ from koord.controlplane.controllers import (
     statefulsets,
 )
 from koord.controlplane.controllers.objects import (
+    CLAIM,
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.registry import Kind
+    from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.controlplane.controllers.plans import Plan
     from koord.controlplane.controllers.runtime import Runtime
     from koord.controlplane.controllers.views import View
@@ -221,12 +223,17 @@ class StatefulSetController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, STATEFUL_SET, (POD, CONTROLLER_REVISION))
+        self._claims: View[PersistentVolumeClaim] = runtime.view(CLAIM)
 
     def plan(self, owner: Owner, now: float) -> Plan:
         """See :func:`statefulsets.plan`."""
         known = self.runtime.view(CONTROLLER_REVISION).by("owner", owner.metadata.uid)
         candidates: list[Pod] = self.candidates(owner, POD)  # type: ignore[assignment]
-        return statefulsets.plan(owner, candidates, known, now)
+        there: list[PersistentVolumeClaim] = []
+        if owner.spec.get("volumeClaimTemplates"):
+            there = self._claims.by("namespace", owner.metadata.namespace)
+        claims = {claim.metadata.name: claim for claim in there}
+        return statefulsets.plan(owner, candidates, known, claims, now)
 
 
 class DaemonSetController(OwnerController):

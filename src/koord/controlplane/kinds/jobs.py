@@ -332,6 +332,9 @@ def _check_schedule(spec: Document, causes: Causes) -> None:
             causes.invalid(path, schedule, why)
     if zone == "":
         causes.invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+    elif zone is not None and zone.lower() == "local":
+        why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        causes.invalid("spec.timeZone", zone, why)
     elif zone is not None:
         try:
             schedules.zone_of(zone)

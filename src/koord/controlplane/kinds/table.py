@@ -16,7 +16,8 @@ from koord.controlplane.kinds.events import EventStrategy, NewEventStrategy
 from koord.controlplane.kinds.eviction import BUDGETS, Evictions
 from koord.controlplane.kinds.jobs import CronJobStrategy, JobStrategy
 from koord.controlplane.kinds.namespaces import NamespaceStrategy
-from koord.controlplane.kinds.networking.ingresses import IngressClassStrategy, IngressStrategy
+from koord.controlplane.kinds.networking.classes import IngressClassStrategy
+from koord.controlplane.kinds.networking.ingresses import IngressStrategy
 from koord.controlplane.kinds.networking.policies import NetworkPolicyStrategy
 from koord.controlplane.kinds.nodes import NodeStrategy
 from koord.controlplane.kinds.pods import PodStrategy

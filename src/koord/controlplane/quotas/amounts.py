@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_UP, Context, Decimal
 from functools import lru_cache
 from typing import Any
 
-from koord.kernels.quantity import Quantity
+from koord.kernels.quantity import Format, Quantity
 
 Amounts = dict[str, Quantity]
 ZERO, ONE = Quantity(), Quantity.parse(1)
+# What has more digits than a quantity can have is used up rather than refused as a failure.
+_ROUGH = Context(prec=30, rounding=ROUND_UP)
 
 
 @lru_cache(maxsize=16_384)
@@ -42,14 +45,16 @@ def added(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Amount
     for name, amount in right.items():
         known = result.get(name)
         # The form of the first amount that is not nothing stays, e.g. 1Gi + 512Mi = 1536Mi.
-        result[name] = known + amount if known else amount
+        result[name] = _sum(known, amount) if known else amount
     return result
 
 
 def growth(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
     """By how much amounts have grown; nothing for those that have not."""
     return {
-        name: new[name] - old.get(name, ZERO) for name in new if new[name] > old.get(name, ZERO)
+        name: _sum(new[name], -old.get(name, ZERO))
+        for name in new
+        if new[name] > old.get(name, ZERO)
     }
 
 
@@ -70,3 +75,16 @@ def only(amounts: Mapping[str, Quantity], names: Iterable[str]) -> Amounts:
 def words(amounts: Mapping[str, Quantity]) -> str:
     """``cpu=1,memory=1Gi``, in order of the names."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+
+
+def _sum(left: Quantity, right: Quantity) -> Quantity:
+    """The exact sum; rounded up where a quantity has not digits enough for it."""
+    try:
+        return left + right
+    except ValueError:
+        rough = _ROUGH.add(_decimal(left), _decimal(right))
+        return Quantity.parse(f"{rough:e}").with_format(left.format)
+
+
+def _decimal(amount: Quantity) -> Decimal:
+    return Decimal(str(amount.with_format(Format.DECIMAL_EXPONENT)))

@@ -83,7 +83,10 @@ def overlaid(scenario: Scenario, path: Path) -> Scenario:
         KoordError: unreadable, or another kind of document.
     """
     data, scheduler = dict(scenario.slo_controller_config), dict(scenario.scheduler)
-    for document in parse_documents(read_text(path), str(path)):
+    documents = parse_documents(read_text(path), str(path))
+    if not documents:
+        raise KoordError(str(path), "kind", None, f"ConfigMap or {SCHEDULER_KIND}")
+    for document in documents:
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind == "ConfigMap":
             data |= _data(document, str(path))

@@ -86,6 +86,24 @@ def test_a_batch_pod_is_told_that_co_location_is_off_not_to_ask_for_nothing() ->
     assert ("ask for kubernetes.io/batch-cpu 500, not 1000", 1) in told(some)
 
 
+def test_what_no_card_can_serve_is_told_with_what_would_be_right() -> None:
+    for wants, line in (
+        (
+            {"koordinator.sh/gpu": "150"},
+            "The pod asks for koordinator.sh/gpu 150: expected 1 to 100 percent of a card, "
+            "or whole cards in hundreds",
+        ),
+        (
+            {"koordinator.sh/gpu.shared": "2", "koordinator.sh/gpu-memory-ratio": "75"},
+            "The pod asks for koordinator.sh/gpu-memory-ratio 75, koordinator.sh/gpu.shared 2: "
+            "expected as much of each of the koordinator.sh/gpu.shared cards, "
+            "at most 100 percent",
+        ),
+    ):
+        found = explained([node("a", allocatable=wants)], pod("p", requests=wants))
+        assert found.notes == [line]
+
+
 def test_a_qos_class_that_is_none_is_told() -> None:
     found = explained([node("a")], pod("p", cpu="1", labels={"koordinator.sh/qosClass": "LSX"}))
     assert found.notes == [

@@ -97,7 +97,10 @@ def decode(document: object, source: str, registry: Registry) -> SchedulerConfig
     """
     at = Spot(source)
     if not isinstance(document, dict):
-        at.refuse(document, f"a mapping with apiVersion {API_VERSION} and kind {KIND}")
+        at.refuse(
+            "an empty file" if document is None else document,
+            f"a mapping with apiVersion {API_VERSION} and kind {KIND}",
+        )
     at.inside("apiVersion").need(
         document.get("apiVersion") == API_VERSION, document.get("apiVersion"), API_VERSION
     )

@@ -6,12 +6,20 @@ More of what a machine has none of is no advice: no card grows on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koord.api import requests
+from koord.api.protocol.quotas import DEFAULT_QUOTA, pod_quota_name
+from koord.api.protocol.reservations import reservation_affinity
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
-from koord.controllers.scheduler.invalid import qos
+from koord.base.errors import KoordError
+from koord.controllers.scheduler.invalid import labels
+from koord.controllers.scheduler.plugins.deviceshare.request import (
+    InvalidRequestError,
+    device_requests,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.controllers.cluster.nodes import NodeTable
     from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.cluster.views import View
+    from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups
 
 _HOST = "kubernetes.io/hostname"
 _OVERCOMMITTED = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
@@ -77,10 +87,41 @@ def rows_named(names: set[str], table: NodeTable) -> dict[str, int]:
     return found
 
 
+def named_objects(pod: Pod, quotas: QuotaGroups | None, reservations: View[Any]) -> Iterator[str]:
+    """A quota or a Reservation that a pod names and that is not there.
+
+    Args:
+        pod: whose labels and annotations name them.
+        quotas: those in force; None without the plugin.
+        reservations: all there are.
+    """
+    name = pod_quota_name(pod)
+    if name and quotas is not None:
+        place = quotas.claimed(name, pod.metadata.namespace).place
+        if place is not None and place.group == DEFAULT_QUOTA != name:
+            yield f"There is no quota {name}, which the pod names: it counts in {DEFAULT_QUOTA}"
+    try:
+        affinity = reservation_affinity(pod)
+    except KoordError:
+        return
+    if affinity is not None and affinity.name and reservations.get(affinity.name) is None:
+        yield f"There is no Reservation {affinity.name}, which the pod insists on"
+
+
 def notes(pod: Pod, shape: PodShape, table: NodeTable) -> list[str]:
     """What is to be said of a pod before any node is looked at, one sentence each."""
-    wrong = qos.problem(pod)
-    return [*([str(wrong)] if wrong is not None else []), *_missing(pod, shape, table)]
+    wrong = labels.problem(pod)
+    said = [str(wrong)] if wrong is not None else []
+    return [*said, *_cards(pod), *_missing(pod, shape, table)]
+
+
+def _cards(pod: Pod) -> Iterator[str]:
+    """What would be right where no card can serve a request, whose refusal is Koordinator's."""
+    try:
+        device_requests(requests.effective(pod))
+    except InvalidRequestError as error:
+        asked = ", ".join(f"{name} {amount}" for name, amount in sorted(error.asked.items()))
+        yield f"The pod asks for {asked}: expected {error.expected}"
 
 
 def _missing(pod: Pod, shape: PodShape, table: NodeTable) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from koord.api import codec
 from koord.api.kinds.node import Node
 from koord.api.kinds.quota import ElasticQuota, GroupQuota, PodGroup
-from koord.api.kinds.reservation import Reservation
+from koord.api.kinds.reservation import FAILED, READY, Reservation
 from koord.base.errors import nearest
 from koord.controllers.scheduler.explain import gang as gangs
 from koord.controllers.scheduler.explain.lines import MOST, Lines
@@ -16,6 +16,7 @@ from koord.controllers.scheduler.explain.lines import MOST, Lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from koord.api.kinds.reservation import ReservationStatus
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.explain.history import History
     from koord.controllers.scheduler.scheduler import Scheduler
@@ -76,7 +77,7 @@ class ObjectExplainer:
         last = self._history.last(uid)
         answer: Answer = {
             "reservation": name,
-            "problem": problem or (record.error if record is not None else ""),
+            "problem": problem or (record.error if record is not None else "") or _ended(status),
             "phase": status.phase or "Pending",
             "node": status.node_name,
             "allocateOnce": value.spec.allocate_once,
@@ -187,3 +188,10 @@ class ObjectExplainer:
         known = [key for key, _ in self._scheduler.world.view(kind).items()]
         meant = nearest(name, known)
         return f"; did you mean {meant}?" if meant else ""
+
+
+def _ended(status: ReservationStatus) -> str:
+    """Why a Reservation ended, where it says so."""
+    if status.phase != FAILED:
+        return ""
+    return next((each.message for each in status.conditions if each.type == READY), "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
 from koord.controllers.scheduler.explain import gang, kinds
@@ -65,6 +66,10 @@ class Explainer:
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
         into.notes = kinds.notes(twin.pod, twin.shape, scheduler.world.table)
+        quotas = self._lines.plugin("ElasticQuota")
+        into.notes += kinds.named_objects(
+            twin.pod, quotas and quotas.groups, scheduler.world.view(Reservation)
+        )
         planner = scheduler.planners.get(profile)
         if planner is None or not planner.concerns(info):
             return explain(decider, info, twin, into, scheduler.world.shapes)

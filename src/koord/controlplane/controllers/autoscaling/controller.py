@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,8 +11,9 @@ import msgspec
 from koord.api.duration import Duration
 from koord.controlplane.controllers.autoscaling import scalers
 from koord.controlplane.controllers.autoscaling.rates import History
-from koord.controlplane.controllers.autoscaling.replicas import Usage
+from koord.controlplane.controllers.autoscaling.replicas import Usage, milli_of
 from koord.controlplane.controllers.autoscaling.scalers import SCALER, Figures, Outcome, Scale
+from koord.controlplane.controllers.intervals import Interval
 from koord.controlplane.controllers.objects import POD, Owner, key_of, seconds_of
 from koord.controlplane.controllers.plans import Note
 from koord.controlplane.controllers.workloads import OwnerController
@@ -39,21 +41,21 @@ class AutoscalerController(OwnerController):
         super().__init__(runtime, SCALER, ())
         self._pods: View[Pod] = runtime.view(POD)
         self._histories: dict[str, History] = {}
-        self._looked: dict[str, float] = {}
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._interval, self._look = Interval(SYNC_SECONDS), Interval(SYNC_SECONDS)
+        self._looking = asyncio.Lock()
+        self._kinds: dict[tuple[str, str], Kind] = {}  # by group and kind
 
     async def reconcile(self, key: str) -> float | None:
         """Looks at one scaler every 15 seconds."""
         owner = self.owners.get(key)
         if owner is None or owner.metadata.deletion_timestamp is not None:
             self._histories.pop(key, None)
-            self._looked.pop(key, None)
+            self._interval.forget(key)
             return None
         now = self.runtime.now
-        wait = self._looked.get(key, now - SYNC_SECONDS) + SYNC_SECONDS - now
-        if wait > 0:
+        wait = self._interval.begin(key, now)
+        if wait is not None:
             return wait
-        self._looked[key] = now
         try:
             outcome = await self._decide(key, owner, now)
             for note in outcome.notes:
@@ -62,7 +64,7 @@ class AutoscalerController(OwnerController):
         except ApiError as error:
             if error.reason != "Conflict":
                 raise
-            self._looked.pop(key, None)
+            self._interval.forget(key)
             return _CONFLICT_SECONDS
         return SYNC_SECONDS
 
@@ -106,16 +108,24 @@ class AutoscalerController(OwnerController):
         Raises:
             ApiError: 404, it is not.
         """
-        name = (target.get("apiVersion", ""), target.get("kind", ""))
-        if name not in self._kinds:
-            served = await self.runtime.client.discover()
-            self._kinds = {(each.kind.api_version, each.kind.name): each.kind for each in served}
-        group = name[0].rpartition("/")[0]
-        for (version, kind_name), kind in self._kinds.items():
-            if kind_name == name[1] and version.rpartition("/")[0] == group:
-                return kind
-        message = f'no matches for kind "{name[1]}" in group "{group}"'
+        version, name = target.get("apiVersion", ""), target.get("kind", "")
+        group = version.rpartition("/")[0]
+        if (group, name) not in self._kinds:
+            await self._discover()
+        if (kind := self._kinds.get((group, name))) is not None:
+            return kind
+        message = f'no matches for kind "{name}" in group "{group}"'
         raise ApiError(Status(code=404, reason="NotFound", message=message))
+
+    async def _discover(self) -> None:
+        """However many ask for what nobody serves, the server is asked as often as for one."""
+        async with self._looking:
+            if self._look.begin("", self.runtime.now) is not None:
+                return
+            served = await self.runtime.client.discover()
+            self._kinds = {}
+            for each in served:
+                self._kinds.setdefault((each.kind.group, each.kind.name), each.kind)
 
     async def _scale(self, kind: Kind, name: str, namespace: str) -> Document:
         path = "/".join(("/apis", kind.api_version) if kind.group else ("/api", kind.version))
@@ -176,7 +186,7 @@ def _figures(items: list[Document], resource: str, container: str) -> dict[str, 
             complete = amount is not None
             if amount is None:
                 break
-            total += Quantity.parse(amount).milli()
+            total += milli_of(Quantity.parse(amount))
         if complete:
             window = Duration.parse(item.get("window", "0s")).seconds
             time = seconds_of(item.get("timestamp"))

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.pod import Pod
+    from koord.kernels.quantity import Quantity
 
 TOLERANCE = 0.1
+_MOST_MILLI = 2**63 - 1
 # How long after its start a pod's CPU figures are doubted, and how long readiness may take to show.
 CPU_INITIALIZATION_SECONDS, INITIAL_READINESS_SECONDS = 300.0, 30.0
 
@@ -91,6 +93,14 @@ class Tolerances:
     def hold(self, ratio: float) -> bool:
         """Whether a ratio is near enough to 1."""
         return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+def milli_of(amount: Quantity) -> int:
+    """An amount in thousandths, at most what fits in 64 bits."""
+    try:
+        return amount.milli()
+    except ValueError:
+        return _MOST_MILLI
 
 
 def proposal(
@@ -205,7 +215,7 @@ def _request(pod: Pod, target: Target) -> int:
     if whole is not None and whole.requests and not target.container:
         if resource not in whole.requests:
             raise MetricError(f"missing pod-level request for {resource} in Pod {name}")
-        return whole.requests[resource].milli()
+        return milli_of(whole.requests[resource])
     total, found = 0, not target.container
     sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
     for container in [*pod.spec.containers, *sidecars]:
@@ -215,7 +225,7 @@ def _request(pod: Pod, target: Target) -> int:
             if asked is None:
                 where = f"in container {container.name} of Pod {name}"
                 raise MetricError(f"missing request for {resource} {where}")
-            total += asked.milli()
+            total += milli_of(asked)
     if not found:
         raise MetricError(f"container {target.container} not found in Pod {name}")
     return total

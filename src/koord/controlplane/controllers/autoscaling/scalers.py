@@ -17,6 +17,7 @@ from koord.controlplane.controllers.autoscaling.replicas import (
     Target,
     Tolerances,
     Usage,
+    milli_of,
     proposal,
 )
 from koord.controlplane.controllers.objects import Owner, timestamp
@@ -160,7 +161,7 @@ def targets(owner: Owner) -> list[tuple[str, Target | None, str]]:
         aim, container = source.get("target") or {}, source.get("container", "")
         resource, amount = source.get("name", ""), aim.get("averageValue")
         if amount is not None:
-            milli = Quantity.parse(amount).milli()
+            milli = milli_of(Quantity.parse(amount))
             found.append((kind, Target(resource, 0, milli, container), ""))
         else:
             percent = aim.get("averageUtilization") or 0
@@ -238,7 +239,7 @@ def _name(kind: str, target: Target) -> str:
 
 def _tolerances(behavior: Document) -> Tolerances:
     given = {
-        way: float(Quantity.parse(rules["tolerance"]).milli()) / 1000
+        way: milli_of(Quantity.parse(rules["tolerance"])) / 1000
         for way, rules in behavior.items()
         if rules and rules.get("tolerance") is not None
     }

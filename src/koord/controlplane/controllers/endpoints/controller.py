@@ -9,6 +9,7 @@ from koord.controlplane.controllers import pods
 from koord.controlplane.controllers.endpoints import backends, legacy, slices
 from koord.controlplane.controllers.endpoints.legacy import ENDPOINTS, Endpoints
 from koord.controlplane.controllers.endpoints.slices import SLICE, Slice
+from koord.controlplane.controllers.intervals import Interval
 from koord.controlplane.controllers.objects import (
     NODE,
     POD,
@@ -43,7 +44,7 @@ class EndpointsController(OwnerController):
         self._sets: View[Owner] = runtime.view(STATEFUL_SET)
         self._slices: View[Slice] = runtime.view(SLICE, Slice)
         self._endpoints: View[Endpoints] = runtime.view(ENDPOINTS, Endpoints)
-        self._written: dict[str, float] = {}
+        self._interval = Interval(_PAUSE_SECONDS)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
         self._slices.on_change(self._slice_changed)
@@ -73,14 +74,12 @@ class EndpointsController(OwnerController):
         """As every owner, now and then; what a Service leaves behind goes with it."""
         owner = self.owners.get(key)
         if owner is None:
-            self._written.pop(key, None)
+            self._interval.forget(key)
             await self._remove(key)
             return None
-        now = self.runtime.now
-        wait = self._written.get(key, now - _PAUSE_SECONDS) + _PAUSE_SECONDS - now
-        if wait > 0:
+        wait = self._interval.begin(key, self.runtime.now)
+        if wait is not None:
             return wait
-        self._written[key] = now
         return await super().reconcile(key)
 
     async def _remove(self, key: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from koord.api import codec
 from koord.api.kinds.registry import Kind
 from koord.controlplane.controllers import pods
+from koord.controlplane.controllers.intervals import Interval
 from koord.controlplane.controllers.objects import Owner, key_of, split_key
 from koord.controlplane.quotas import evaluators
 from koord.controlplane.quotas.amounts import (
@@ -29,7 +30,7 @@ from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
@@ -81,20 +82,19 @@ class ResourceQuotaController:
         self._quotas: View[Owner] = runtime.view(QUOTA)
         self._kinds: dict[str, Kind] = {}
         self._watched: set[str] = set()
-        self._counted: dict[str, float] = {}
+        self._interval = Interval(_PAUSE_SECONDS)
         self.controller: Controller[str] = Controller("resourcequota", self.reconcile, workers=4)
         self._quotas.on_change(self._quota_changed)
 
     async def reconcile(self, key: str) -> float | None:
         """Counts for one quota; see :class:`koord.kube.controller.Controller`."""
         if self._quotas.get(key) is None:
-            self._counted.pop(key, None)
+            self._interval.forget(key)
             return None
         now = self._runtime.now
-        wait = self._counted.get(key, now - _PAUSE_SECONDS) + _PAUSE_SECONDS - now
-        if wait > 0:
+        wait = self._interval.begin(key, now)
+        if wait is not None:
             return wait
-        self._counted[key] = now
         try:
             return await self._count(key, now)
         except ApiError as error:
@@ -110,20 +110,26 @@ class ResourceQuotaController:
         hard = section(quota, "spec", "hard")
         storages = sorted({evaluators.storage_of(each) for each in hard} - {""})
         objects = {}
-        for storage in storages:
-            kind = await self._kind_of(storage)
-            if kind is not None:
+        for storage, kind in (await self._kinds_of(storages)).items():
+            try:
                 listed = await self._runtime.client.list(kind, namespace=namespace)
-                objects[storage] = listed.items
-                self._watch(storage, kind)
+            except ApiError as error:
+                if error.http_status != 404:
+                    raise
+                # Its definition has gone; it may come back.
+                self._kinds.pop(storage, None)
+                self._watched.discard(storage)
+                continue
+            objects[storage] = listed.items
+            self._watch(storage, kind)
         status = status_of(quota, used_of(quota, objects, now))
         owner = codec.convert(quota, Owner, "resourcequota")
         await self._runtime.write_status(QUOTA, owner, status)
         return RESYNC_SECONDS if len(objects) == len(storages) else _UNKNOWN_SECONDS
 
-    async def _kind_of(self, storage: str) -> Kind | None:
-        """How a resource is served; None while it is not."""
-        if storage not in self._kinds:
+    async def _kinds_of(self, storages: Sequence[str]) -> dict[str, Kind]:
+        """How resources are served, as far as they are; the server is asked once at most."""
+        if not self._kinds.keys() >= set(storages):
             served = await self._runtime.client.discover()
             self._kinds = {}
             for item in served:
@@ -131,7 +137,7 @@ class ResourceQuotaController:
                 if kind.namespaced and set(item.verbs) >= _NEEDED:
                     full = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
                     self._kinds.setdefault(full, kind)
-        return self._kinds.get(storage)
+        return {each: self._kinds[each] for each in storages if each in self._kinds}
 
     def _watch(self, storage: str, kind: Kind) -> None:
         if storage in self._watched:

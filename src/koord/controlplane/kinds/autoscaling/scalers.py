@@ -7,7 +7,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.kinds import names
-from koord.controlplane.kinds.causes import Causes
+from koord.controlplane.kinds.causes import NOT_NEGATIVE, Causes
 from koord.controlplane.kinds.documents import NONE, section
 from koord.controlplane.kinds.quantities import canonical, parsed
 from koord.controlplane.kinds.rows import AGE, NAME, UNSET, age_of
@@ -218,6 +218,9 @@ def _check_rules(rules: Document, path: str, causes: Causes) -> None:
         if period > _LONGEST_PERIOD:
             why = f"must be less than or equal to {_LONGEST_PERIOD}"
             causes.invalid(f"{where}.periodSeconds", period, why)
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and parsed(tolerance) < parsed("0"):
+        causes.invalid(f"{path}.tolerance", tolerance, NOT_NEGATIVE)
 
 
 def _targets(metrics: list[Document], current: list[Document]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ingresses and IngressClasses."""
+"""Ingresses."""
 
 from __future__ import annotations
 
@@ -79,30 +79,6 @@ class IngressStrategy(Strategy):
         ]
 
 
-class IngressClassStrategy(Strategy):
-    """IngressClasses."""
-
-    generation = True
-    columns = (NAME, Column("Controller"), Column("Parameters"), AGE)
-
-    def default(self, document: Document) -> None:
-        """Parameters are of the cluster."""
-        parameters = section(document, "spec").get("parameters")
-        if parameters:
-            parameters.setdefault("scope", "Cluster")
-
-    def row(self, document: Document, now_seconds: float) -> list[Any]:
-        """The cells of one table row."""
-        spec = section(document, "spec")
-        parameters, text = spec.get("parameters"), NONE
-        if parameters:
-            group = parameters.get("apiGroup")
-            kind = f"{parameters.get('kind', '')}.{group}" if group else parameters.get("kind", "")
-            text = f"{kind}/{parameters.get('name', '')}"
-        name, age = document["metadata"]["name"], age_of(document, now_seconds)
-        return [name, spec.get("controller", ""), text, age]
-
-
 def _hosts(rules: Any) -> str:
     hosts = [rule["host"] for rule in rules if rule.get("host")][:_SHOWN_HOSTS]
     if not hosts:
@@ -168,14 +144,15 @@ def _check_backend(backend: Document, path: str, causes: Causes) -> None:
     if resource is not None and service is not None:
         causes.invalid(path, "", "cannot set both resource and service backends")
     elif resource is not None:
-        _check_reference(resource, f"{path}.resource", causes)
+        check_reference(resource, f"{path}.resource", causes)
     elif service is not None:
         _check_service(service, path, causes)
     else:
         causes.invalid(path, "", "resource or service backend is required")
 
 
-def _check_reference(reference: Document, path: str, causes: Causes) -> None:
+def check_reference(reference: Document, path: str, causes: Causes) -> None:
+    """Checks a reference to an object of any kind."""
     if (group := reference.get("apiGroup")) is not None:
         causes.each(f"{path}.apiGroup", group, names.dns_subdomain(group))
     for key in ("kind", "name"):

@@ -56,6 +56,7 @@ def test_why_a_pod_waits() -> None:
     assert cache.obstacle(stranger) == text
     cache.pod_seen(grouped("q", gang="q"))
     text = "gang has not init, gangName: default/q, podName: default/q"
+    text += ": there is no PodGroup default/q"
     assert cache.obstacle(grouped("q", gang="q")) == text
 
 

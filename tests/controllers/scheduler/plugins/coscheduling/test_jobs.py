@@ -147,7 +147,10 @@ async def test_a_gang_of_a_pod_group_waits_for_it() -> None:
     gate = world.scheduler.queue.get("uid-p0")
     assert gate is not None
     reason: Any = gate.gate_reason
-    assert reason.text == "gang has not init, gangName: default/g, podName: default/p0"
+    assert reason.text == (
+        "gang has not init, gangName: default/g, podName: default/p0: "
+        "there is no PodGroup default/g"
+    )
     world.put(pod_group(least=2))
     await world.schedule()
     assert world.where() == {"p0": "a", "p1": "a"}

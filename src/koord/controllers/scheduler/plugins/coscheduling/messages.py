@@ -28,7 +28,7 @@ def undeclared(gang: str, pod: str, why: str) -> str:
         why: what is wrong with the declaration there is, ``""`` if there is none.
     """
     text = f"gang has not init, gangName: {gang}, podName: {pod}"
-    return f"{text}: {why}" if why else text
+    return f"{text}: {why or f'there is no PodGroup {gang}'}"
 
 
 def incomplete(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
-from koord.api.protocol import keys
+from koord.api.protocol import absent, keys
+from koord.api.protocol.annotation import field_of
+from koord.api.protocol.gang import network_topology_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.scheduler.framework.plugin import (
@@ -104,7 +107,12 @@ class Coscheduling(Plugin):
         gang = self.gangs.gangs.get(gang_id)
         lacked = gang is not None and self.gangs.missing(gang) > 0
         self.gangs.pod_group_seen(pod_group)
-        self.handle.invalid.judge(PodGroup, pod_group, self.gangs.gangs[gang_id].error)
+        wrong = self.gangs.gangs[gang_id].error or next(
+            chain(absent.pod_group(pod_group), absent.gang_groups(pod_group)), None
+        )
+        if not wrong and not self.args.aware_network_topology:
+            wrong = _overlooked(pod_group)
+        self.handle.invalid.judge(PodGroup, pod_group, wrong)
         if gang is not None and lacked and not self.gangs.missing(gang):
             self.let_go(gang)
 
@@ -317,3 +325,14 @@ class Coscheduling(Plugin):
 
     def _complete(self, uids: Iterable[str]) -> None:
         self.handle.activate(uids)
+
+
+def _overlooked(pod_group: PodGroup) -> KoordError | None:
+    """The wish for a place in the network, where nobody looks at networks."""
+    key = keys.GANG_NETWORK_TOPOLOGY_SPEC
+    spec = network_topology_spec(pod_group)
+    if spec is None or not spec.gather_strategy:
+        return None
+    says = pod_group.metadata.annotations[key]
+    expected = "awareNetworkTopology: true in CoschedulingArgs: without it that counts as absent"
+    return KoordError(pod_group.title, field_of(key), says, expected)

@@ -7,13 +7,11 @@ memory, numbers of cards.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from koord.api.protocol import resources as res
 from koord.controllers.scheduler.plugins.deviceshare.names import FPGA, GPU, RDMA, TYPES, WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Amounts = dict[str, int]
 
@@ -32,7 +30,16 @@ _IN_PERCENT = (res.GPU, res.RDMA, res.FPGA)
 
 
 class InvalidRequestError(ValueError):
-    """A combination or an amount that no card can serve; the text is the reason users know."""
+    """A combination or an amount that no card can serve; the text is the reason users know.
+
+    Attributes:
+        asked: what is wrong, by resource.
+        expected: what would be right.
+    """
+
+    def __init__(self, text: str, asked: Mapping[str, int], expected: str) -> None:
+        super().__init__(text)
+        self.asked, self.expected = asked, expected
 
 
 class GPUSplit(NamedTuple):
@@ -72,11 +79,15 @@ def _converted(asked: Amounts) -> Amounts:
     for name, amount in asked.items():
         wrong_percent = name in _IN_PERCENT and not _is_percent(amount)
         if wrong_percent or not 0 < amount <= _MOST:
-            raise InvalidRequestError(f"invalid resource unit {name}: {amount}")
+            expected = _PERCENT if wrong_percent else f"an amount from 1 to {_MOST}"
+            raise InvalidRequestError(
+                f"invalid resource unit {name}: {amount}", {name: amount}, expected
+            )
     rule = _COMBINATIONS.get(frozenset(asked))
     if rule is None or not rule(asked):
         listed = " ".join(sorted(asked))
-        raise InvalidRequestError(f"invalid resource device requests: [{listed}]")
+        expected = _TOGETHER if rule is None else _AMOUNTS[rule]
+        raise InvalidRequestError(f"invalid resource device requests: [{listed}]", asked, expected)
     for name in _THIRD_PARTY:
         if name in asked:
             return _whole_and_parts(asked[name] * WHOLE)
@@ -132,6 +143,18 @@ _COMBINATIONS: dict[frozenset[str], Callable[[Amounts], bool]] = {
     frozenset({res.GPU_SHARED, res.NPU_CORE, res.NPU_CPU, res.GPU_MEMORY}): _one_npu,
     frozenset({res.GPU_SHARED, res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP, res.GPU_MEMORY}): _one_npu,
 }
+
+
+_PERCENT = "1 to 100 percent of a card, or whole cards in hundreds"
+_AMOUNTS: dict[Callable[[Amounts], bool], str] = {
+    _percentages: _PERCENT,
+    _even_shares: f"as much of each of the {res.GPU_SHARED} cards, at most 100 percent",
+    _one_npu: f"one card in {res.GPU_SHARED}, and at most 100 percent of it",
+}
+_TOGETHER = (
+    f"either {res.GPU_MEMORY} or {res.GPU_MEMORY_RATIO}, with {res.GPU_CORE}, {res.GPU_SHARED}, "
+    f"both or neither; or {res.GPU} or {res.NVIDIA_GPU} alone"
+)
 
 
 def split_gpus(asked: Amounts) -> GPUSplit:

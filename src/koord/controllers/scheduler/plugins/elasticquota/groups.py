@@ -157,7 +157,9 @@ class QuotaGroups:
         tree_id, spec = placed
         if not spec.parent or spec.parent in self._trees[tree_id]:
             return None
-        expected = "a quota that exists" + (f" in the tree {tree_id}" if tree_id else "")
+        known = spec.parent in self._refused or self._index.error_of(spec.parent) is not None
+        expected = "a quota that is in force" if known else "a quota that exists"
+        expected += f" in the tree {tree_id}" if tree_id else ""
         return KoordError(active.label, f"labels[{keys.QUOTA_PARENT}]", spec.parent, expected)
 
     def problems(self) -> dict[str, KoordError]:
@@ -257,7 +259,7 @@ class QuotaGroups:
         except ValueError as error:
             active = self._index.active(group)
             assert active is not None, "only objects are hung up"
-            self._refused[group] = KoordError.wrap(active.label, "", error)
+            self._refused[group] = _by_label(active.label, wanted[1].parent, error)
             return False
         self._refused.pop(group, None)
         return True
@@ -367,3 +369,11 @@ class QuotaGroups:
             tree.add(GROUPS_PARENT, spec)
         elif tree.spec(GROUPS_PARENT) != spec:
             tree.update(GROUPS_PARENT, **vars(spec))
+
+
+def _by_label(title: str, parent: str, error: ValueError) -> KoordError:
+    """Why a group is not hung up, in the words of its object: the kernel's are about its tree."""
+    wrapped = KoordError.wrap(title, "", error)
+    if wrapped.field.partition(":")[0] not in ("", "quota"):
+        return wrapped
+    return KoordError(title, f"labels[{keys.QUOTA_PARENT}]", parent, wrapped.expected)

@@ -17,6 +17,7 @@ from koord.controllers.cluster.nodes import Aspect
 from koord.controllers.cluster.quotas import group_name, integer_amounts
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.invalid.quotas import AbsentWords
 from koord.controllers.scheduler.plugins.elasticquota import hooks, raising, report
 from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
 from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
@@ -113,6 +114,7 @@ class ElasticQuota(Plugin):
         self._came = asyncio.Event()
         self._canonical.on_served(lambda served: self._came.set())
         self._judged_at = -1
+        self._absent = AbsentWords()
         self._follow()
 
     # What the scheduler asks.
@@ -261,7 +263,8 @@ class ElasticQuota(Plugin):
         self._judged_at = self.groups.revision
         for kind, view in self._views:
             for _, item in list(view.items()):
-                self.handle.invalid.judge(kind, item, self.problem(item))
+                wrong = self.problem(item) or self._absent.of(item)
+                self.handle.invalid.judge(kind, item, wrong)
 
     def problem(self, item: Quota) -> KoordError | None:
         """Why a quota is not in force as it is written; None if it is."""
@@ -317,6 +320,8 @@ class ElasticQuota(Plugin):
     def quota_put(self, item: Quota) -> None:
         """There is such a quota object."""
         error = self.groups.put(item)
+        if self._absent.put(item):
+            self._judged_at = -1
         if error is not None:
             _LOG.warning("a quota is not in force", extra=log.fields(error=str(error)))
         self.status_changed()
@@ -324,6 +329,7 @@ class ElasticQuota(Plugin):
     def quota_removed(self, item: Quota) -> None:
         """There no longer is."""
         self.groups.remove(item)
+        self._absent.removed(item)
         self.handle.invalid.gone(type(item), item)
         self.status_changed()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from koord.api.kinds.reservation import Reservation
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.controllers.scheduler.plugins.reservation import phases
+from koord.controllers.scheduler.plugins.reservation import owners, phases
 from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class ReservationFeed:
         added: told of a reserve pod that came, as an informer tells of pods.
         updated: told of one that changed: before and after.
         deleted: told of one that ended or went; the second argument is False.
-        judged: told of a Reservation without a node, and why it cannot be scheduled as it is
-            written; None where it can.
+        judged: told of a Reservation, and why it cannot be scheduled as it is written or, where
+            it holds a node, why no pod can use it; None where all is well.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class ReservationFeed:
 
     def _made(self, reservation: Reservation) -> Pod | None:
         wrong: KoordError | None = None
+        active = phases.is_active(reservation)
         made: Pod | None = None
         try:
             phases.check(reservation)
@@ -93,7 +94,7 @@ class ReservationFeed:
             wrong = error
             where = log.fields(reservation=reservation.metadata.name, error=str(error))
             _LOG.warning("a Reservation cannot be scheduled", extra=where)
-        self._judged(reservation, None if phases.is_active(reservation) else wrong)
+        self._judged(reservation, _of_no_use(reservation) if active else wrong)
         return made
 
     def _gone(self, reservation: Reservation, unknown: bool) -> None:
@@ -104,3 +105,12 @@ class ReservationFeed:
         known = self._pods.pop(uid, None)
         if known is not None:
             self._deleted(known, False)
+
+
+def _of_no_use(reservation: Reservation) -> KoordError | None:
+    """Why no pod can use a Reservation that holds a node; None if pods can."""
+    try:
+        owners.check(reservation.spec.owners, reservation.title, "spec.owners")
+    except KoordError as error:
+        return error
+    return None

@@ -30,6 +30,7 @@ from koord.api.kinds.reservation import (
     ReservationStatus,
 )
 from koord.api.protocol import reservations as protocol
+from koord.api.timestamps import seconds_text
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Format, Quantity
 
@@ -215,12 +216,26 @@ def succeeded(status: ReservationStatus, now_seconds: float) -> ReservationStatu
 def expired(reservation: Reservation, now_seconds: float) -> ReservationStatus:
     """The status once its time is up."""
     status = msgspec.structs.replace(reservation.status, phase=FAILED)
-    return _ended(status, EXPIRED, now_seconds)
+    return _ended(status, EXPIRED, now_seconds, _never_valid(reservation))
 
 
-def _ended(status: ReservationStatus, reason: str, now_seconds: float) -> ReservationStatus:
+def _never_valid(reservation: Reservation) -> str:
+    """Why its time was up before it began; empty where it was not."""
+    spec, title = reservation.spec, reservation.title
+    if spec.ttl is not None and spec.ttl.nanoseconds < 0:
+        return str(KoordError(title, "spec.ttl", str(spec.ttl), "a duration of 0 or more"))
+    created = reservation.metadata.creation_timestamp
+    if spec.expires is None or created is None or spec.expires > created:
+        return ""
+    expected = f"a time after {seconds_text(created)}, when it was created"
+    return str(KoordError(title, "spec.expires", seconds_text(spec.expires), expected))
+
+
+def _ended(
+    status: ReservationStatus, reason: str, now_seconds: float, message: str = ""
+) -> ReservationStatus:
     known = condition(status.conditions, READY)
-    fresh = _made(READY, FALSE, reason, "", now_seconds)
+    fresh = _made(READY, FALSE, reason, message, now_seconds)
     if known is not None and known.status == FALSE:
         fresh.last_transition_time = known.last_transition_time
     return _with(status, fresh)

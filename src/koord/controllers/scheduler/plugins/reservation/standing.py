@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.reservation import Reservation
+from koord.base.errors import Code
+from koord.controllers.scheduler.plugins.reservation import phases
 from koord.controllers.scheduler.plugins.reservation.feed import ReservationFeed
 from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
 
@@ -42,7 +44,8 @@ class Standing:
             self.handle.view(Reservation).on_unreadable(self._unreadable)
 
     def _judged(self, reservation: Reservation, error: KoordError | None) -> None:
-        self.handle.invalid.judge(Reservation, reservation, error, _REASON)
+        reason = Code.INVALID.value if phases.is_active(reservation) else _REASON
+        self.handle.invalid.judge(Reservation, reservation, error, reason)
 
     def _unreadable(self, key: str, why: Unreadable | None) -> None:
         self.handle.invalid.unreadable(Reservation, key, why, _REASON)

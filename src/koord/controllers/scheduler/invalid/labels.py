@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods whose QoS label is no class: it counts as absent, and their owners should know."""
+"""Pods with labels or gang annotations that count as absent, and their owners should know."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.pod import Pod
-from koord.api.protocol import keys
-from koord.api.protocol.qos import QoSClass
+from koord.api.protocol import absent, keys
+from koord.api.protocol.gang import gang_name
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
@@ -16,19 +17,25 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.invalid.objects import InvalidObjects
 
-_CLASSES = frozenset(QoSClass)
+_ANNOTATIONS = frozenset((
+    keys.GANG_MODE, keys.GANG_MATCH_POLICY, keys.GANG_TOTAL_NUMBER, keys.GANG_WAITING_TIME,
+    keys.GANG_GROUPS,
+))  # fmt: skip
 
 
 def problem(pod: Pod) -> KoordError | None:
-    """What is wrong with a pod's QoS label; None if nothing is."""
-    says = pod.metadata.labels.get(keys.QOS_CLASS, "")
-    if says in _CLASSES:
-        return None
-    expected = "LSE, LSR, LS, BE or SYSTEM: it counts as if it were absent"
-    return KoordError(pod.title, f"labels[{keys.QOS_CLASS}]", says, expected)
+    """What is wrong first with what a pod says and counts as absent; None if nothing is."""
+    of_gang = (absent.gang_annotations(pod), absent.gang_groups(pod)) if gang_name(pod) else ()
+    found = next(chain(absent.pod_labels(pod), *of_gang), None)
+    return found and KoordError(
+        found.object_name,
+        found.field,
+        found.value,
+        f"{found.expected}: it counts as if it were absent",
+    )
 
 
-class QosLabels:
+class Labels:
     """Judges pods that wait for a node.
 
     Args:
@@ -46,7 +53,8 @@ class QosLabels:
         )  # fmt: skip
 
     def _listed(self, pods: list[Pod]) -> list[Pod]:
-        return [pod for pod in pods if pod.metadata.labels.get(keys.QOS_CLASS, "") not in _CLASSES]
+        """Those that say anything that is judged, of a whole cluster's."""
+        return [pod for pod in pods if _says(pod)]
 
     def _seen(self, pod: Pod) -> None:
         if pod.spec.node_name:
@@ -54,3 +62,10 @@ class QosLabels:
             self._invalid.settled(Pod, pod)
         elif pod.spec.scheduler_name in self._profiles:
             self._invalid.judge(Pod, pod, problem(pod))
+
+
+def _says(pod: Pod) -> bool:
+    meta = pod.metadata
+    return not (
+        absent.POD_LABELS.isdisjoint(meta.labels) and _ANNOTATIONS.isdisjoint(meta.annotations)
+    )
