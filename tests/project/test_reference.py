@@ -20,7 +20,8 @@ SOURCES = [
 ]
 CITATION = re.compile(r"docs/([\w/-]+\.md)(?:#([\w-]+))?")
 FOREIGN = re.compile(
-    r"\b[Ss]pec(?:ification)? (?:section )?[\w-]*,? ?\d|\brelease F\d|\bsection \d"
+    r"\b[Ss]pec(?:ification)? sections? \d|\b[Ss]pec [a-z-]+, \d|\brelease F\d"
+    r"|(?<!RFC 7386, )\bsection \d"
 )
 ANCHORED = re.compile(r"\]\(([^)#\s:]*)#([^)\s]+)\)")
 PAGE = """\
