@@ -60,7 +60,8 @@ def picked(table: DeviceTable, demand: Demand, offer: Offer | None = None) -> li
     return minors(word) if refusal is Refusal.NONE else refusal
 
 
-# Spec section 5.5: two NUMA nodes of two PCIe roots of two GPUs, minor 5 in use.
+# docs/reference/devices.md#gpu-topology: two NUMA nodes of two PCIe roots of two GPUs, minor 5 in
+# use.
 def test_the_topology_example() -> None:
     table = machine(busy={5: 50})
     assert picked(table, gpus(1)) == [4]
@@ -128,7 +129,7 @@ def test_what_scopes_cannot_do() -> None:
     assert picked(machine(), gpus(2, 50)) == [0, 1]
 
 
-# Spec section 9, item 5: by real use, not only idle or used.
+# docs/reference/devices.md#gpu-topology: by real use, not only idle or used.
 def test_shares_are_packed_by_real_use() -> None:
     table = machine(busy={0: 20, 1: 60})
     for strategy, want in ((Strategy.MOST_ALLOCATED, 0b10), (Strategy.LEAST_ALLOCATED, 0b1)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Burst of one container in plain Python. Rule: spec agent-qos, section 12."""
+"""Burst of one container in plain Python. Rule: docs/reference/strategies.md#cpu-burst."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions of one node in plain Python. Rule: spec agent-qos, sections 10 and 11."""
+"""Evictions of one node in plain Python.
+
+Rules: docs/reference/evictions.md#cpu-evictions,
+docs/reference/evictions.md#memory-evictions.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory quality of one cgroup in plain Python. Rule: spec agent-qos, section 13."""
+"""Memory quality of one cgroup in plain Python.
+
+Rule: docs/reference/strategies.md#memory-qos.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suppression of one node in plain Python. Rule: spec agent-qos, section 9."""
+"""Suppression of one node in plain Python.
+
+Rule: docs/reference/strategies.md#cpu-suppression.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def counts(allowed_milli: int, old: int, processors: int, lsr: int, shared: int)
 
 
 def pick(cpus: Sequence[CPU], count: int) -> list[int]:
-    """The picking as the spec words it: usage marks over fixed lists."""
+    """The picking with usage marks over fixed lists: docs/reference/strategies.md#picking."""
     if count <= 0 or len(cpus) < count:
         return []
     groups: dict[tuple[int, int], list[CPU]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 def applied(
     spec: Mapping[str, Any], labels: dict[str, str], order: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """Labels after a profile, as manager spec 10.2 lists the steps.
+    """Labels after a profile (docs/reference/admission.md#effect-of-one-profile).
 
     Only for labels that do not end in their suffix.
 

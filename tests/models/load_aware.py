@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LoadAwareScheduling as the specification says it, node by node and pod by pod; slow and obvious.
+"""LoadAwareScheduling as the reference says it, node by node and pod by pod; slow and obvious.
 
-Amounts are plain dictionaries by resource, CPU in milli. Scheduler spec, section 4.
+Amounts are plain dictionaries by resource, CPU in milli. Rules: docs/reference/load.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def round_half_up(value: float) -> int:
 
 
 def estimate(requests: Amounts, limits: Amounts, priority_class: str, factors: Amounts) -> Amounts:
-    """Section 4.2."""
+    """docs/reference/load.md#estimate-of-a-pod."""
     found = {}
     for resource, factor in factors.items():
         name = NAMES[priority_class].get(resource, "")
@@ -99,7 +99,10 @@ class Model:
         return late or (pod.deadline is not None and pod.deadline > metric.updated)
 
     def existing(self, node: Node, name: str, aggregate: tuple[str, int] | None) -> int:
-        """Section 4.3: what all pods use, by the usage or by an aggregate."""
+        """What all pods use, by the usage or by an aggregate.
+
+        Rule: docs/reference/load.md#load-of-a-node.
+        """
         metric = node.metric
         assert metric is not None
         usage: Amounts | None = metric.node or {}
@@ -146,7 +149,7 @@ class Model:
     def refusal(
         self, node: Node, estimated: Amounts, prod: bool, daemon: bool, now: float
     ) -> str | None:
-        """Section 4.4."""
+        """docs/reference/load.md#filter."""
         args = self.args
         if daemon:
             return None
@@ -177,7 +180,7 @@ class Model:
         return None
 
     def score(self, node: Node, estimated: Amounts, prod: bool, now: float) -> int:
-        """Section 4.5."""
+        """docs/reference/load.md#score."""
         args, metric = self.args, node.metric
         divisor = sum(args.weights.values()) + args.dominant
         if not divisor or metric is None or self.expired(metric, now) or not metric.reported:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node-resource plugins make of plain values. Rule: manager spec, 3 to 7."""
+"""What the node-resource plugins make of plain values.
+
+Rule: docs/reference/node-resources.md#plugins.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch and mid resources as the specification says them, pod by pod; slow and obvious.
+"""Batch and mid resources by their rules, pod by pod; slow and obvious.
 
 CPU in milli-cores, memory in bytes; what is divided among zones is a Fraction of those, rounded up
-to thousandths. Manager spec, sections 4 and 5; release features, section 2.
+to thousandths. Rules: docs/reference/overcommit.md#batch-resources-of-a-node,
+docs/reference/overcommit.md#mid-resources.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Pod:
 
     @property
     def asked(self) -> Pair:
-        """With mid resources of mid pods (section 15, item 3)."""
+        """With mid resources of mid pods (docs/reference/overcommit.md#pods-that-count)."""
         if self.priority_class != "koord-mid":
             return self.request
         cpu, memory = (a + b for a, b in zip(self.request, self.mid_request, strict=True))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model of prod reclaimable: the rule of spec agent-qos, section 7.5, step by step."""
+"""Model of prod reclaimable, step by step.
+
+Rule: docs/reference/measuring.md#reclaimable-of-prod-pods.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preemption by CPU alone, node by node: whom Kubernetes would delete, and where.
 
-The plain model of ``koord.controllers.scheduler.preemption`` (scheduler spec, section 1.6).
+The plain model of ``koord.controllers.scheduler.preemption``; see
+docs/reference/scheduling.md#preemption.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduling queue as its rules say it: one list of pods, searched from end to end each time.
 
-Scheduler spec, section 1.3. Events are kept for ever, so that nothing can be forgotten too early.
+Rule: docs/reference/scheduling.md#queue. Events are kept for ever, so that nothing can be
+forgotten too early.
 """
 
 from __future__ import annotations

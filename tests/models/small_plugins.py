@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NodeResourcesFitPlus and ScarceResourceAvoidance, node by node (scheduler spec, section 6)."""
+"""NodeResourcesFitPlus and ScarceResourceAvoidance, node by node.
+
+Rule: docs/reference/load.md#noderesourcesfitplus.
+"""
 
 from __future__ import annotations
 

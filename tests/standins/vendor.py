@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tests.standins.model import Directory, File, Fixed, Integer, Said, refuse
 
-# Rule: spec agent-runtime, section 2.
+# Rule: docs/reference/cgroup.md#files.
 _CPU: dict[str, tuple[int, int, int]] = {
     "cpu.bvt_warp_ns": (-1, 2, 0),
     "cpu.idle": (0, 1, 0),

@@ -24,7 +24,7 @@ VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference from the original that is known.
+    """A difference from the original that is known, by the name it has in docs/reference.
 
     Give ``adjusted`` where a case may differ for several reasons, else ``covers``. Both get the
     input, the original's answer (after earlier adjustments) and koord's.
@@ -33,14 +33,12 @@ class Difference:
         reason: why koord's answer is another.
         covers: whether a case differs for that reason and for no other.
         adjusted: the original's answer as it were without this difference.
-        documented: words that stand in docs/differences.md, where the reason is told in full.
         pending: what has to be done before the difference goes away; only while it is not meant.
     """
 
     reason: str
     covers: Callable[[Json, Json, Json], bool] = lambda case, theirs, ours: False
     adjusted: Callable[[Json, Json, Json], Json] = lambda case, theirs, ours: theirs
-    documented: str = ""
     pending: str = ""
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feature gates of the agent, under the original's names and with its defaults.
 
-Rule: spec agent-qos, section 1, and agent-runtime, section 6.1.
+Rule: docs/reference/measuring.md#feature-gates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of koordlet: one field a flag, under the original's names and with its defaults.
 
-Rule: spec agent-qos, section 1, and agent-runtime, section 1.
+Rules: docs/reference/measuring.md#intervals-and-flags,
+docs/reference/hooks.md#modes-and-roots.
 """
 
 from __future__ import annotations

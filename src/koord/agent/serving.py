@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.base.metrics import Registry
 
 _JSON = "application/json"
-# The original's split of its series (manager spec, section 13).
+# The original's split of its series: docs/reference/reports.md#what-is-served.
 _EXTERNAL = (
     "koordlet_node_resource_allocatable",
     "koordlet_node_priority_resource_reclaimable",

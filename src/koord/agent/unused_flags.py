@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of the original's koordlet that are taken and have no effect here, each with why.
 
-A DaemonSet that names them goes on working. Rule: spec agent-qos, section 1, and agent-runtime,
-sections 1 and 9 to 11.
+A DaemonSet that names them goes on working. Rule: docs/reference/measuring.md#intervals-and-flags.
 """
 
 from __future__ import annotations

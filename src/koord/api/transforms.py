@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the feature gates of pods that enter make of a pod: functions of plain values.
 
-A pod is never changed in place; where nothing is to be done the same object comes back. Rule: api
-spec, sections 3 and 5.2; the order is that of Koordinator's informers.
+A pod is never changed in place; where nothing is to be done the same object comes back. Rule:
+docs/reference/protocol.md#pods-as-they-enter; the order is that of Koordinator's informers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of burst: the spec's examples, a plain model, and the limiter over many rounds."""
+"""Formulas of burst: worked examples, a plain model, and the limiter over many rounds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts and orders of evictions: the spec's examples, a plain model, rows that do not mix."""
+"""Amounts and orders of evictions: worked examples, a plain model, rows that do not mix."""
 
 from __future__ import annotations
 

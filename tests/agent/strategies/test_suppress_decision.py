@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of suppression: the spec's examples, a plain model, and rows that do not mix."""
+"""Formulas of suppression: worked examples, a plain model, and rows that do not mix."""
 
 from __future__ import annotations
 

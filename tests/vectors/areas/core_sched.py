@@ -202,18 +202,17 @@ def _shared(case: Any, rounds: Any) -> bool:
 
 
 DIFFERENCES = {
-    "cookies-of-others": Difference(
+    "hooks-cookie-others": Difference(
         "the original clears cookies that it finds at its start on pods without core scheduling",
-        adjusted=_of_others, documented="cookies that others gave to pods without it stay",
+        adjusted=_of_others,
     ),
-    "became-system": Difference(
+    "hooks-cookie-system": Difference(
         "the original leaves a pod that becomes SYSTEM with the cookie that it has",
-        adjusted=_of_system, documented="A pod that becomes SYSTEM gets none",
+        adjusted=_of_system,
     ),
-    "joined-groups": Difference(
+    "hooks-cookie-adoption": Difference(
         "two groups whose processes an earlier agent gave one cookie keep it at the original",
         lambda case, theirs, ours: _shared(case, theirs) and not _shared(case, ours),
-        documented="Koordinator may join two groups after a change of labels",
     ),
 }  # fmt: skip
 _UNREADY = "what is left are null contexts, and kernels and rules that are not ready"

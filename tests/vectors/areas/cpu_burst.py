@@ -257,9 +257,9 @@ def _kept(case: Any) -> dict[str, int]:
 
 
 DIFFERENCES = {
-    "kept-on-pods": Difference(
+    "strategies-burst-pod-quota": Difference(
         "the original leaves on a pod what it added there for a container that does not run",
-        _kept_on_pods, documented="a pod's quota is its own base plus what its containers got",
+        _kept_on_pods,
     ),
 }  # fmt: skip
 

@@ -210,18 +210,17 @@ def _of(text: str | None, field: str) -> set[int]:
 
 
 DIFFERENCES = {
-    "no-cpus-to-choose-from": Difference(
+    "strategies-suppress-least": Difference(
         "the original divides by the number of CPUs that are left",
-        _divides_by_zero, documented="(a division by zero there)",
+        _divides_by_zero,
     ),
-    "no-cpus-at-all": Difference(
+    "executor-cpus-parent": Difference(
         "the original writes an empty list where all CPUs are held",
-        _writes_no_cpus, documented="CPUs are the parent's, never none",
+        _writes_no_cpus,
     ),
-    "more-than-there-are": Difference(
+    "strategies-suppress-most": Difference(
         "the original keeps the old CPUs where more are allowed than it may choose from",
         _allows_more_than_there_are,
-        documented="Best-effort pods get at most the CPUs there are",
     ),
 }  # fmt: skip
 

@@ -289,25 +289,20 @@ def _is_another_type(case: Json, theirs: Json, ours: Json) -> bool:
 
 
 DIFFERENCES: dict[str, Difference] = {
-    "shared-in-topology": Difference(
+    "device-shared-topology-score": Difference(
         "cards in the topology are scored by real use", _is_shared_in_topology,
-        documented="**Score of a shared GPU in the topology**: by real use",
     ),
-    "sick-in-use": Difference(
+    "device-unhealthy-in-use": Difference(
         "a card that is not healthy is in use while a pod holds it", _is_sick_in_use,
-        documented="**Unhealthy GPUs that pods hold** are in use",
     ),
-    "partition-amounts": Difference(
+    "device-partition-amounts": Difference(
         "cards of a partition have to have what is asked for of each", _exceeds_cards,
-        documented="**Cards of a partition** have to have what is asked for of each",
     ),
-    "minors": Difference(
+    "device-minors": Difference(
         "more cards than there are minors are refused before nodes are looked at", _are_too_many,
-        documented="Minors are 0 to 63",
     ),
-    "first-type": Difference(
+    "device-first-type": Difference(
         "which type is named of several that are lacking", _is_another_type,
-        documented="**Several types that are lacking**: the first of them is told",
     ),
 }  # fmt: skip
 

@@ -340,35 +340,33 @@ def _not_total(case: Any, theirs: Any, ours: Any) -> bool:
 
 
 DIFFERENCES = {
-    "asked-again": Difference(
+    "eviction-retry": Difference(
         "the original asks again in the next task of a round for a pod that was refused",
-        adjusted=_asked_again, documented="A refused eviction is asked again after 10 s",
+        adjusted=_asked_again,
     ),
-    "native-cpu": Difference(
+    "eviction-native-cpu": Difference(
         "the original takes milli-cores of native CPU for cores",
-        adjusted=_native_cpu, documented="Native CPU that is to go is counted in milli-cores",
+        adjusted=_native_cpu,
     ),
-    "thousandfold": Difference(
+    "eviction-memory-bytes": Difference(
         "the original counts a thousand times what a pod uses of memory",
         adjusted=_from_first(_thousandfold),
-        documented="A pod that goes for want of memory counts its bytes",
     ),
-    "old-window": Difference(
+    "eviction-old-data": Difference(
         "the original looks at a window whose newest sample is old",
-        adjusted=_from_first(_old_window), documented="Nothing is evicted on old data",
+        adjusted=_from_first(_old_window),
     ),
-    "ended": Difference(
+    "eviction-running-only": Difference(
         "the original evicts and counts pods that ended",
-        adjusted=_from_first(_ended), documented="Only what runs is evicted or counted",
+        adjusted=_from_first(_ended),
     ),
-    "gains-nothing": Difference(
+    "eviction-gains-nothing": Difference(
         "the original evicts pods that ask for nothing of what is short",
         adjusted=_from_first(_gains_nothing),
-        documented="Pods that ask for nothing of what is short are no victims",
     ),
-    "order": Difference(
+    "eviction-order": Difference(
         "the original compares no best-effort pods by priority of which one has none of its own",
-        adjusted=_from_first(_not_total), documented="Orders are total",
+        adjusted=_from_first(_not_total),
     ),
 }  # fmt: skip
 

@@ -251,21 +251,21 @@ def _malformed(case: Any, theirs: Any, ours: Any) -> bool:
 
 
 DIFFERENCES = {
-    "quota-of-bound-pods": Difference(
+    "hooks-bound-quota": Difference(
         "the original's reconciler lifts no quota of bound pods that are neither LSE nor LSR",
-        _quota_of_bound, documented="A quota is lifted from every pod that CPUs are bound to",
+        _quota_of_bound,
     ),
-    "some-unlimited": Difference(
+    "hooks-normalization-unlimited": Difference(
         "the original gives a pod the sum of those of its containers that are limited",
-        _some_unlimited, documented="A pod of which a container has no CPU limit has no quota",
+        _some_unlimited,
     ),
-    "annotation-of-another-class": Difference(
+    "hooks-cpuqos-ls": Difference(
         "the original stumbles over an annotation that does not count for the pod's class",
-        _other_class, documented="`koordinator.sh/cpuQOS` is read of LS pods alone",
+        _other_class,
     ),
-    "malformed": Difference(
+    "hooks-malformed": Difference(
         "the original takes a malformed allocation for none",
-        _malformed, documented="**Malformed annotations** leave a pod's last good values in force",
+        _malformed,
     ),
 }  # fmt: skip
 

@@ -154,9 +154,9 @@ def _fractions(case: Any, theirs: Any, ours: Any) -> bool:
 
 
 DIFFERENCES = {
-    "fractions-of-a-byte": Difference(
+    "strategies-memory-rounding": Difference(
         "a container's fraction of a byte is rounded up before the sum",
-        _fractions, documented="Fractions of a byte are rounded up container by container",
+        _fractions,
     ),
 }  # fmt: skip
 

@@ -139,14 +139,13 @@ def _same_buckets(case: Any, theirs: Any, ours: Any) -> Any:
 
 
 DIFFERENCES = {
-    "bucket-starts": Difference(
+    "measuring-histogram-buckets": Difference(
         "the original's buckets start a last bit elsewhere, and peaks are whole units of that",
         adjusted=_same_buckets,
-        documented="a predicted peak may be a byte off",
     ),
-    "unmeasured-node": Difference(
+    "reports-unmeasured-node": Difference(
         "the original reports a node that was not measured, as one that uses nothing",
-        _unmeasured, documented="Nothing is reported while the node itself is not measured",
+        _unmeasured,
     ),
 }  # fmt: skip
 

@@ -174,9 +174,8 @@ def _bandwidth_shows_through(case: Json, theirs: Json, ours: Json) -> Json:
 
 
 DIFFERENCES = {
-    "optional-bandwidth": Difference(
+    "api-config-optional-bandwidth": Difference(
         "a node strategy without a bandwidth lets the cluster's show through",
         adjusted=_bandwidth_shows_through,
-        documented="**`totalNetworkBandwidth` is optional in truth.**",
     ),
 }

@@ -276,19 +276,16 @@ def _beyond_the_machine(case: Json, theirs: Json, ours: Json) -> Json:
 
 
 DIFFERENCES = {
-    "above-the-whole": Difference(
+    "nodeslo-percentages-above-100": Difference(
         "a share of more than 100 percent is taken as 100",
         adjusted=_above_the_whole,
-        documented="**Percentages above 100 are taken as 100**",
     ),
-    "beyond-the-machine": Difference(
+    "overcommit-beyond-the-machine": Difference(
         "batch and mid together are what the machine has less its reservation, at most",
         adjusted=_beyond_the_machine,
-        documented="**Batch and mid together never exceed the machine less its reservation.**",
     ),
-    "max-without-metric": Difference(
+    "overcommit-pod-without-metric": Difference(
         "a pod without a metric counts by its request, of the node as of its zones",
         adjusted=_counted_without_metric,
-        documented="**Node and zone agree on a pod without a metric.**",
     ),
 }  # fmt: skip

@@ -177,20 +177,17 @@ def _evaluated(case: Json, theirs: Json, ours: Json) -> Json:
 
 
 DIFFERENCES = {
-    "probability": Difference(
+    "admission-probability-exact": Difference(
         "a share of n percent takes n of a hundred draws, not n + 1", adjusted=_exact_share,
-        documented="**`probability` is exact, and each pod draws once**",
     ),
-    "one-outcome": Difference(
+    "admission-mappings-one-outcome": Difference(
         "of the outcomes that mappings may have in the original, koord always has one",
-        adjusted=_one_outcome, documented="Koordinator walks a map",
+        adjusted=_one_outcome,
     ),
-    "suffix-once": Difference(
+    "admission-suffix-once": Difference(
         "a label that ends in its suffix does not get another", adjusted=_suffix_once,
-        documented="**`labelSuffixes` are added once**",
     ),
-    "impossible-values": Difference(
+    "admission-profile-selectors": Difference(
         "a selector with a value that no label can have is evaluated", adjusted=_evaluated,
-        documented="**Selectors of profiles with values that no label can have are evaluated**",
     ),
 }  # fmt: skip

@@ -264,41 +264,35 @@ def _default_limit(case: Json, theirs: Json, ours: Json) -> bool:
 
 
 DIFFERENCES = {
-    "other-resources": Difference(
+    "quota-admission-own-resources": Difference(
         "a pod is refused for resources of its quota that it does not ask for", _other_resources,
-        documented="Admission looks at the pod's own resources",
     ),
-    "asks-for-nothing": Difference(
+    "quota-admission-zero-request": Difference(
         "an ancestor refuses a pod for a resource of which it asks for 0", _asks_for_nothing,
-        documented="Admission looks at the pod's own resources",
     ),
-    "default-limit": Difference(
+    "quota-builtin-limits": Difference(
         "the default group's max limits nothing while runtime quotas are on", _default_limit,
-        documented="The limits of the system and default groups hold",
     ),
-    "gone-resource": Difference(
+    "quota-gone-resource": Difference(
         "a resource that no node has any more stays known at 0", _gone,
-        documented="A resource that no node names any more",
     ),
-    "unnamed-above": Difference(
+    "quota-unnamed-above": Difference(
         "an ancestor whose max does not name a resource may limit it or not, as states came",
-        _unnamed_above, documented="names and its parent's does not",
+        _unnamed_above,
     ),
-    "kept-guarantee": Difference(
+    "quota-guarantee-leaves": Difference(
         "what a quota that went or moved guaranteed stays with its parents",
-        _differ_by("kept-guarantee"), documented="What is guaranteed goes with the quota",
+        _differ_by("kept-guarantee"),
     ),
-    "late-minimum": Difference(
+    "quota-minimum-from-start": Difference(
         "the level of a quota that does not lend learns of its minimum late",
-        _differ_by("late-minimum"), documented="asks for its minimum from the start",
+        _differ_by("late-minimum"),
     ),
-    "root-request": Difference(
+    "quota-root-request": Difference(
         "the root's request depends on earlier states", _differ_by("root-request"),
-        documented="The root's request",
     ),
-    "unshared-minimum": Difference(
+    "quota-unshared-minimum": Difference(
         "minimums are scaled in resources that the level does not share out",
         _differ_by("unshared-minimum"),
-        documented="A minimum in a resource that the level does not share out",
     ),
 }  # fmt: skip

@@ -303,26 +303,21 @@ def _nominates_what_does_not_fit(case: Json, theirs: Json, ours: Json) -> bool:
 
 
 DIFFERENCES: dict[str, Difference] = {
-    "greater-counts": Difference(
+    "reservation-greater-counts": Difference(
         "of a reservation and its owners the greater counts", _counts_otherwise,
-        documented="Of a reservation and its owners the greater counts",
     ),
-    "listed-only": Difference(
+    "reservation-owners-count-all": Difference(
         "owners count in all resources that are held", _counts_only_listed,
-        documented="Owners count in all resources that are held",
     ),
-    "places": Difference(
+    "reservation-one-place": Difference(
         "the place of a reservation is freed once for a pod that may have it", _is_full,
-        documented="A reservation's place among the pods of a node is held once",
     ),
-    "not-asked": Difference(
+    "reservation-not-asked": Difference(
         "what a pod does not ask for does not keep it off a node", _lacks_what_is_not_asked,
-        documented="What a pod does not ask for does not keep it off a node with a reservation",
     ),
-    "nominated-unfit": Difference(
+    "reservation-nominated-fits": Difference(
         "a reservation is nominated only if the pod fits the node with it",
         _nominates_what_does_not_fit,
-        documented="No reservation is nominated with which the pod does not fit its node",
     ),
 }  # fmt: skip
 

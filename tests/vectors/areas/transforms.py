@@ -163,13 +163,12 @@ def _mapped(theirs: dict[str, str]) -> dict[str, str]:
 
 
 DIFFERENCES = {
-    "one-table": Difference(
+    "protocol-old-names": Difference(
         "quotas take old names of devices as well, Devices those of batch resources",
-        adjusted=_one_table, documented="**One table of old names serves all kinds.**",
+        adjusted=_one_table,
     ),
-    "named-then-trimmed": Difference(
+    "scheduling-names-before-trimming": Difference(
         "names are made present ones before the reservation is taken off", _is_named_then_trimmed,
-        documented="Old names become present ones before a node is trimmed",
     ),
 }  # fmt: skip
 

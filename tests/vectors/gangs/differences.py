@@ -103,33 +103,27 @@ def _alone(case: Json, theirs: Json, ours: Json) -> Json:
 
 
 DIFFERENCES = {
-    "forgotten": Difference(
+    "gang-deleted-podgroup": Difference(
         "pods stay in a gang whose PodGroup goes", adjusted=_forgotten,
-        documented="**A PodGroup that is deleted leaves its pods in the gang**",
     ),
-    "refused": Difference(
+    "gang-refused-declaration": Difference(
         "what asks for a negative minimum or an unreadable topology declares no gang",
         adjusted=_refused,
-        documented="a negative minimum, or a topology that cannot be read, is refused",
     ),
-    "ended": Difference(
+    "gang-ended-pod": Difference(
         "a pod that ended before it had a node is of no gang", adjusted=_ended,
-        documented="**A pod that ends before it has a node leaves its gang**",
     ),
-    "own-member": Difference(
+    "gang-own-group": Difference(
         "a gang is in its own group, and once", adjusted=_own_member,
-        documented="**A gang is a member of its own group**",
     ),
-    "whole-list": Difference(
+    "gang-malformed-groups": Difference(
         "a list of groups that cannot be read whole counts as not said", adjusted=_whole_list,
-        documented="a list of `groups` with something else than names in it counts as not said",
     ),
-    "alone": Difference(
+    "gang-satisfied-alone": Difference(
         "a gang that is satisfied once waits for no other", adjusted=_alone,
-        documented="**A gang that is satisfied once waits for no other**",
     ),
-    "record": Difference(
+    "gang-bound-satisfies": Difference(
         "what is satisfied follows from bound pods, not from the order of what is heard",
-        adjusted=_record, documented="in whatever order they are heard of",
+        adjusted=_record,
     ),
 }  # fmt: skip

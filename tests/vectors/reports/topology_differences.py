@@ -21,40 +21,33 @@ _ENDED = ("Succeeded", "Failed")
 def differences(answer: Callable[[Any], Any]) -> dict[str, Difference]:
     """By name; ``answer`` is the area's."""
     return {
-        "gone-from-the-node": Difference(
+        "reports-topology-follows-node": Difference(
             "the original leaves what the node has no more as {}, null, or as it was",
             adjusted=_without_what_is_gone,
-            documented="**What a NodeResourceTopology has of its node goes with it**",
         ),
-        "numa-ids": Difference(
+        "reports-zone-ids": Difference(
             "the original numbers zones from 0, and needs as many NUMA nodes with CPUs as in all",
             adjusted=_by_id,
-            documented="**Zones are the machine's NUMA nodes, by their ids**",
         ),
-        "capacity": Difference(
+        "reports-zone-capacity": Difference(
             "the original writes what a zone has left as its capacity too",
             adjusted=_with_capacity,
-            documented="A zone's capacity stays what the NUMA node has",
         ),
-        "huge-pages": Difference(
+        "reports-zone-huge-pages": Difference(
             "the original counts huge pages as plain memory while it does not tell them",
             adjusted=_without_huge_pages,
-            documented="Huge pages are never a zone's plain memory",
         ),
-        "gpu-of-others": Difference(
+        "reports-zone-others": Difference(
             "the original writes at every look where others keep GPUs in a zone",
             adjusted=_quiet_gpu,
-            documented="What others keep in a zone is no reason to write",
         ),
-        "malformed-system": Difference(
+        "reports-malformed-system": Difference(
             "a malformed system-qos-resource keeps the original's reports from being made",
             adjusted=_despite_system,
-            documented="keeps its reports from being made, here that annotation alone is left out",
         ),
-        "ended-pods": Difference(
+        "reports-ended-pods": Difference(
             "the original takes pods that ended for such that hold their CPUs",
             adjusted=lambda case, theirs, ours: _as_if_running(answer, case, theirs, ours),
-            documented="Pods that ended hold no CPUs",
         ),
     }
 

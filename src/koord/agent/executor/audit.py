@@ -2,7 +2,7 @@
 """The audit log: what was changed on this node, for whom and why; one JSON object a line.
 
 Files of 2 MiB in one directory, the oldest removed when there are more than the disk may hold.
-Rule: spec agent-qos, section 8.
+Rule: docs/reference/executor.md#events.
 """
 
 from __future__ import annotations

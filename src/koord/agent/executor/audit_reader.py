@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading the audit log in pages, the newest event first, as ``/events`` serves it.
 
-Rule: spec agent-qos, section 8.
+Rule: docs/reference/executor.md#reading-events.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Core scheduling cookies of tasks, moved with prctl(2) on threads that end right after.
 
 SHARE_TO gives away the cookie of the calling thread, so a thread takes the one cookie over, pushes
-it, and ends: the agent's own threads keep cookie 0. Rule: spec agent-runtime, section 7.7;
+it, and ends: the agent's own threads keep cookie 0. Rule: docs/reference/hooks.md#cookies;
 Documentation/admin-guide/hw-vuln/core-scheduling.rst.
 """
 

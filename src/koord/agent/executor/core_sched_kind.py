@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which containers may share a core: one cookie a group, given to every process of its containers.
 
-Rule: spec agent-runtime, section 7.7. What a group's cookie is, is remembered; after a restart it
+Rule: docs/reference/hooks.md#cookies. What a group's cookie is, is remembered; after a restart it
 is found again on the processes themselves, and never taken over from another group.
 """
 

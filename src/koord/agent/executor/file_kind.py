@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole files that another program on the node reads: those of terway-qos.
 
-Rule: spec agent-runtime, section 7.10.
+Rule: docs/reference/hooks.md#files-of-terway.
 """
 
 from __future__ import annotations

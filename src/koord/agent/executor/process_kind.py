@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is set on each process of a container: its OOM score.
 
-Rule: spec agent-runtime, section 7.8; proc(5).
+Rule: docs/reference/hooks.md#oomscoreadj; proc(5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """resctrl groups: the group itself, lines of its schemata, and the cgroups whose threads are in it.
 
-Rule: spec agent-runtime, sections 8.2 and 8.5; Documentation/arch/x86/resctrl.rst.
+Rules: docs/reference/executor.md#other-targets, docs/reference/cgroup.md#schemata;
+Documentation/arch/x86/resctrl.rst.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BatchResource: limits of BE pods from the batch resources they ask for.
 
-Rule: spec agent-runtime, section 7.3.
+Rule: docs/reference/hooks.md#batchresource.
 """
 
 from __future__ import annotations

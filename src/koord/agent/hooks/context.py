@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts of hooks from what the agent knows of a pod; rule: spec agent-runtime, section 6.3."""
+"""Contexts of hooks from what the agent knows of a pod.
+
+Rule: docs/reference/hooks.md#what-a-hook-sees.
+"""
 
 from __future__ import annotations
 

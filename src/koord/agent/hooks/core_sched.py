@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CoreSched: which pods may share a core, and which classes run only when others are idle.
 
-Rule: spec agent-runtime, section 7.7. The cookies themselves are the executor's work.
+Rule: docs/reference/hooks.md#coresched. The cookies themselves are the executor's work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPUNormalization: a quota buys the same work on fast and on slow CPUs.
 
-Rule: spec agent-runtime, section 7.4.
+Rule: docs/reference/hooks.md#cpunormalization.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPUSetAllocator: the CPUs of containers, bound ones and shared pools.
 
-Rule: spec agent-runtime, section 7.2, and cpu-numa, section 13.2.
+Rule: docs/reference/hooks.md#cpusetallocator.
 """
 
 from __future__ import annotations

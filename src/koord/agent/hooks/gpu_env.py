@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPU env: which GPUs a container sees, and its share of one under HAMi-core.
 
-Rule: spec agent-runtime, section 7.5.
+Rule: docs/reference/hooks.md#gpu-environment.
 """
 
 from __future__ import annotations

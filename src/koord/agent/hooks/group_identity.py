@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GroupIdentity: the scheduling priority of classes, ``cpu.bvt_warp_ns``.
 
-Rule: spec agent-runtime, section 7.1.
+Rule: docs/reference/hooks.md#groupidentity.
 """
 
 from __future__ import annotations

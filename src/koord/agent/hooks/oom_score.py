@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OOMScoreAdj: the order in which the kernel kills, by container.
 
-Rule: spec agent-runtime, section 7.8.
+Rule: docs/reference/hooks.md#oomscoreadj.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RDMA devices: the character devices of the cards that the scheduler gave a pod.
 
-Rule: spec agent-runtime, section 7.6.
+Rule: docs/reference/hooks.md#rdma-devices.
 """
 
 from __future__ import annotations

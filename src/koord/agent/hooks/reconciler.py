@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stand-alone delivery: asks hooks about what changed and claims their answers of the executor.
 
-Rule: spec agent-runtime, section 9. Asked are only pods that changed, and hooks whose rule did.
+Rule: docs/reference/hooks.md#reconciler. Asked are only pods that changed, and hooks whose rule
+did.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resctrl: a part of the cache and of the memory bandwidth for a single pod.
 
-Rule: spec agent-runtime, section 8.6. The group follows the annotation: it is made with the pod,
+Rule: docs/reference/hooks.md#resctrl. The group follows the annotation: it is made with the pod,
 its lines change with every edit, and it goes with the pod or the annotation.
 """
 

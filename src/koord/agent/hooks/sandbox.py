@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which directory of a pod is its sandbox's: the one that is no container's.
 
-Rule: spec agent-runtime, section 3.
+Rule: docs/reference/hooks.md#reconciler.
 """
 
 from __future__ import annotations

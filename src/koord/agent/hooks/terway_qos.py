@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TerwayQoS: the two files by which terway-qos shares the network among classes and pods.
 
-Rule: spec agent-runtime, section 7.10. Everything in them is bytes per second.
+Rule: docs/reference/hooks.md#terwayqos. Everything in them is bytes per second.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Block devices, what is mounted from them, and volumes of volume groups, from /sys and /proc.
 
 The original runs lsblk, vgs, lvs and findmnt in the host's mount namespace; sysfs and mountinfo say
-the same without a process. Rule: spec agent-qos, section 3.10.
+the same without a process. Rule: docs/reference/measuring.md#static-facts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether this kernel can keep classes from sharing a core: asked of the kernel itself.
 
-Rule: spec agent-runtime, section 7.7. Some vendors' kernels have a switch: the sysctl
+Rule: docs/reference/hooks.md#kernel-features. Some vendors' kernels have a switch: the sysctl
 ``kernel.sched_core``, older ones a feature of the scheduler. While it is off they may refuse to
 tell cookies.
 """

@@ -47,7 +47,10 @@ class CPUInfo:
 
     @property
     def controls_cache(self) -> bool:
-        """Whether cache ways and memory bandwidth can be given out. Rule: agent-runtime, 8.1."""
+        """Whether cache ways and memory bandwidth can be given out.
+
+        Rule: docs/reference/cgroup.md#resctrl-mount.
+        """
         return self.flags >= _CONTROL
 
     @property

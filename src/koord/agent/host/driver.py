@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which cgroup driver the kubelet uses: told by directories, else by the kubelet's own settings.
 
-Rule: spec agent-runtime, section 3.
+Rule: docs/reference/cgroup.md#driver.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Layout:
     """Directories relative to the root of a hierarchy, without a slash at either end.
 
-    Rule: spec agent-runtime, section 3.
+    Rule: docs/reference/cgroup.md#driver.
     """
 
     driver: Driver

@@ -47,7 +47,7 @@ def require(meminfo: dict[str, int], name: str, path: str) -> int:
 
 
 def used_bytes(meminfo: dict[str, int], path: str) -> int:
-    """MemTotal - MemAvailable. Rule: spec agent-qos, section 3.1.
+    """MemTotal - MemAvailable. Rule: docs/reference/measuring.md#node-usage.
 
     Raises:
         KoordError: one of them is missing.
@@ -56,7 +56,9 @@ def used_bytes(meminfo: dict[str, int], path: str) -> int:
 
 
 def numa_used_bytes(meminfo: dict[str, int], path: str) -> int:
-    """Memory of a NUMA node that cannot be had back at once, at least 0. Rule: section 3.2.
+    """Memory of a NUMA node that cannot be had back at once, at least 0.
+
+    Rule: docs/reference/measuring.md#numa-nodes.
 
     Raises:
         KoordError: a number is missing.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts resctrl where the processor can and nobody has. Rule: spec agent-runtime, section 8.1."""
+"""Mounts resctrl where the processor can and nobody has.
+
+Rule: docs/reference/cgroup.md#resctrl-mount.
+"""
 
 from __future__ import annotations
 

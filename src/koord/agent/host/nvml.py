@@ -16,7 +16,7 @@ from koord.base.faults import point
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Applications' own faults and such that the driver got over. Rule: spec agent-qos, section 6.6.
+# Applications' own faults and such that the driver got over: docs/reference/measuring.md#gpus.
 HARMLESS_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 _ALL_SAMPLES_SINCE = 1024
 
@@ -80,7 +80,7 @@ class NVML:
         )
 
     def processes(self, index: int) -> list[ProcessUse]:
-        """The compute processes of a GPU by id. Rule: spec agent-qos, sections 3.9 and 19.8.
+        """The compute processes of a GPU by id. Rule: docs/reference/measuring.md#gpus.
 
         A process without a sample of late did nothing on the GPU: its memory counts all the same.
         """

@@ -34,7 +34,9 @@ class CPUTicks:
 
 
 def read_cpu_ticks(proc: str) -> CPUTicks:
-    """Ticks spent in user, nice, system, irq and softirq. Rule: spec agent-qos, section 3.1.
+    """Ticks spent in user, nice, system, irq and softirq.
+
+    Rule: docs/reference/measuring.md#node-usage.
 
     Raises:
         KoordError: no line ``cpu``, one of too few fields, a bad number. A bad line of a single CPU

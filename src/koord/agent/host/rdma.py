@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA network functions, from sysfs. Rule: spec agent-qos, sections 3.9 and 6.6."""
+"""RDMA network functions, from sysfs. Rule: docs/reference/measuring.md#rdma-cards."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ def read_schemata(resctrl: str, group: str = "") -> kernel.Schemata:
 
 
 def read_use(resctrl: str, group: str) -> list[CacheUse]:
-    """What a group used, by cache domain ascending. Rule: spec agent-runtime, section 8.7.
+    """What a group used, by cache domain ascending.
+
+    Rule: docs/reference/cgroup.md#monitoring-files.
 
     Raises:
         KoordError: no such group, or a counter that is neither a number nor a word of the kernel.

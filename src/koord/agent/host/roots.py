@@ -21,7 +21,8 @@ HOST_MODE = "hostMode"
 class Roots:
     """Directories that every path of the host is built from; each is a flag of koordlet.
 
-    Defaults are those of an agent on the host itself. Rule: spec agent-runtime, section 1.
+    Defaults are those of an agent on the host itself.
+    Rule: docs/reference/hooks.md#modes-and-roots.
     """
 
     cgroup: str = "/sys/fs/cgroup"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerators that other programs describe in files. Rule: spec agent-qos, section 3.9."""
+"""Accelerators that other programs describe in files.
+
+Rule: docs/reference/measuring.md#device-infos-files.
+"""
 
 from __future__ import annotations
 

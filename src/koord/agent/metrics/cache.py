@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metric cache: rings in fixed memory, read as windows. Rule: spec agent-qos, section 4.
+"""The metric cache: rings in fixed memory, read as windows.
+
+Rule: docs/reference/measuring.md#metric-cache.
 
 What is kept is what is asked for: a ring begins as long as the windows that koord's own readers ask
 a kind for, and grows, with what it holds, when somebody asks for a longer one.

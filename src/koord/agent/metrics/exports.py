@@ -3,7 +3,9 @@
 
 Nothing is kept up to date between two scrapes: each one clears the gauges and fills them from the
 metric cache and the snapshot, so that series of pods, containers and host applications that are
-gone vanish, and there are never more than what lives on the node. Rule: spec agent-qos, section 18.
+gone vanish, and there are never more than what lives on the node.
+
+Rule: docs/reference/reports.md#prometheus-series.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Prometheus series of what was last reported: usage, and what prod pods will not use.
 
-Rule: spec agent-qos, sections 6.4 and 18.
+Rule: docs/reference/reports.md#prometheus-series.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured: a name a kind, and the labels that tell its series apart.
 
-Rule: spec agent-qos, section 4. CPU is in cores, memory in bytes, ratios from 0 to 1, node_be in
-milli-cores. NUMA nodes, minors and cache ids are decimal text in labels.
+Rule: docs/reference/measuring.md#kinds-and-labels. CPU is in cores, memory in bytes, ratios from 0
+to 1, node_be in milli-cores. NUMA nodes, minors and cache ids are decimal text in labels.
 """
 
 from __future__ import annotations

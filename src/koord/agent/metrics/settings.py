@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often things are measured and how long samples are kept.
 
-Rule: spec agent-qos, section 1 (flags and their defaults).
+Rule: docs/reference/measuring.md#intervals-and-flags.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 """Models on disk, so that a restart forgets nothing: one file a model.
 
 A checkpoint is only worth something while its pod lives, so one that cannot be read, or whose pod
-is gone, is deleted and told of; nothing stops for it. Rule: spec agent-qos, section 7.4.
+is gone, is deleted and told of; nothing stops for it.
+
+Rule: docs/reference/measuring.md#checkpoint-files.
 """
 
 from __future__ import annotations

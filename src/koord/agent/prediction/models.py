@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered of a workload's usage: one decaying histogram for CPU, one for memory.
 
-Rule: spec agent-qos, section 7.
+Rule: docs/reference/measuring.md#models.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What prod pods asked for and will not use, judged in two ways; the more careful one counts.
 
-Rule: spec agent-qos, section 7.5.
+Rule: docs/reference/measuring.md#reclaimable-of-prod-pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feeds the models: once an interval, the 90th percentile of each workload's usage in it.
 
-Rule: spec agent-qos, section 7.3.
+Rule: docs/reference/measuring.md#training.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Device of this node: its accelerators and RDMA cards. Rule: spec agent-qos, section 6.6."""
+"""The Device of this node: its accelerators and RDMA cards.
+
+Rule: docs/reference/reports.md#device.
+"""
 
 from __future__ import annotations
 

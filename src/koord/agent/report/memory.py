@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which series of memory a report tells, by ``nodeMemoryCollectPolicy``.
 
-Rule: spec agent-qos, section 6.4: one policy for the node, its pods and the host's applications,
+Rule: docs/reference/reports.md#memory-by-policy: one for the node, its pods and host applications,
 for what is subtracted from each other must count the same pages.
 """
 

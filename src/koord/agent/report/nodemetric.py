@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NodeMetric status: windows over what was measured. Rule: spec agent-qos, section 6.4."""
+"""The NodeMetric status: windows over what was measured.
+
+Rule: docs/reference/reports.md#fields-of-the-status.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPUs that the kubelet takes for a number of them. Rule: spec cpu-numa, 12.1 and 12.5."""
+"""The CPUs that the kubelet takes for a number of them.
+
+Rule: docs/reference/reports.md#reserved-cpus.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs pods share, and which are held back. Rule: spec cpu-numa, sections 12.5 and 13.1."""
+"""Which CPUs pods share, and which are held back.
+
+Rule: docs/reference/reports.md#share-pools.
+"""
 
 from __future__ import annotations
 

@@ -170,7 +170,10 @@ def metadata_changes(there: Object, wanted: Object) -> dict[str, Any]:
 def topology_changes(
     there: NodeResourceTopology, wanted: NodeResourceTopology
 ) -> dict[str, Any] | None:
-    """What to patch; resources that others keep in a zone stay. Rule: cpu-numa, section 12."""
+    """What to patch; resources that others keep in a zone stay.
+
+    Rule: docs/reference/reports.md#when-the-topology-is-written.
+    """
     metadata = metadata_changes(there, wanted)
     # What is gone from the node must go from here too.
     for field, names in _COPIED.items():

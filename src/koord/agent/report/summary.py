@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums by class and by container beside the report, for readers who want a line a class.
 
-Shape: release-features, section 2 (NodeMetric); filled in only where the agent is told to.
+Shape: docs/reference/reports.md#class-summaries; filled in only where the agent is told to.
 """
 
 from __future__ import annotations

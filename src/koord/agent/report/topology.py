@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NodeResourceTopology of this node. Rule: spec cpu-numa, section 12, agent-qos, 6.5."""
+"""The NodeResourceTopology of this node.
+
+Rule: docs/reference/reports.md#noderesourcetopology.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ _NO_ANSWER = "0"
 
 
 class TimedTransport:
-    """A transport that notes each answer's time. Rule: spec agent-qos, section 18.
+    """A transport that notes each answer's time.
+
+    Rule: docs/reference/reports.md#prometheus-series.
 
     Args:
         transport: what sends.

@@ -31,7 +31,7 @@ def effective_slo(received: NodeSLOSpec) -> NodeSLOSpec:
     """What a node does under a NodeSLO.
 
     Every section is its defaults overlaid by what the spec sets; of LSR, LS and BE a quality that
-    is not enabled gets neutral values. Rule: spec agent-qos, section 6.2.
+    is not enabled gets neutral values. Rule: docs/reference/measuring.md#nodeslo-of-the-node.
     """
     qos = _over(recommended_qos(), received.resource_qos_strategy)
     return NodeSLOSpec(
@@ -47,7 +47,10 @@ def effective_slo(received: NodeSLOSpec) -> NodeSLOSpec:
 
 
 def effective_metric_spec(received: NodeMetricSpec) -> NodeMetricSpec:
-    """What a node reports; times below their floor are raised. Rule: agent-qos, section 6.3."""
+    """What a node reports; times below their floor are raised.
+
+    Rule: docs/reference/measuring.md#nodemetric-spec.
+    """
     policy = _over(_metric_defaults(), received.metric_collect_policy)
     return NodeMetricSpec(
         metric_collect_policy=msgspec.structs.replace(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells at once when a pod's cgroup appears, so that no poll has to be waited for.
 
-inotify on the directories of the Kubernetes QoS classes. Rule: spec agent-qos, section 5.
+inotify on the directories of the Kubernetes QoS classes.
+Rule: docs/reference/measuring.md#pod-events.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class PodState:
 
     Attributes:
         pod: as read.
-        qos: the label's class, NONE without one ("raw QoS" in the specs).
+        qos: the label's class, NONE without one.
         qos_default: the label's class or what the Kubernetes class stands for.
         kube_qos: the Kubernetes class.
         priority_class, priority: with their defaults.

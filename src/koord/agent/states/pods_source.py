@@ -51,8 +51,8 @@ def pod_states(
 class PolledPods:
     """Asks for the pods again and again.
 
-    An error or an empty list keeps the pods that are known, and their age grows. Rule: spec
-    agent-qos, section 6.1.
+    An error or an empty list keeps the pods that are known, and their age grows.
+    Rule: docs/reference/measuring.md#pods-of-the-node.
 
     Args:
         ask: gives all pods of the node.

@@ -52,9 +52,10 @@ class Snapshot:
     Attributes:
         node: the Node object.
         pods: the pods of this node, by creation time, then key.
-        slo: the NodeSLO merged with its defaults (spec agent-qos, section 6.2).
+        slo: the NodeSLO merged with its defaults
+            (docs/reference/measuring.md#nodeslo-of-the-node).
         topology: shared pools, reservation and zones, also where reporting is switched off.
-        metric_spec: with its defaults (spec agent-qos, section 6.3).
+        metric_spec: with its defaults (docs/reference/measuring.md#nodemetric-spec).
     """
 
     node: Aged[Node | None] = _NONE

@@ -2,7 +2,8 @@
 """What pods and containers ask for and may use, as strategies count it: milli-cores and bytes.
 
 Containers run together with sidecars; other init containers do not count. Absent is None for one
-container; sums take what is there. Rule: spec agent-qos, sections 10.1, 10.3 and 13.
+container; sums take what is there. Rules: docs/reference/evictions.md#cpu-evictions,
+docs/reference/strategies.md#memory-qos.
 """
 
 from __future__ import annotations

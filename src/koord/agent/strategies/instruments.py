@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Prometheus series of strategies, under the original's names and with its labels.
 
-Rule: spec agent-qos, section 18. ``koordlet_pod_eviction`` is declared as a gauge that only grows,
-since the text format would give a counter the suffix ``_total``.
+Rule: docs/reference/reports.md#prometheus-series. ``koordlet_pod_eviction`` is a gauge that only
+grows, since the text format would give a counter the suffix ``_total``.
 """
 
 from __future__ import annotations

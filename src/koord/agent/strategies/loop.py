@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs strategies, each on its interval, those due at the same time on one view of the node.
 
-Rule: spec agent-qos, section 1: each runs at once, and then every interval counted from the end of
-its round. What one does wrong never stops another. With ``-v`` 4 every decision is logged.
+Rule: docs/reference/measuring.md#intervals-and-flags: each runs at once, and then every interval
+counted from the end of its round. What one does wrong never stops another. With ``-v`` 4 every
+decision is logged.
 """
 
 from __future__ import annotations

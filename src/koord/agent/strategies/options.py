@@ -30,7 +30,7 @@ def _no_volume(namespace: str, claim: str) -> str:
 class StrategyOptions:
     """Flags of koordlet that strategies read, with their defaults.
 
-    Rule: spec agent-qos, section 1. Outside strategies get the same object.
+    Rule: docs/reference/measuring.md#intervals-and-flags. Outside strategies get the same object.
 
     Attributes:
         gates: the agent's feature gates.

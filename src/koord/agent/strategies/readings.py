@@ -2,7 +2,7 @@
 """What strategies read from a tick: last usage, averages of a window, and whether they are fresh.
 
 All limits on age are here. Nothing is evicted or suppressed on older data: the round is given up
-and what was stated before stays. Rule: spec agent-qos, section 4 ("degraded data rules").
+and what was stated before stays. Rule: docs/reference/measuring.md#old-data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What admission refuses of a new pod: classes, priorities and requests that do not go together.
 
-Rules: Koordinator's validating webhook for pods (reserved annotations; QoS, priority and resources;
-device resources).
+Rules: docs/reference/admission.md#reserved-annotations,
+docs/reference/admission.md#qos-class-priority-and-resources,
+docs/reference/admission.md#device-resources.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pod will use, before anybody has measured it (scheduler spec, section 4.2)."""
+"""What a pod will use, before anybody has measured it.
+
+Rule: docs/reference/load.md#estimate-of-a-pod.
+"""
 
 from __future__ import annotations
 

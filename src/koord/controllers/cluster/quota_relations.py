@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What admission refuses of a quota group among the others: its keys, its parent, sums of minimums.
 
-Rules: Koordinator's validating webhook for ElasticQuotas. A scheduler goes on with such groups, as
+Rule: docs/reference/admission.md#among-the-others. A scheduler goes on with such groups, as
 far as it can; what it cannot go on with is :mod:`koord.controllers.cluster.quotas`'.
 """
 

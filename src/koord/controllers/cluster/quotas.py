@@ -2,7 +2,7 @@
 """ElasticQuota objects of both API groups, as the groups of the tree that they stand for.
 
 One reading for all who work with quotas: the scheduler, the webhook, ``koord quota``. The rules are
-those of ``docs/kernels/quota.md``.
+those of docs/reference/quota.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that stand beside nodes: one of a kind for each node, of its name, with a spec of ours.
 
-Rule: manager spec, sections 8 and 9; 15.6 for when nothing is written. Every event is looked at
-without a request: only an object that is not as it should be gets into the queue.
+Rule: docs/reference/nodeslo.md#objects-beside-nodes. Every event is looked at without a request:
+only an object that is not as it should be gets into the queue.
 """
 
 from __future__ import annotations

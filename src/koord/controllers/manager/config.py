@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """slo-controller-config as the last good configuration, one for all controllers.
 
-Rule: manager spec, sections 2.2 and 9.1. A section that is wrong stays what it was; one event on
-the ConfigMap names the field, as it does for a node strategy that does not count, for shares above
-100 and for names that nobody reads. A ConfigMap that is deleted changes nothing until the next
-start.
+Rule: docs/reference/nodeslo.md#what-becomes-of-a-mistake. A section that is wrong stays what it
+was; one event on the ConfigMap names the field, as it does for a node strategy that does not count,
+for shares above 100 and for names that nobody reads. A ConfigMap that is deleted changes nothing
+until the next start.
 """
 
 from __future__ import annotations

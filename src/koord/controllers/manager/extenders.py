@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extenders of NodeSLOs: third parties' sections of slo-controller-config on their way to nodes.
 
-Rule: manager spec, section 9.2. Each contributes one key of ``spec.extensions``. Packages name
-theirs as entry points of the group ``koord.manager.nodeslo``.
+Rule: docs/reference/nodeslo.md#extenders. Each contributes one key of ``spec.extensions``.
+Packages name theirs as entry points of the group ``koord.manager.nodeslo``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manager's feature gates, with the names and defaults of Koordinator's.
 
-Rule: manager spec, section 12. Manager and webhook share them.
+Rule: docs/reference/manager.md#feature-gates. Manager and webhook share them.
 """
 
 from __future__ import annotations

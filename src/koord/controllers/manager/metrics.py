@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manager's metrics, under the original's names. Rule: manager spec, section 13.
+"""The manager's metrics, under the original's names.
+
+Rule: docs/reference/manager.md#metrics.
 
 Three registries: what only concerns the manager itself, what others may rely on, and what
 controllers in general measure (queues, requests).
@@ -48,7 +50,7 @@ class ManagerMetrics:
             bring()
 
     def counted(self, name: str, doc: str) -> Counts:
-        """Successes and failures under a name of section 13, one of each name."""
+        """Successes and failures under a name of the reference, one of each name."""
         return Counts(self.counter(name, doc, _STATUS))
 
     def counter(self, name: str, doc: str, labels: Sequence[str]) -> Metric:

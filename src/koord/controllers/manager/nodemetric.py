@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller ``nodemetric``: a NodeMetric for each node, with how its agent is to report.
 
-Rule: manager spec, section 8. The agent owns the status.
+Rule: docs/reference/nodeslo.md#nodemetric. The agent owns the status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller ``nodeslo``: a NodeSLO for each node, with how its agent is to protect services.
 
-Rule: manager spec, section 9. A section that nobody could read since the start has no last good one
-here; what it came to before stands in the NodeSLOs themselves, and stays there.
+Rule: docs/reference/nodeslo.md#nodeslo. A section that nobody could read since the start has no
+last good one here; what it came to before stands in the NodeSLOs themselves, and stays there.
 """
 
 from __future__ import annotations

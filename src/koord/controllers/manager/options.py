@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of koord-manager: one field a flag, under the original's names and with its defaults.
 
-Rule: manager spec, sections 1 and 10.2.
+Rules: docs/reference/manager.md#flags, docs/reference/manager.md#controllers,
+docs/reference/admission.md#profiles-on-pods-that-wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller ``quotaprofile``: keeps the root group of each profile's quota tree up to date.
 
-Rule: manager spec, section 10.1; what a root is, :mod:`koord.controllers.manager.quotaroots`.
+Rule: docs/reference/manager.md#quota-roots; what a root is,
+:mod:`koord.controllers.manager.quotaroots`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the root of a quota tree is, given its profile and the nodes: a function of plain values.
 
-Rule: manager spec, section 10.1.
+Rule: docs/reference/manager.md#quota-roots.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the manager serves: metrics in three parts, health, and explanations by its controllers.
 
-Rule: manager spec, sections 1 and 13. Who does not lead answers questions with 503, for it does not
-know what the leader has decided.
+Rules: docs/reference/manager.md#metrics, docs/reference/manager.md#leader-election. Who does not
+lead answers questions with 503, for it does not know what the leader has decided.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of the original's koord-manager that are taken and have no effect here, each with why.
 
-Rule: manager spec, section 1.
+Rule: docs/reference/manager.md#flags.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Failure(NamedTuple):
 
 
 def cut(message: str) -> str:
-    """An event's message: at most 1,024 bytes (spec section 1.7)."""
+    """An event's message: at most 1,024 bytes (docs/reference/scheduling.md#messages)."""
     data = message.encode()
     if len(data) <= _EVENT_BYTES:
         return message

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's feature gates, with the names and defaults of Koordinator's.
 
-Rule: manager spec, section 12. The gates of kube-scheduler itself are known too; see
-:mod:`koord.controllers.scheduler.config.stock_gates`.
+Rule: docs/reference/scheduling.md#feature-gates. The gates of kube-scheduler itself are known
+too; see :mod:`koord.controllers.scheduler.config.stock_gates`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells of attempts that take too long (scheduler spec, section 2)."""
+"""Tells of attempts that take too long.
+
+Rule: docs/reference/scheduling.md#metrics.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long plugins take, measured at every tenth attempt (scheduler spec, section 2).
+"""How long plugins take, measured at every tenth attempt.
+
+Rule: docs/reference/scheduling.md#metrics.
 
 A sampled attempt is made by a twin of the profile's decider whose plugins are timed; the other nine
 pay nothing. Filter and Score are timed a call, which answers for many nodes.

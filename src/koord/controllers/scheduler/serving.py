@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scheduler serves beside health and metrics: services, explanations, debug state.
 
-Paths below ``/apis/v1`` are Koordinator's (scheduler spec, section 2). Who does not lead answers
-them with 503, for it does not know what the leader has decided.
+Paths below ``/apis/v1`` are Koordinator's (docs/reference/scheduling.md#what-is-served). Who does
+not lead answers them with 503, for it does not know what the leader has decided.
 """
 
 from __future__ import annotations

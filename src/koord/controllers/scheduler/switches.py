@@ -2,8 +2,8 @@
 """Debug switches: what of every decision goes to the log while they are on.
 
 ``PUT /debug/flags/s`` with a number N logs the N best nodes with the score of each plugin, ``f``
-every node that a filter refused, ``d`` what came of attempts that failed (scheduler spec, section
-2). One line an event.
+every node that a filter refused, ``d`` what came of attempts that failed
+(docs/reference/scheduling.md#what-is-served). One line an event.
 """
 
 from __future__ import annotations

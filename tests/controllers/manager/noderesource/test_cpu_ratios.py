@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU normalization and amplification against plain Python and the spec's examples."""
+"""CPU normalization and amplification against plain Python and literal examples."""
 
 from __future__ import annotations
 

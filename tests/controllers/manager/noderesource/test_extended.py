@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch and mid resources on a node against plain Python and the spec's examples."""
+"""Batch and mid resources on a node against plain Python and the reference's examples."""
 
 from __future__ import annotations
 

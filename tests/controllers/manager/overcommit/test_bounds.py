@@ -72,7 +72,7 @@ def test_one_more_pod_never_raises_the_offer(
 def test_a_pod_that_waits_takes_what_it_asks_for_under_every_policy(
     case: model.Node, policy: str
 ) -> None:
-    """On the node and in its zones alike (section 15, item 2)."""
+    """On the node and in its zones alike (docs/reference/overcommit.md#pods-that-count)."""
     given = {**case.strategy, "cpuCalculatePolicy": policy, "memoryCalculatePolicy": policy}
     asked = (1000, 1 << 20)
     new = model.Pod("new", qos_label="LS", request=asked)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worked examples of the specification, number by number."""
+"""The worked examples of docs/reference/overcommit.md, number by number."""
 
 from __future__ import annotations
 
@@ -78,8 +78,11 @@ def test_the_guides_ratio_of_what_is_not_requested(requested: int, expected: int
 
 
 def test_two_zones() -> None:
-    """Section 4.4: 50 - 17.5 - 3.5 - 27 = 2 cores and 50 - 17.5 - 3.5 - 17 = 12, 14 in all; by
-    request 62 - 21.7 - 35 = 5.3 GB and 58 - 20.3 - 25 = 12.7 GB."""
+    """docs/reference/overcommit.md#worked-example-zones.
+
+    50 - 17.5 - 3.5 - 27 = 2 cores and 50 - 17.5 - 3.5 - 17 = 12, 14 in all; by request
+    62 - 21.7 - 35 = 5.3 GB and 58 - 20.3 - 25 = 12.7 GB.
+    """
     pods = [
         model.Pod("a", qos_label="LSR", request=cores(20, 10), numa=[0]),
         model.Pod("b", qos_label="LS", request=cores(20, 20), numa=[0, 1]),
@@ -103,7 +106,10 @@ def test_two_zones() -> None:
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, (0, 0)), (50, cores(40, 80))])
 def test_mid(percent: int, expected: model.Pair) -> None:
-    """Section 5: nothing reclaimable, 80 cores and 160 GB that nobody asked for."""
+    """docs/reference/overcommit.md#mid-resources.
+
+    Nothing reclaimable, 80 cores and 160 GB that nobody asked for.
+    """
     case = model.Node(
         cores(100, 210), cores(100, 200), saying(midUnallocatedPercent=percent),
         used=cores(30, 50), reclaimable=(0, 0),
@@ -123,7 +129,10 @@ def test_lse_keeps_its_cpu_and_lsr_lends_it() -> None:
 
 
 def test_mid_pods_under_request() -> None:
-    """Section 15, item 3: what a mid pod asks for under the names of mid counts."""
+    """What a mid pod asks for under the names of mid counts.
+
+    Rule: docs/reference/overcommit.md#pods-that-count.
+    """
     pod = model.Pod("m", class_label="koord-mid", qos_label="LS", mid_request=cores(10, 20))
     case = model.Node(
         cores(100, 100), cores(100, 100), saying(memoryCalculatePolicy="request"), pods=[pod]
@@ -132,7 +141,10 @@ def test_mid_pods_under_request() -> None:
 
 
 def test_amplified_nodes_count_as_they_are() -> None:
-    """Section 15, item 4: what the kubelet reserves shows only against raw allocatable."""
+    """What the kubelet reserves shows only against raw allocatable.
+
+    Rule: docs/reference/overcommit.md#node-capacity-and-reservation.
+    """
     case = model.Node(
         cores(100, 100), cores(188, 90), STRATEGY, raw=cores(94, 90), system=cores(1, 1)
     )

@@ -55,7 +55,10 @@ def test_zones_without_cpu_and_memory_are_none() -> None:
     fraction=st.sampled_from([0.1, 0.07, 1]),
 )
 def test_what_is_due(old: int, new: int, fraction: float) -> None:
-    """Section 3.3: in one and not the other, or further than the fraction of the old, strictly."""
+    """In one and not the other, or further than the fraction of the old, strictly.
+
+    Rule: docs/reference/node-resources.md#threshold.
+    """
     if old == -1 or new == -1:
         expected = old != new
     else:

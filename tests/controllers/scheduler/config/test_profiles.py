@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which plugins a profile runs (scheduler spec, sections 0, 1.1 and 1.2)."""
+"""Which plugins a profile runs.
+
+Rule: docs/reference/scheduling.md#plugins-of-a-profile.
+"""
 
 from __future__ import annotations
 

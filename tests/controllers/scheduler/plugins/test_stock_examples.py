@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worked examples of the stock plugins, messages word for word (scheduler spec, section 1.5)."""
+"""Worked examples of the stock plugins, messages word for word.
+
+Rule: docs/reference/stock-plugins.md#filters.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cluster events wake which pods (scheduler spec, section 1.3)."""
+"""Which cluster events wake which pods.
+
+Rule: docs/reference/scheduling.md#events-and-hints.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worked cases of the scheduling queue (scheduler spec, section 1.3)."""
+"""Worked cases of the scheduling queue.
+
+Rule: docs/reference/scheduling.md#queue.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What best-effort pods use, asked for, may use at most. Rule: spec agent-qos, section 3.4."""
+"""What best-effort pods use, asked for, may use at most.
+
+Rule: docs/reference/measuring.md#best-effort-tier.
+"""
 
 from __future__ import annotations
 

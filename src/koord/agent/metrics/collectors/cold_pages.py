@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages not touched for long, where the kernel tells. Rule: spec agent-qos, section 3.8."""
+"""Pages not touched for long, where the kernel tells.
+
+Rule: docs/reference/measuring.md#cold-pages.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycles and instructions of containers over a short window. Rule: spec agent-qos, section 3.8."""
+"""Cycles and instructions of containers over a short window.
+
+Rule: docs/reference/measuring.md#cycles-per-instruction.
+"""
 
 from __future__ import annotations
 

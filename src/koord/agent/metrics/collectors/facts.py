@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is no series: processor, memory of NUMA nodes, other devices, storage.
 
-Rule: spec agent-qos, sections 3.9 and 3.10.
+Rule: docs/reference/measuring.md#static-facts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA GPUs: inventory, health, and who uses how much. Rule: spec agent-qos, 3.9 and 19.8."""
+"""NVIDIA GPUs: inventory, health, and who uses how much.
+
+Rule: docs/reference/measuring.md#gpus.
+"""
 
 from __future__ import annotations
 

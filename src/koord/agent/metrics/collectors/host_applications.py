@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications of the host that have a QoS class. Rule: spec agent-qos, section 3.7."""
+"""Applications of the host that have a QoS class.
+
+Rule: docs/reference/measuring.md#host-applications.
+"""
 
 from __future__ import annotations
 

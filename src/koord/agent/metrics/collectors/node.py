@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU and memory of the whole machine. Rule: spec agent-qos, section 3.1."""
+"""CPU and memory of the whole machine. Rule: docs/reference/measuring.md#node-usage."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU and memory of each NUMA node. Rule: spec agent-qos, section 3.2."""
+"""CPU and memory of each NUMA node. Rule: docs/reference/measuring.md#numa-nodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory with the page cache. Rule: spec agent-qos, sections 3.3 and 3.8."""
+"""Memory with the page cache. Rule: docs/reference/measuring.md#page-cache."""
 
 from __future__ import annotations
 

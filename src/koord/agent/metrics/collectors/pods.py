@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU and memory of pods and containers. Rule: spec agent-qos, section 3.3."""
+"""CPU and memory of pods and containers.
+
+Rule: docs/reference/measuring.md#pods-and-containers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pressure stall information of pods and containers. Rule: spec agent-qos, section 3.8."""
+"""Pressure stall information of pods and containers.
+
+Rule: docs/reference/measuring.md#pressure.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache and memory bandwidth that classes use. Rules: spec agent-qos 3.8, agent-runtime 8.7."""
+"""Cache and memory bandwidth that classes use.
+
+Rule: docs/reference/measuring.md#cache-and-bandwidth-of-classes.
+"""
 
 from __future__ import annotations
 

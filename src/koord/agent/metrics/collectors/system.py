@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What neither pods nor host applications account for. Rule: spec agent-qos, section 3.6."""
+"""What neither pods nor host applications account for.
+
+Rule: docs/reference/measuring.md#system-usage.
+"""
 
 from __future__ import annotations
 

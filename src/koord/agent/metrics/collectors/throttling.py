@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often pods and containers ran into their CPU limit. Rule: spec agent-qos, section 3.5."""
+"""How often pods and containers ran into their CPU limit.
+
+Rule: docs/reference/measuring.md#throttling.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits and weights of block I/O: of the BE class, of pods, and cost models of the whole node.
 
-Rule: spec agent-qos, section 15. A claim is one device's line of one file; the executor gives
-a line back when nobody names its device any more, which is how devices leave the configuration.
-Claims have the names and values of cgroup v1; the catalogue of ``koord.kernels.cgroup`` knows them
-on v2, where the four limits are names in one line of ``io.max`` and weights are those of
-``io.weight``: both kernels take 1 to 10000 with 100 as the default, so a percentage is the weight.
+Rule: docs/reference/strategies.md#block-io. A claim is one device's line of one file; the executor
+gives a line back when nobody names its device any more, which is how devices leave the
+configuration. Claims have the names and values of cgroup v1; the catalogue of
+``koord.kernels.cgroup`` knows them on v2, where the four limits are names in one line of
+``io.max`` and weights are those of ``io.weight``: both kernels take 1 to 10000 with 100 as the
+default, so a percentage is the weight.
 """
 
 from __future__ import annotations

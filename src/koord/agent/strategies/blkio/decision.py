@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits, weights and cost of block devices: columns in, columns out, one row a (target, device).
 
-Rule: spec agent-qos, section 15.
+Rule: docs/reference/strategies.md#lines-of-a-device.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device a block of the configuration means. Rule: spec agent-qos, section 15."""
+"""Which device a block of the configuration means.
+
+Rule: docs/reference/strategies.md#targets.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets throttled containers exceed their CPU limit for a while.
 
-Rule: spec agent-qos, section 12. Claims of a pod are one scope, its UID. A raised quota lies in the
-layer above what limit and normalization make of the file, so neither is ever overwritten; a pod's
-quota is raised by what its containers' are, from its own base. A quota above what it should be that
-nobody claims was left by another agent: the limit is claimed until the file says it again.
+Rule: docs/reference/strategies.md#cpu-burst. Claims of a pod are one scope, its UID. A raised
+quota lies in the layer above what limit and normalization make of the file, so neither is ever
+overwritten; a pod's quota is raised by what its containers' are, from its own base. A quota above
+what it should be that nobody claims was left by another agent: the limit is claimed until the file
+says it again.
 
 Bursts are claimed as they are wanted. What the kernel takes of them is the executor's to find out,
 and the series says what the files said when they were last written or compared.

@@ -2,7 +2,8 @@
 """How far containers may exceed their CPU limit: columns in, columns out.
 
 A row is a container unless a docstring says otherwise; ``node`` columns name the row of the node
-that it runs on. Rule: spec agent-qos, section 12; a fraction of a microsecond is dropped.
+that it runs on. Rule: docs/reference/strategies.md#cpu-burst; a fraction of a microsecond is
+dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The token buckets of containers that raise their quota, by container id.
 
-Rule: spec agent-qos, section 12.4. Rules of the buckets themselves are in ``decision.py``.
+Rule: docs/reference/strategies.md#limiter. The buckets' arithmetic is in ``decision.py``.
 """
 
 from __future__ import annotations

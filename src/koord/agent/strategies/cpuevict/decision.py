@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether best-effort pods get too little CPU, and how much of their requests is to go.
 
-Columns in, columns out, one row a node, milli-cores. Rule: spec agent-qos, section 10.1.
+Columns in, columns out, one row a node, milli-cores.
+Rule: docs/reference/evictions.md#be-satisfaction.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps best-effort pods within what services leave, by their CPUs or by their quota.
 
-Rule: spec agent-qos, section 9. Claims: ``quota`` and ``cpuset`` are scopes of their own. What
-best-effort cgroups have unsuppressed is claimed in any case, for what a file said before may be
-what an earlier suppression left there; suppression is a cap on top.
+Rule: docs/reference/strategies.md#cpu-suppression. Claims: ``quota`` and ``cpuset`` are scopes of
+their own. What best-effort cgroups have unsuppressed is claimed in any case, for what a file said
+before may be what an earlier suppression left there; suppression is a cap on top.
 """
 
 from __future__ import annotations

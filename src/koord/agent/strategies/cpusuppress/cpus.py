@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which CPUs best-effort pods get: spread over NUMA nodes, whole cores first, always the same.
 
-Rule: spec agent-qos, section 9.4, step 5.
+Rule: docs/reference/strategies.md#picking.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much CPU best-effort pods may use: columns in, columns out, one row a node.
 
-Rule: spec agent-qos, section 9; integers are milli-cores or microseconds, and a fraction is dropped
-where a figure becomes an integer. Where this does more than the original is in
-docs/differences.md.
+Rule: docs/reference/strategies.md#cpu-suppression. Integers are milli-cores or microseconds, and a
+fraction is dropped where a figure becomes an integer.
 """
 
 from __future__ import annotations

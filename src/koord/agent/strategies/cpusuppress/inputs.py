@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of :mod:`decision` for one node, from a tick. Rule: spec agent-qos, section 9."""
+"""The columns of :mod:`decision` for one node, from a tick.
+
+Rule: docs/reference/strategies.md#allowed-cpu.
+"""
 
 from __future__ import annotations
 

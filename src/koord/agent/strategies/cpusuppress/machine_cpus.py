@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs of the machine are whose, as suppression sees it. Rule: spec agent-qos, section 9.4.
+"""Which CPUs of the machine are whose, as suppression sees it.
 
-Malformed annotations count as absent.
+Rule: docs/reference/strategies.md#cpu-set-policy. Malformed annotations count as absent.
 """
 
 from __future__ import annotations

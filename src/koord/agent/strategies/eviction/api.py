@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evicts through the API: the eviction subresource, with the pod's UID as precondition.
 
-Rule: spec agent-qos, section 10.5. Nothing here waits: requests go out from a task of its own.
+Rule: docs/reference/evictions.md#eviction-by-api. Nothing here waits: requests go out from a task
+of its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 """Evicts by ending every process of every container of a pod, and watches until all have ended.
 
 What stands is read from the cgroups, not from memory: after a restart of the agent an eviction that
-was under way is found as far as it came. Rule: spec agent-qos, sections 10.5 and 19.5.
+was under way is found as far as it came.
+Rule: docs/reference/evictions.md#killing-on-the-node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A round of evictions: cool-down, what each feature wants, the tasks, and what is told of it.
 
-Rule: spec agent-qos, sections 10, 10.5 and 11.
+Rule: docs/reference/evictions.md#order-of-a-round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which order pods go: columns in, a permutation out. Imports nothing of the agent.
 
-Rule: spec agent-qos, sections 10.1 and 10.4. Ties keep the order of the rows.
+Rules: docs/reference/evictions.md#be-satisfaction,
+docs/reference/evictions.md#victims-by-priority. Ties keep the order of the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much is to be released where a node uses, or has promised, too much: columns, a row a node.
 
-Rule: spec agent-qos, sections 10.2, 10.3 and 11. Imports nothing of the agent.
+Rules: docs/reference/evictions.md#node-cpu-usage,
+docs/reference/evictions.md#cpu-requests-above-allocatable,
+docs/reference/evictions.md#node-memory-usage. Imports nothing of the agent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evictions for requests above what is allocatable, of CPU and of memory alike.
 
-Rule: spec agent-qos, sections 10.3 and 11.
+Rule: docs/reference/evictions.md#cpu-requests-above-allocatable and
+docs/reference/evictions.md#memory-requests-above-allocatable.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which thresholds of evictions are valid. Rule: spec agent-qos, sections 10.1 to 10.3 and 11."""
+"""Which thresholds of evictions are valid.
+
+Rules: docs/reference/evictions.md#cpu-evictions,
+docs/reference/evictions.md#memory-evictions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries evictions out, task by task, until enough is released: the running totals.
 
-Pure but for the evictor it is given. Rule: spec agent-qos, section 10.5.
+Pure but for the evictor it is given. Rule: docs/reference/evictions.md#running-totals.
 """
 
 from __future__ import annotations

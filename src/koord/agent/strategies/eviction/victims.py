@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may be evicted, and in which order: pods to columns, and the order back to pods.
 
-Rule: spec agent-qos, sections 10.1, 10.4 and 11. Malformed annotations never make a pod a victim
-that would not be one without them.
+Rule: docs/reference/evictions.md#victims. Malformed annotations never make a pod a victim that
+would not be one without them.
 """
 
 from __future__ import annotations

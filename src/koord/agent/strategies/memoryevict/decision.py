@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which order best-effort pods go for want of memory: columns in, a permutation out.
 
-Rule: spec agent-qos, section 11. How much is to be released is in ``eviction/release.py``.
+Rule: docs/reference/evictions.md#node-memory-usage. How much is to be released is in
+``eviction/release.py``.
 """
 
 from __future__ import annotations

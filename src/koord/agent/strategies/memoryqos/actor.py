@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory protection, throttling, reclaim and page cache by QoS class, pod and container.
 
-Rule: spec agent-qos, section 13. One scope holds the whole tree, since levels depend on each other;
-the executor writes growing protections from the top and shrinking ones from the bottom.
+Rule: docs/reference/strategies.md#memory-qos. One scope holds the whole tree, since levels depend
+on each other; the executor writes growing protections from the top and shrinking ones from the
+bottom.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which memory quality a pod has: its class's, overlaid by its annotation.
 
-Rule: spec agent-qos, sections 6.2 and 13.
+Rule: docs/reference/strategies.md#settings-of-a-pod.
 """
 
 from __future__ import annotations

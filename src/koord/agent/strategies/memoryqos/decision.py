@@ -2,7 +2,8 @@
 """Protection, throttling and page cache of cgroups: columns in, columns out, bytes.
 
 A row is a pod or a container. :data:`UNSET` is "not configured" in settings and "not to be written"
-in results; no number that somebody may configure is meant by it. Rule: spec agent-qos, section 13.
+in results; no number that somebody may configure is meant by it.
+Rule: docs/reference/strategies.md#protection-and-throttling.
 """
 
 from __future__ import annotations

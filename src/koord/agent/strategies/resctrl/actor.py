@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives the QoS classes their part of the last-level cache and of memory bandwidth.
 
-Rule: spec agent-qos, section 14, and agent-runtime, section 8.5. What the hardware cannot do
-exactly is widened to what it can, and told. Claims: the groups are one scope, the members of a pod
-another.
+Rule: docs/reference/strategies.md#resctrl-classes. What the hardware cannot do exactly is widened
+to what it can, and told. Claims: the groups are one scope, the members of a pod another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which resctrl group a pod is in, in columns. Rule: spec agent-runtime, section 8.5.
+"""Which resctrl group a pod is in, in columns.
 
-What groups get is decided by ``koord.kernels.resctrl.plan``.
+Rule: docs/reference/strategies.md#resctrl-classes. What groups get is decided by
+``koord.kernels.resctrl.plan``.
 """
 
 from __future__ import annotations

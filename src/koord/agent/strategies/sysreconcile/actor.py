@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets kernel settings of the whole node. Rule: spec agent-qos, section 16.
+"""Sets kernel settings of the whole node.
 
-What is not configured is not claimed, so it keeps, or gets back, what it said before.
+Rule: docs/reference/strategies.md#system-settings. What is not configured is not claimed, so it
+keeps, or gets back, what it said before.
 """
 
 from __future__ import annotations

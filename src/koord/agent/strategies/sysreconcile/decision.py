@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernel settings that a node's memory decides: columns in, columns out, one row a node.
 
-Rule: spec agent-qos, section 16.
+Rule: docs/reference/strategies.md#system-settings.
 """
 
 from __future__ import annotations

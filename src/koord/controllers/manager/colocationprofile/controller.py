@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller ``colocationprofile``: rounds over the pods that wait.
 
-Rule: manager spec, section 10.2. Behind the gate ColocationProfileController. Which pods and what
-is done to them: :mod:`koord.controllers.manager.colocationprofile.mutation`.
+Rule: docs/reference/admission.md#profiles-on-pods-that-wait. Behind the gate
+ColocationProfileController. Which pods and what is done to them:
+:mod:`koord.controllers.manager.colocationprofile.mutation`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a profile makes of a pod: a function of plain values.
 
-Rule: manager spec, sections 10.2 and 15.7. Applied to its own result it changes nothing, as long as
-no mapping reads a key that the profile's own class or priority overwrites.
+Rule: docs/reference/admission.md#effect-of-one-profile. Applied to its own result it changes
+nothing, as long as no mapping reads a key that the profile's own class or priority overwrites.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResourceAmplification: by how much a node offers more than it has (manager spec, section 6.2).
+"""ResourceAmplification: by how much a node offers more than it has.
 
-The manager says so in an annotation; the node webhook applies it to the status.
+Rule: docs/reference/node-resources.md#resource-amplification. The manager says so in an
+annotation; the node webhook applies it to the status.
 """
 
 from __future__ import annotations

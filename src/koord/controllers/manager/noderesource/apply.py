@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node brought to what its result says: when which part is written, and what is remembered.
 
-Rule: manager spec, section 3.3. Where that writes an unchanged node at every start and every few
-minutes, here only what differs is written.
+Rule: docs/reference/node-resources.md#when-a-write-is-due. Where the original writes an unchanged
+node at every start and every few minutes, here only what differs is written.
 """
 
 from __future__ import annotations

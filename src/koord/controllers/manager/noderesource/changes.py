@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to write on a node: whether it has moved far enough, and the patches that bring it there.
 
-Rule: manager spec, section 3.3. A patch holds what differs and nothing else, and the version of the
-node that it was made for: whoever was faster wins, and the patch is made anew.
+Rule: docs/reference/node-resources.md#when-a-write-is-due. A patch holds what differs and nothing
+else, and the version of the node that it was made for: whoever was faster wins, and the patch is
+made anew.
 """
 
 from __future__ import annotations

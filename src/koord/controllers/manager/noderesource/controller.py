@@ -4,9 +4,9 @@ resources, annotations and labels of nodes.
 
 Events mark rows. A turn gathers those of a moment, has the ledger work all of them out in one pass,
 and hands the nodes whose figures are other than before to a few workers, which write what has moved
-far enough. A turn also comes when the next report goes stale, without any event (manager spec,
-section 15, point 1). Of nodes that stand as they should, and of which nothing has changed but their
-offers, columns say which have to be written; the others need no look at all.
+far enough. A turn also comes when the next report goes stale, without any event
+(docs/reference/overcommit.md#degradation). Of nodes that stand as they should, and of which nothing
+has changed but their offers, columns say which have to be written; the others need no look at all.
 
 While nobody could read the co-location section since the start, nothing is calculated, and nodes
 keep what they show until their reports go stale by the default of ``degradeTimeMinutes``.

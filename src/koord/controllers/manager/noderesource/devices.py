@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUDeviceResource and RDMADeviceResource: a node's cards as resources, GPUs as labels too.
 
-Rules: manager spec, section 7; older names of labels: release feature F22; what is taken away
-again: section 15, point 8.
+Rule: docs/reference/node-resources.md#gpu-and-rdma-resources.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchResource and MidResource: what a node offers beside its own (manager spec, sections 3.2,
-4.5, 5)."""
+"""BatchResource and MidResource: what a node offers beside its own.
+
+Rule: docs/reference/node-resources.md#amounts-as-they-are-shown.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From informers to the ledger: each change as a delta, and whose node has to be looked at again.
 
-Which changes count: manager spec, section 3.1.
+Which changes count: docs/reference/node-resources.md#what-is-looked-at.
 """
 
 from __future__ import annotations

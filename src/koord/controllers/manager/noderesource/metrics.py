@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node-resource controller counts, under the original's names.
 
-Rule: manager spec, section 13.
+Rule: docs/reference/manager.md#metrics.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUNormalization: how fast a node's CPUs are, as an annotation (manager spec, section 6.1)."""
+"""CPUNormalization: how fast a node's CPUs are, as an annotation.
+
+Rule: docs/reference/node-resources.md#cpu-normalization.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugins in their order, and a node taken through all of them (manager spec, section 3)."""
+"""The plugins in their order, and a node taken through all of them.
+
+Rule: docs/reference/node-resources.md#plugins.
+"""
 
 from __future__ import annotations
 

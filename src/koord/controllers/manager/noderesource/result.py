@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plugins see of a node, what they make of it, and what is wanted on the node for it.
 
-A plugin works in two steps (manager spec, section 3.1): what a node is to have is calculated once,
-from everything but the node's own state; what that means for the node as it is now is prepared
-anew for each attempt to write.
+A plugin works in two steps (docs/reference/node-resources.md#plugins): what a node is to have is
+calculated once, from everything but the node's own state; what that means for the node as it is now
+is prepared anew for each attempt to write.
 """
 
 from __future__ import annotations

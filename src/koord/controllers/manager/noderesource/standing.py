@@ -4,7 +4,7 @@
 A node that was brought to where it should be needs no plugins again until something of it changes,
 or of the configuration that they read. Until then only its offers move, with reports, pods and
 strategies; what that means for all nodes that stand is one pass over columns, by the same rules as
-for a single node (manager spec, sections 3.3 and 4.4; 15.6 for why).
+for a single node (docs/reference/node-resources.md#when-a-write-is-due).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches sent until one is taken: made anew for what the server has whenever somebody was faster.
 
-Rule: manager spec, section 3.3. Each patch carries the version of the object that it was made for.
+Rule: docs/reference/node-resources.md#how-a-patch-is-made. Each patch carries the version of the
+object that it was made for.
 """
 
 from __future__ import annotations

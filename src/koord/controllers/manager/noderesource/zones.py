@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch resources of NUMA zones, written into the NodeResourceTopology (manager spec, section 4.4).
+"""Batch resources of NUMA zones, written into the NodeResourceTopology.
+
+Rule: docs/reference/node-resources.md#zones.
 
 The agent owns the object and keeps what others add to a zone. Zones are a list that is replaced as
 a whole, so the patch carries the version it was made for.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch resources of nodes (manager spec, section 4.3; release features, section 2)."""
+"""Batch resources of nodes (docs/reference/overcommit.md#batch-resources-of-a-node)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mid resources of nodes (manager spec, section 5)."""
+"""Mid resources of nodes (docs/reference/overcommit.md#mid-resources)."""
 
 from __future__ import annotations
 

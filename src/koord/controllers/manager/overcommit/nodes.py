@@ -37,7 +37,7 @@ class Nodes(NamedTuple):
     Args:
         capacity: what the machine has.
         kubelet_reserved: capacity that is not allocatable, before any amplification.
-        annotation_reserved: what an operator holds back (F26).
+        annotation_reserved: what an operator holds back by annotation.
         system: what neither pods nor host applications use.
         risen: by how much that is more than in the report before; 0 if there was none.
         host_high: usage of host applications above batch.
@@ -87,7 +87,9 @@ def expiry(nodes: Nodes, settings: Settings) -> NDArray[np.float64]:
 def degraded(
     nodes: Nodes, settings: Settings, now: float, *, known: bool = True
 ) -> NDArray[np.uint8]:
-    """Why each node offers nothing at a moment, as :class:`Degraded` (spec 4.1, and 15.8).
+    """Why each node offers nothing at a moment, as :class:`Degraded`.
+
+    Rule: docs/reference/overcommit.md#degradation.
 
     Args:
         nodes: what they report.

@@ -90,7 +90,7 @@ def counts(pod: Pod) -> bool:
 
 
 def term(pod: Pod) -> Term:
-    """The row of a pod, without a metric (manager spec, section 4.2).
+    """The row of a pod, without a metric (docs/reference/overcommit.md#pods-that-count).
 
     A mid pod asks for mid resources in place of native ones; both count, so that a policy by
     request does not take it for nothing.
@@ -177,7 +177,7 @@ class Claims(NamedTuple):
 
 
 def claims(terms: PodTerms) -> Claims:
-    """What each row takes (manager spec, section 4.2).
+    """What each row takes (docs/reference/overcommit.md#pods-that-count).
 
     A pod without a metric is taken for what it asks for, however it is counted: it may use that
     at any moment. LSE pods use the CPU that they ask for, even if it is idle. A dangling metric

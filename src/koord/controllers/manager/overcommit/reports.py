@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Node and its NodeMetric say, as one row of columns (manager spec, 4.1, 4.2 and 15)."""
+"""What a Node and its NodeMetric say, as one row of columns.
+
+Rule: docs/reference/overcommit.md#inputs.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies as columns (manager spec, section 2.1)."""
+"""Strategies as columns (docs/reference/overcommit.md#co-location-strategy)."""
 
 from __future__ import annotations
 

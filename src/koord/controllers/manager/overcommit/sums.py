@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pods of each node take together (manager spec, section 4.2)."""
+"""What the pods of each node take together (docs/reference/overcommit.md#pods-that-count)."""
 
 from __future__ import annotations
 

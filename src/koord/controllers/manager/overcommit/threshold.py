@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which offers have moved far enough to be written (manager spec, section 3.3)."""
+"""Which offers have moved far enough to be written.
+
+Rule: docs/reference/node-resources.md#threshold.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch resources by NUMA zone, from the numbers of the node (manager spec, section 4.4).
+"""Batch resources by NUMA zone, from the numbers of the node.
+
+Rule: docs/reference/overcommit.md#numa-zones.
 
 A zone is a cell of columns ``[NUMA number, node]``; memory counts in thousandths of a byte, for
 what is divided among zones is not whole.

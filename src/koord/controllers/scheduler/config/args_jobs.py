@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of Reservation, ElasticQuota and Coscheduling.
 
-Names, defaults and bounds are the original's (scheduler spec 3.3, quota and gang spec 1.3, 9.1).
+Names, defaults and bounds are the original's:
+docs/reference/reservations.md#life-of-a-reservation,
+docs/reference/quota-scheduling.md#arguments, docs/reference/gangs.md#arguments-and-answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of LoadAwareScheduling, NodeNUMAResource, DeviceShare and the small scoring plugins.
 
-Names, defaults and bounds are the original's (scheduler spec 4.1, 5.4 and 6; cpu-numa spec 7).
+Names, defaults and bounds are the original's: docs/reference/load.md#arguments,
+docs/reference/numa.md#scoring, docs/reference/devices.md#default-order-of-cards and
+docs/reference/load.md#noderesourcesfitplus.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the plugins that kube-scheduler has too.
 
-Names, defaults and bounds are those of ``kubescheduler.config.k8s.io/v1`` (scheduler spec 1.1).
+Names, defaults and bounds are those of ``kubescheduler.config.k8s.io/v1``; see
+docs/reference/scheduling.md#configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugins that hold where a file says nothing, and koord's own configuration.
 
-Scheduler spec, sections 1.2 (kube-scheduler's default set) and 0 (the original's shipped file,
-which spreads the batch pods that koord's packs).
+docs/reference/scheduling.md#plugins-of-a-profile (kube-scheduler's default set) and
+docs/reference/scheduling.md#shipped-profile (the original's file, which spreads the batch pods
+that koord's packs).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which plugins a profile runs, in which order, with which weights and arguments.
 
-Scheduler spec, section 1.1: what the file says about one point goes before what it says about all
-points (``multiPoint``), and that before the default set.
+docs/reference/scheduling.md#plugins-of-a-profile: what the file says about one point goes before
+what it says about all points (``multiPoint``), and that before the default set.
 """
 
 from __future__ import annotations

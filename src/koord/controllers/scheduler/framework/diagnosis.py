@@ -121,7 +121,7 @@ def joined(said: Iterable[str]) -> str:
 def availability(nodes: int, counts: Mapping[str, int]) -> str:
     """``0/N nodes are available: 2 this, 3 that.``: sorted as texts.
 
-    Kubernetes: FitError in pkg/scheduler/framework (spec section 1.7).
+    Rule: docs/reference/scheduling.md#messages. Kubernetes: FitError in pkg/scheduler/framework.
     """
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
     head = f"0/{nodes} nodes are available"

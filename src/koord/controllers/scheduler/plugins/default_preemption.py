@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DefaultPreemption: makes room by deleting pods of lower priority.
 
-Kubernetes: pkg/scheduler/framework/plugins/defaultpreemption (scheduler spec, section 1.6).
+Rule: docs/reference/scheduling.md#preemption. Kubernetes:
+pkg/scheduler/framework/plugins/defaultpreemption.
 """
 
 from __future__ import annotations

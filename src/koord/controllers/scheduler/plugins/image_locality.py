@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImageLocality: nodes that have the pod's images already go first.
 
-Scheduler spec, section 1.5. An image counts by its size times the fraction of nodes that have it,
-so that not all pods run after the first node that pulled it.
+Rule: docs/reference/stock-plugins.md#other-scores. An image counts by its size times the fraction
+of nodes that have it, so that not all pods run after the first node that pulled it.
 """
 
 from __future__ import annotations

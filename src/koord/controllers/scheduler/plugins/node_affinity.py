@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NodeAffinity: the nodes that a pod must, or would rather, run on.
 
-Scheduler spec, section 1.5. A required term that does not parse matches nothing; a preferred one
-makes the attempt fail, as in kube-scheduler.
+Rule: docs/reference/stock-plugins.md#nodeaffinity. A required term that does not parse matches
+nothing; a preferred one makes the attempt fail, as in kube-scheduler.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NodePorts: host ports that pods on the node have taken already.
 
-Scheduler spec, section 1.5: protocol and port must be free at the address; ``0.0.0.0`` stands for
-all addresses.
+Rule: docs/reference/stock-plugins.md#filters. Protocol and port must be free at the address;
+``0.0.0.0`` stands for all addresses.
 """
 
 from __future__ import annotations

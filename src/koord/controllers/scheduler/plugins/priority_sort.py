@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PrioritySort(Plugin):
-    """Scheduler spec, section 1.3."""
+    """Rule: docs/reference/scheduling.md#queue."""
 
     name = "PrioritySort"
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SchedulingHint: a controller that has planned already says which nodes to look at.
 
-Scheduler spec, section 6. ``nodeNames`` leaves only these nodes, ``preferredNodeNames`` are tried
-in their order before any other. What ``extensions`` says to other plugins is in ``cycle.state``.
+Rule: docs/reference/load.md#schedulinghint. ``nodeNames`` leaves only these nodes,
+``preferredNodeNames`` are tried in their order before any other. What ``extensions`` says to
+other plugins is in ``cycle.state``.
 """
 
 from __future__ import annotations

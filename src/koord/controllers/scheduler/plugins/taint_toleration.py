@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TaintToleration: taints keep pods out, or make their nodes the second choice.
 
-Scheduler spec, section 1.5. Nodes with equal taints are looked at once a shape.
+Rule: docs/reference/stock-plugins.md#filters. Nodes with equal taints are looked at once a shape.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Finds the node where room for a pod costs least, and makes it.
 
 Shared by all plugins that preempt; what differs between them is a :class:`VictimPolicy` and how
-many nodes are looked at. Scheduler spec, section 1.6.
+many nodes are looked at. Rule: docs/reference/scheduling.md#preemption.
 """
 
 from __future__ import annotations

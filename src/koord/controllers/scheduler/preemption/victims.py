@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may be preempted, who goes first, and which of several nodes costs least.
 
-Kubernetes: pkg/scheduler/framework/preemption (scheduler spec, section 1.6).
+Rule: docs/reference/scheduling.md#preemption. Kubernetes: pkg/scheduler/framework/preemption.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cluster events: what changed, in the words that plugins register for.
 
-Names are kube-scheduler's, for they are labels of its metrics (scheduler spec, section 1.3).
+Names are kube-scheduler's, for they are labels of its metrics; see
+docs/reference/scheduling.md#events-and-hints.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ROUNDING_SECONDS = 1e-9
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """Times in seconds; the defaults are kube-scheduler's (scheduler spec, sections 1.1 and 1.3).
+    """Times in seconds; the defaults are kube-scheduler's (docs/reference/scheduling.md#queue).
 
     Args:
         initial_backoff: after the first attempt; doubled after each one more.

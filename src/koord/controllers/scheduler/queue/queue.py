@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling queue (scheduler spec, section 1.3).
+"""The scheduling queue.
+
+Rule: docs/reference/scheduling.md#queue.
 
 Pods wait in one of three places: *active* ones are popped in the order of the queue-sort plugin,
 pods in *backoff* become active when their time is over, *unschedulable* ones when an event comes

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices say when NUMA nodes are chosen for CPUs and devices together (spec 5.8)."""
+"""What devices say when NUMA nodes are chosen for CPUs and devices together.
+
+Rule: docs/reference/devices.md#numa-hints.
+"""
 
 from __future__ import annotations
 

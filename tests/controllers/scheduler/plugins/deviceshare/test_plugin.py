@@ -37,7 +37,8 @@ def whole(count: int) -> dict[str, dict[str, str]]:
     return {"requests": {"nvidia.com/gpu": str(count)}}
 
 
-# Spec section 5.4: 8 idle GPUs; cards without a place in the machine, so the default order rules.
+# docs/reference/devices.md#default-order-of-cards: 8 idle GPUs; cards without a place in the
+# machine.
 def test_the_default_order_spreads_or_packs() -> None:
     plain = [{**gpu(minor), "topology": None} for minor in range(8)]
     cluster = Cluster()
@@ -48,7 +49,7 @@ def test_the_default_order_spreads_or_packs() -> None:
     assert [cluster.place(cluster.pod(gpu=50)) for _ in range(3)] == ["gpu:0", "gpu:0", "gpu:1"]
 
 
-# Spec section 5.5: 2 NUMA nodes of 2 PCIe roots of 2 GPUs, minor 5 in use.
+# docs/reference/devices.md#gpu-topology: 2 NUMA nodes of 2 PCIe roots of 2 GPUs, minor 5 in use.
 def test_the_topology_example() -> None:
     cluster = Cluster()
     row = cluster.add("n", *gpus(8))
@@ -58,7 +59,7 @@ def test_the_topology_example() -> None:
     assert cluster.place(cluster.pod(**whole(2))) == "gpu:6,7"
 
 
-# Spec section 5.6.
+# docs/reference/devices.md#joint-allocation.
 def test_the_joint_example() -> None:
     cluster = Cluster()
     cards = [gpu(minor, 0, str(minor // 2)) for minor in range(4)]
@@ -199,7 +200,7 @@ def test_requests_as_count_with_device_level_exclusion() -> None:
     assert cluster.place(cluster.pod(rdma=1)) == NONE + "Insufficient rdma devices."
 
 
-# Spec section 9, item 4.
+# docs/reference/devices.md#allocation-hints.
 def test_pcie_level_exclusion_takes_untouched_roots_only() -> None:
     cluster = Cluster()
     cluster.add("n", *gpus(4))
@@ -224,7 +225,8 @@ def test_partitions_of_known_models_and_of_the_device() -> None:
     assert cluster.place(cluster.pod(**whole(2))) == NONE + "Insufficient Partitioned GPU Devices."
 
 
-# Spec section 9, item 3: the higher score first, and Restricted looks at no other.
+# docs/reference/devices.md#gpu-partitions: the higher score first, and Restricted looks at no
+# other.
 def test_the_best_linked_partition_first() -> None:
     table = {
         "2": [

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which combinations of device resources are legal, and what they come to (spec 5.2)."""
+"""Which combinations of device resources are legal, and what they come to.
+
+Rule: docs/reference/devices.md#requests.
+"""
 
 from __future__ import annotations
 

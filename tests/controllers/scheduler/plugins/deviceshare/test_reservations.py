@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that reservations hold back: who may have them, and how (spec 5.7)."""
+"""Devices that reservations hold back: who may have them, and how.
+
+Rule: docs/reference/devices.md#reserved-devices.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def test_a_restricted_reservation_gives_no_more_than_it_has_left() -> None:
     assert cluster.place(again, offers=offers, sits=uid) == "gpu:0"
 
 
-# Spec section 9, item 6: by minor, not by place in a list.
+# docs/reference/devices.md#reserved-devices: by minor, not by place in a list.
 def test_a_restricted_reservation_that_is_used_up_gives_nothing() -> None:
     cluster = eight()
     blocked = cluster.pod(gpu=200)

@@ -271,7 +271,7 @@ CASES = [
 
 @pytest.mark.parametrize(("total", "asked", "runtimes"), CASES)
 def test_the_guides_worked_cases(total, asked, runtimes) -> None:
-    """Release features, section 2; one CPU a pod, all of which name no quota."""
+    """docs/reference/quota.md#flat-quotas; one CPU a pod, all of which name no quota."""
 
     @in_a_loop
     async def run() -> None:

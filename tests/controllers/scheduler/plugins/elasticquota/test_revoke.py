@@ -36,7 +36,7 @@ EXAMPLE = [held("p1", 10, 20), held("p2", 9, 10, 1), held("p3", 8, 20), held("p4
 
 
 def test_the_worked_example() -> None:
-    """Spec: quota-gang, section 5."""
+    """docs/reference/quota-scheduling.md#revocation."""
     used = {"cpu": 90, "memory": 1}
     assert names(revoked(used, {"cpu": 50, "memory": 0}, EXAMPLE)) == ["p2", "p4"]
     assert names(revoked(used, {"cpu": -1, "memory": 0}, EXAMPLE)) == ["p4", "p3", "p2", "p1"]

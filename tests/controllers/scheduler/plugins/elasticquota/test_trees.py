@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose quota a pod uses, several trees, what is charged and when: the spec's examples."""
+"""Whose quota a pod uses, several trees, what is charged and when: the worked examples."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_what_the_built_in_groups_use_is_not_shared_out() -> None:
 
 
 def test_guaranteed_usage() -> None:
-    """Spec: quota-gang, section 2.5."""
+    """docs/reference/quota.md#guaranteed-usage."""
     groups, kept, _ = cluster(settings=Settings(Options(guarantee_usage=True)))
     groups.put(quota("parent", min={"cpu": "20"}, max={"cpu": "40"}))
     groups.put(quota("A", parent="parent", min={"cpu": "10"}, max={"cpu": "40"}))
@@ -164,7 +164,7 @@ def test_guaranteed_usage() -> None:
 
 
 def test_minimums_shrink_together_unless_switched_off() -> None:
-    """Spec: quota-gang, section 3.5, the tree."""
+    """docs/reference/quota.md#minimum-scaling, the tree."""
     for scaled, mins in ((True, [66_666] * 3), (False, [100_000] * 3)):
         groups, kept, _ = cluster({"cpu": 200_000}, Settings(scale_min=scaled))
         groups.put(quota("p", min={"cpu": "300"}, max={"cpu": "600"}))

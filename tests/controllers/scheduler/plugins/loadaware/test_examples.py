@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worked examples of the scheduler spec, section 4, and its rules one by one."""
+"""The worked examples of docs/reference/load.md, and its rules one by one."""
 
 from __future__ import annotations
 

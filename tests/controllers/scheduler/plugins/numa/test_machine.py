@@ -20,7 +20,7 @@ def machine(nrt: Any, **of_node: Any) -> tuple[Machine, list[str]]:
 
 
 def test_everything_that_is_not_the_schedulers_to_give() -> None:
-    """The example of the spec, section 3."""
+    """The example of docs/reference/cpu-numa.md#reserved-cpus."""
     found, problems = machine(
         topology(
             "n0",

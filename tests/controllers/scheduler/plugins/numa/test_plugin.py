@@ -294,7 +294,7 @@ def test_an_allocation_that_a_pod_brings_is_taken_or_nothing() -> None:
 def test_the_worked_scores(
     kind: str, weights: dict[str, int], used: tuple[int, int], expected: int
 ) -> None:
-    """The examples of the spec, section 10."""
+    """The examples of docs/reference/numa.md#scoring."""
     cluster = Cluster(scoring_strategy=strategy(kind, **weights))
     cpu = 16 if kind == "MostAllocated" else 32
     cluster.node("n0", (2, 1, cpu // 4, 2), cpu=str(cpu))

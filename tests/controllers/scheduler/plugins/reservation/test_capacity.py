@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The capacity split: the worked example of the spec, and what stands beside it."""
+"""The capacity split: the worked example of the reference, and what stands beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def split(policy: str) -> Bench:
 
 
 def test_worked_example() -> None:
-    """Spec section 3.5."""
+    """docs/reference/reservations.md#what-is-free."""
     bench = split("Aligned")
     assert bench.requested("n") == 28_000
     assert bench.decide(pod("free", cpu="4")).row == 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nomination, scores, messages, reserve: spec sections 3.6 and 3.7."""
+"""Nomination, scores, messages, reserve.
+
+Rules: docs/reference/reservations.md#nomination and docs/reference/reservations.md#messages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def asks(cpu: str = "1", memory: str = "", **affinity: Any) -> Pod:
 
 
 def test_score_is_most_allocated() -> None:
-    """Spec: a pod of 2 cores and 4 GiB."""
+    """docs/reference/reservations.md#nomination: a pod of 2 cores and 4 GiB."""
     bench = Bench(node("n", cpu="32", memory="64Gi"))
     bench.put(held("half", "n", "4", "8Gi"), held("full", "n", "2", "4Gi"))
     request = {"cpu": 2000, "memory": 4 * 2**30}

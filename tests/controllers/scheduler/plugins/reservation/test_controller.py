@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's decisions and figures (spec section 3.3)."""
+"""The controller's decisions and figures.
+
+Rule: docs/reference/reservations.md#life-of-a-reservation.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fit rule by hand, asked for one row and for all at once (spec section 3.5)."""
+"""The fit rule by hand, asked for one row and for all at once.
+
+Rule: docs/reference/reservations.md#what-is-free.
+"""
 
 from __future__ import annotations
 

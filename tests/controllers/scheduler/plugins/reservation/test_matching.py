@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reservation a pod may use: the order of decisions of spec section 3.4."""
+"""Which reservation a pod may use: the order of decisions.
+
+Rule: docs/reference/reservations.md#what-a-pod-says-of-reservations.
+"""
 
 from __future__ import annotations
 

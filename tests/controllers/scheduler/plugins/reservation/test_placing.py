@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Reservations go, pods they take over, pods that work as reservations (3.6, 3.8, 3.9)."""
+"""Where Reservations go, pods they take over, pods that work as reservations.
+
+Rules: docs/reference/reservations.md#reserve-pods,
+docs/reference/reservations.md#pre-allocation and docs/reference/reservations.md#operating-mode.
+"""
 
 from __future__ import annotations
 

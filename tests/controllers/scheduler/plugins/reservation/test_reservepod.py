@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserve pods and the steps of a Reservation's status (spec sections 3.1 to 3.3)."""
+"""Reserve pods and the steps of a Reservation's status.
+
+Rule: docs/reference/reservations.md#reserve-pods.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All gangs there are, kept from pods and PodGroups (spec sections 9.1 to 9.4)."""
+"""All gangs there are, kept from pods and PodGroups (docs/reference/gangs.md#declaration)."""
 
 from __future__ import annotations
 
@@ -177,9 +177,9 @@ class GangCache:
     # What it takes.
 
     def obstacle(self, pod: Pod) -> str:
-        """Why a pod cannot be tried yet, ``""`` if it can: basic check (spec section 9.3).
+        """Why a pod cannot be tried yet, ``""`` if it can: basic check.
 
-        The pod must have been seen.
+        The pod must have been seen. Rule: docs/reference/gangs.md#before-the-queue.
         """
         gang_id = decl.gang_id(pod)
         gang = self.gangs.get(gang_id)

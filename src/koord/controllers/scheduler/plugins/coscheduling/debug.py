@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gangs as JSON for people, in Koordinator's shape (spec section 9.6)."""
+"""Gangs as JSON, in Koordinator's shape (docs/reference/gangs.md#arguments-and-answers)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a gang is by its declaration: on one of its pods, or in a PodGroup (spec section 9.1)."""
+"""What a gang is by its declaration: on one of its pods, or in a PodGroup.
+
+Rule: docs/reference/gangs.md#declaration.
+"""
 
 from __future__ import annotations
 

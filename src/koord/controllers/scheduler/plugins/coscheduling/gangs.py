@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gangs and groups of gangs, with where each of their pods is (spec sections 9.1, 9.2, 9.4)."""
+"""Gangs and groups of gangs, with where each of their pods is.
+
+Rule: docs/reference/gangs.md#members.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +164,10 @@ class Gang:
         return sorted(found, key=lambda member: member.order)
 
     def missing(self) -> int:
-        """How many more pods must hold a node before any may be bound (spec section 9.4)."""
+        """How many more pods must hold a node before any may be bound.
+
+        Rule: docs/reference/gangs.md#permit.
+        """
         if self.declared is None or self.group is None:
             return 1
         if self.satisfied:

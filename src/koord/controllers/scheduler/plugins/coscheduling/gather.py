@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places a job's pods close together in the network (spec section 10.3)."""
+"""Places a job's pods close together in the network (docs/reference/gangs.md#placing)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores nodes by how near they are to pods with the same selector (spec section 10.4)."""
+"""Scores nodes by how near they are to pods with the same selector.
+
+Rule: docs/reference/gangs.md#nearness-score.
+"""
 
 from __future__ import annotations
 

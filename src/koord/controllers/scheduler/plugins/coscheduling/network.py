@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network's places as a tree: the cluster, its layers, the nodes (spec section 10.1)."""
+"""The network's places as a tree: cluster, layers, nodes (docs/reference/gangs.md#tree)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the network's tree into its object's status (spec section 10.1)."""
+"""Writes the network's tree into its object's status (docs/reference/gangs.md#tree)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pods of a job each node takes, found by putting them there (spec section 10.3, 1).
+"""How many pods of a job each node takes, found by putting them there.
 
+Rule: docs/reference/gangs.md#placing.
 Nodes whose columns leave room for equally many pods are taken for alike: one of them is tried, and
 answers for all. That is checked where it matters: whoever then finds that a node takes less calls
 :meth:`NodeOffers.distrust`.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PodGroups' phases and counts, written by the leader (spec section 9.6)."""
+"""PodGroups' phases and counts, written by the leader.
+
+Rule: docs/reference/gangs.md#podgroup-phases.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes room for a whole job by deleting pods of lower priority (spec section 11).
+"""Makes room for a whole job by deleting pods of lower priority.
 
+Rule: docs/reference/gangs.md#job-preemption.
 Everything is tried for real: victims are taken off their nodes, members put in their place one
 after the other, each seeing those before it, then victims are put back as long as the members
 still fit. At the end all is as it was.

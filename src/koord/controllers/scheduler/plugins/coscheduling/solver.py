@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses where in the network a job's pods go (spec sections 10.2, 10.3).
+"""Chooses where in the network a job's pods go (docs/reference/gangs.md#placing).
 
 How many pods a place can take is kept as a set of counts, a bit a count, so that "all blocks in
 eights and all nodes in twos" is answered exactly, where taking the largest child first may miss a

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a job may preempt, and what a node's victims cost (spec section 11, 5 and 7)."""
+"""Whom a job may preempt, and what a node's victims cost.
+
+Rule: docs/reference/gangs.md#job-preemption.
+"""
 
 from __future__ import annotations
 

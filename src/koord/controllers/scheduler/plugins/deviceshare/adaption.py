@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other vendors' device plugins read on the pods they serve (spec 5.8).
+"""What other vendors' device plugins read on the pods they serve.
+
+Rule: docs/reference/devices.md#for-vendors-device-plugins.
 
 With the gate ``DevicePluginAdaption`` the cards that were chosen are written in the words of each
 vendor's device plugin too, so that it hands out those and no others.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which devices of one node a pod gets: type by type, or jointly, with virtual functions.
 
-Spec sections 5.4 to 5.6. A function of a node's state that changes nothing; the kernel
-:mod:`koord.kernels.devices_assign` picks the cards of one type.
+Rules: docs/reference/devices.md#default-order-of-cards and
+docs/reference/devices.md#joint-allocation. A function of a node's state that changes nothing; the
+kernel :mod:`koord.kernels.devices_assign` picks the cards of one type.
 """
 
 from __future__ import annotations

@@ -112,7 +112,10 @@ class Ask:
         return self.same_pcie and any(self._wants_free_roots(kind) for kind in self.joint)
 
     def secondary(self, device_type: str) -> bool:
-        """Whether a type may be left for Reserve on nodes that are well planned (spec 5.6)."""
+        """Whether a type may be left for Reserve on nodes that are well planned.
+
+        Rule: docs/reference/devices.md#joint-allocation.
+        """
         whole = self.gpu is not None and not self.gpu.shared
         return whole and bool(self.joint) and device_type != self.joint[0]
 

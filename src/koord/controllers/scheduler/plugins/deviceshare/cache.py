@@ -6,7 +6,8 @@ reservation what its owners have not taken yet. A reservation's devices are thos
 pod, whose uid is the reservation's; its owners are the pods that say they sit in it. So nothing is
 counted twice, and a pod that matches a reservation is given :meth:`DeviceCache.remained` back.
 
-Spec sections 5.1 and 5.7.
+Rules: docs/reference/devices.md#device-objects and
+docs/reference/devices.md#reserved-devices.
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ class DeviceCache:
             key: ``namespace/name``.
             holdings: what it holds.
             reservation: uid of the reservation it sits in.
-            taken_over: of a reserve pod, uids of running pods that sit in it (spec 3.8).
+            taken_over: of a reserve pod, uids of running pods that sit in it
+                (docs/reference/reservations.md#pre-allocation).
         """
         node = self.nodes[row]
         if uid in node.holders:

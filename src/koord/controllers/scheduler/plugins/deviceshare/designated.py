@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that a scheduling hint says a pod is to keep (spec sections 5.8 and 6)."""
+"""Devices that a scheduling hint says a pod is to keep.
+
+Rule: docs/reference/devices.md#designated-devices.
+"""
 
 from __future__ import annotations
 

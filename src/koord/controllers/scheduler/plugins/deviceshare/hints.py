@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices say when the NUMA nodes of a pod are chosen together with its CPUs (spec 5.8).
+"""What devices say when the NUMA nodes of a pod are chosen together with its CPUs.
+
+Rule: docs/reference/devices.md#numa-hints.
 
 For every set of NUMA nodes, small ones first, a full allocation is tried that keeps to the set.
 Sets that serve the pod become hints; those of the least size are preferred; those whose GPUs are

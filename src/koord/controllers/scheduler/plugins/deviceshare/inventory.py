@@ -59,7 +59,10 @@ class Inventory:
 
     @property
     def well_planned(self) -> bool:
-        """Whether secondary devices are sure to be there for whole GPUs (spec 5.6)."""
+        """Whether secondary devices are sure to be there for whole GPUs.
+
+        Rule: docs/reference/devices.md#joint-allocation.
+        """
         return self.labels.get(keys.SECONDARY_DEVICE_WELL_PLANNED) == "true"
 
     def has_vfs(self, device_type: str) -> bool:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device types, their resources, and the reasons that users of Koordinator know (spec 5)."""
+"""Device types, their resources, and the reasons that users of Koordinator know.
+
+Rule: docs/reference/devices.md#what-is-checked-of-a-node.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lock on a node, as an annotation: one pod at a time for device plugins that could not tell two
-apart. The device plugin takes it off when it has served the pod (spec 5.8)."""
+apart. The device plugin takes it off when it has served the pod.
+
+Rule: docs/reference/devices.md#for-vendors-device-plugins.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ def _partition(where: str, size: str, listed: GPUPartition) -> Partition:
 
 
 def model_partitions(vendor: str, model: str) -> PartitionTable | None:
-    """The table of machines of a known model; None for others (spec 5.5).
+    """The table of machines of a known model; None for others.
+
+    Rule: docs/reference/devices.md#gpu-partitions.
 
     Args:
         vendor: nvidia, or empty for what was nvidia before there were others.

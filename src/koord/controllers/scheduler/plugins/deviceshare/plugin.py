@@ -67,7 +67,7 @@ _ASPECTS_AND_PODS = cast("Aspect", int(_ASPECTS | Aspect.PODS))
 
 
 class DeviceShare(Plugin):
-    """See the head of this file; the rules stand in spec section 5.
+    """See the head of this file; the rules stand in docs/reference/devices.md.
 
     Args:
         args: DeviceShareArgs, or None for the defaults.

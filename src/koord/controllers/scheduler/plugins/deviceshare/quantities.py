@@ -56,7 +56,8 @@ def wire_list(amounts: Mapping[str, int]) -> ResourceList:
 def completed(each: Sequence[int], card_bytes: int) -> list[int]:
     """GPU amounts with memory both in bytes and in percent of the card that was chosen.
 
-    Spec section 5.2. A card that reports no memory in bytes keeps the percentage alone.
+    Rule: docs/reference/devices.md#requests. A card that reports no memory in bytes keeps the
+    percentage alone.
     """
     full = list(each)
     if full[MEMORY] and full[RATIO]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pod asks of devices: the legal combinations of resources, and the split over cards.
 
-Spec section 5.2. Amounts are integers: percent of a card, bytes of GPU memory, numbers of cards.
+Rule: docs/reference/devices.md#requests. Amounts are integers: percent of a card, bytes of GPU
+memory, numbers of cards.
 """
 
 from __future__ import annotations

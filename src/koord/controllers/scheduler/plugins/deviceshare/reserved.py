@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation where reservations hold devices: which the pod may use, and how (spec 5.7).
+"""Allocation where reservations hold devices: which the pod may use, and how.
+
+Rule: docs/reference/devices.md#reserved-devices.
 
 ``cycle.reservations(row)`` tells of the reservations on a row that the pod matches, or that it
 ignores, in the order in which they are to be tried. Their devices are those of the reserve pod,

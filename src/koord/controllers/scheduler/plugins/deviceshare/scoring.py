@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes and reservations are worth by LeastAllocated or MostAllocated (spec 5.7).
+"""What nodes and reservations are worth by LeastAllocated or MostAllocated.
+
+Rule: docs/reference/devices.md#node-score.
 
 A node's score counts all its cards of a type as one, with one instance of the request added;
 scores of types add up.

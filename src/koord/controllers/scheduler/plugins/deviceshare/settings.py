@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeviceShareArgs as the plugin uses them (spec sections 5.3 to 5.5 and 5.8)."""
+"""DeviceShareArgs as the plugin uses them (docs/reference/devices.md)."""
 
 from __future__ import annotations
 

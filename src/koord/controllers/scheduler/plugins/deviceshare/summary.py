@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's devices look like to a person: the body of ``nodeDeviceSummaries`` (spec 2)."""
+"""What a node's devices look like to a person: the body of ``nodeDeviceSummaries``.
+
+Rule: docs/reference/devices.md#debugging.
+"""
 
 from __future__ import annotations
 

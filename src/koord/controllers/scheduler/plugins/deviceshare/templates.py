@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU shared resource templates: the only parts in which some cards can be shared (spec 5.5)."""
+"""GPU shared resource templates: the only parts in which some cards can be shared.
+
+Rule: docs/reference/devices.md#gpu-shared-resource-templates.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a pod, or a job's pods together, may use what they ask for now.
 
-Spec: quota-gang, section 4.1. Held against are the runtime quota of the pod's group (``max`` where
-runtime quotas are off), its ``min`` for a pod that must not be preempted, and on demand the
-runtimes of all groups above; each in the resources that the pod asks for.
+Rule: docs/reference/quota-scheduling.md#admission. Held against are the runtime quota of the pod's
+group (``max`` where runtime quotas are off), its ``min`` for a pod that must not be preempted, and
+on demand the runtimes of all groups above; each in the resources that the pod asks for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks: outside code that watches quotas and has a say in them.
 
-Spec: quota-gang, section 8. A hook is made by a factory that the configuration names
-(``hookPlugins``: key, factoryKey, factoryArgs); packages offer factories as entry points of the
-group ``koord.scheduler.quota_hooks``. Methods a hook does not need are left as they are here.
+Rule: docs/reference/quota-scheduling.md#hooks. A hook is made by a factory that the configuration
+names (``hookPlugins``: key, factoryKey, factoryArgs); packages offer factories as entry points of
+the group ``koord.scheduler.quota_hooks``. Methods a hook does not need are left as they are here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quota figures as Prometheus series, under the original's names (spec: quota-gang, section 6)."""
+"""Quota figures as Prometheus series, under the original's names.
+
+Rule: docs/reference/quota-scheduling.md#status.
+"""
 
 from __future__ import annotations
 

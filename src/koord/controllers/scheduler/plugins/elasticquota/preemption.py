@@ -2,10 +2,10 @@
 """Whom a pod may take to get room within its quota: its own quota's lesser pods, and on demand
 what others borrowed.
 
-Spec: quota-gang, section 4.3 and item 4 of "Where to go beyond". With *reclaim* a pod also takes
-pods of other quotas of its tree that use more than their runtime of what it asks for, whatever
-their priority: those that revocation would take, since what they hold is only borrowed. Either way
-the pod itself must then be within its quota, which the engine asks in every what-if.
+Rule: docs/reference/quota-scheduling.md#preemption. With *reclaim* a pod also takes pods of other
+quotas of its tree that use more than their runtime of what it asks for, whatever their priority:
+those that revocation would take, since what they hold is only borrowed. Either way the pod itself
+must then be within its quota, which the engine asks in every what-if.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ _AGAINST = {
 def quotas(
     groups: QuotaGroups, ledger: Ledger, tree: str | None = None, *, pods: bool = False
 ) -> list[dict[str, Any]]:
-    """All groups but the roots, tree by tree, parents first (spec: quota-gang, section 6).
+    """All groups but the roots, tree by tree, parents first.
+
+    Rule: docs/reference/quota-scheduling.md#status.
 
     Args:
         groups: the trees.

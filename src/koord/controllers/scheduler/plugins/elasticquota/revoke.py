@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes back what a group uses beyond its runtime quota for too long.
 
-Spec: quota-gang, section 5. Runs where ``monitorAllQuotas`` and ``enableRuntimeQuota`` are on. The
-pods that go are evicted through the API, so disruption budgets hold.
+Rule: docs/reference/quota-scheduling.md#revocation. Runs where ``monitorAllQuotas`` and
+``enableRuntimeQuota`` are on. The pods that go are evicted through the API, so disruption budgets
+hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written back to quota objects: the figures of their groups, where they changed.
 
-Spec: quota-gang, section 6; release F21. A figure counts as changed if it differs after zeros are
-left out; then it is written whole. Functions here say what to write; ``statuscontroller`` writes.
+Rule: docs/reference/quota-scheduling.md#status. A figure counts as changed if it differs after
+zeros are left out; then it is written whole. Functions here say what to write;
+``statuscontroller`` writes.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def _identity(item: ElasticQuota | GroupQuota) -> tuple[type, str]:
 
 
 def builtin_objects(namespace: str, limits: Mapping[str, ResourceList]) -> list[ElasticQuota]:
-    """The objects of root, system and default group (spec, section 1.1)."""
+    """The objects of root, system and default group (docs/reference/quota.md#built-in-groups)."""
     root_labels = {
         keys.QUOTA_IS_PARENT: "true",
         keys.QUOTA_ALLOW_LENT_RESOURCE: "false",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cluster has: what all nodes offer.
 
-Spec: quota-gang, section 2.4; release F26. Readiness, taints and cordons do not count: what a
-group may use should not swing with them. What is reserved on a node has been taken off, and old
-names are gone (:mod:`koord.controllers.cluster.transforms`).
+Rule: docs/reference/quota.md#total. Readiness, taints and cordons do not count: what a group may
+use should not swing with them. What is reserved on a node has been taken off, and old names are
+gone (:mod:`koord.controllers.cluster.transforms`).
 """
 
 from __future__ import annotations

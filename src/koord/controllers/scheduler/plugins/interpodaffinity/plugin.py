@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin InterPodAffinity (scheduler spec, section 1.5)."""
+"""The plugin InterPodAffinity.
+
+Rule: docs/reference/stock-plugins.md#interpodaffinity.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter and score over the ledger's columns (scheduler spec, sections 4.4 and 4.5).
+"""Filter and score over the ledger's columns.
+
+Rule: docs/reference/load.md#filter.
 
 Mostly one row is asked about, the one that the last pod went to: for that plain integers are
 several times as fast as arrays of one element.

@@ -61,7 +61,9 @@ class Ask(NamedTuple):
 
 
 class Assigner:
-    """Reads pods by the plugin's arguments (scheduler spec, sections 4.1 to 4.3).
+    """Reads pods by the plugin's arguments.
+
+    Rule: docs/reference/load.md#estimate-of-a-pod.
 
     Args:
         args: of the plugin.

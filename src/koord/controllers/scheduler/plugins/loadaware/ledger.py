@@ -3,8 +3,8 @@
 
 Four views of it stand in columns: for the filter and for the score, each for Prod pods and for all
 others. A row is worked out anew when its NodeMetric or its Node changes, and moved by one pod's
-share when a pod comes or goes. All is integers, so that both ways give the same (scheduler spec,
-section 4.3).
+share when a pod comes or goes. All is integers, so that both ways give the same. Rule:
+docs/reference/load.md#load-of-a-node.
 """
 
 from __future__ import annotations

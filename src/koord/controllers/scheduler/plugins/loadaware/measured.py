@@ -124,7 +124,8 @@ class Measured(NamedTuple):
     def prod_share(self, pod: Assigned, delta: Amounts) -> Amounts:
         """Measured usage and expected rest (:meth:`delta`) of a pod that is Prod by class.
 
-        Only who is reported as Prod too is taken at its measure (section 4.3).
+        Only who is reported as Prod too is taken at its measure
+        (docs/reference/load.md#prod-load).
         """
         usage = self.pods.get(pod.key)
         if usage is None or pod.key not in self.prod:

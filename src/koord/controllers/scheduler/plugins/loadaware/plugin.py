@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 
 class LoadAwareScheduling(Plugin):
-    """Filters and scores by real load (scheduler spec, section 4)."""
+    """Filters and scores by real load.
+
+    Rules: docs/reference/load.md#filter and docs/reference/load.md#score.
+    """
 
     name = "LoadAwareScheduling"
     restores_from: ClassVar[tuple[str, ...]] = ()

@@ -31,7 +31,9 @@ def aggregate_key(statistic: str, duration: Duration | None) -> AggregateKey | N
 
 
 class Thresholds(NamedTuple):
-    """Percentages by resource; 0 or absent does not check (scheduler spec, section 4.1).
+    """Percentages by resource; 0 or absent does not check.
+
+    Rule: docs/reference/load.md#arguments.
 
     Attributes:
         plain: of the present usage.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NodeResourcesBalancedAllocation: nodes whose resources would be used to like fractions go first.
 
-Scheduler spec, section 1.5: ``(1 - deviation) * 100``, truncated, over requests as they are. Pods
-that ask for none of the resources are not scored, or they would all gather on one node.
+Rule: docs/reference/stock-plugins.md#other-scores. ``(1 - deviation) * 100``, truncated, over
+requests as they are. Pods that ask for none of the resources are not scored, or they would all
+gather on one node.
 """
 
 from __future__ import annotations

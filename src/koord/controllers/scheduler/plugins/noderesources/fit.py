@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NodeResourcesFit: whether a node has room for the pod, and how full it would be then.
 
-Scheduler spec, section 1.5. Extended resources may be ignored by the filter; scores take CPU and
-memory as ``nonzero`` counts them.
+Rule: docs/reference/stock-plugins.md#noderesourcesfit. Extended resources may be ignored by the
+filter; scores take CPU and memory as ``nonzero`` counts them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NodeResourcesFitPlus: a strategy a resource, such as packing GPUs while spreading CPUs.
 
-Scheduler spec, section 6. Of the resources that the configuration names, those that the pod asks
-for count; CPU and memory as ``nonzero`` counts them.
+Rule: docs/reference/load.md#noderesourcesfitplus. Of the resources that the configuration names,
+those that the pod asks for count; CPU and memory as ``nonzero`` counts them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ScarceResourceAvoidance: who asks for nothing scarce stays away from nodes that have it.
 
-Scheduler spec, section 6: of the resources that a node has and the pod does not ask for, the share
-that is not scarce.
+Rule: docs/reference/load.md#scarceresourceavoidance. Of the resources that a node has and the pod
+does not ask for, the share that is not scarce.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin PodTopologySpread (scheduler spec, section 1.5)."""
+"""The plugin PodTopologySpread.
+
+Rule: docs/reference/stock-plugins.md#podtopologyspread.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pod asks of reservations, and whether one satisfies it (spec section 3.4)."""
+"""What a pod asks of reservations, and whether one satisfies it.
+
+Rule: docs/reference/reservations.md#what-a-pod-says-of-reservations.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reservation of a node a pod may use, and which of several it gets (spec 3.6 and 3.7)."""
+"""Which reservation of a node a pod may use, and which of several it gets.
+
+Rule: docs/reference/reservations.md#nomination.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the status of Reservations true, ends them in time and clears them away (spec 3.3).
+"""Keeps the status of Reservations true, ends them in time and clears them away.
+
+Rule: docs/reference/reservations.md#life-of-a-reservation.
 
 Runs where the scheduler leads. What is decided is in plain functions of objects and the time.
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the reservations that are for a pod are no use to it (spec section 3.6)."""
+"""Why the reservations that are for a pod are no use to it.
+
+Rule: docs/reference/reservations.md#messages.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns changes of Reservations into changes of their reserve pods (spec section 3.2).
+"""Turns changes of Reservations into changes of their reserve pods.
+
+Rule: docs/reference/reservations.md#reserve-pods.
 
 From there on a reserve pod goes the way of every pod: into the queue while it has no node, onto the
 node table once it has, off it when its Reservation ends.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a pod fits a node together with one reservation there (spec section 3.5).
+"""Whether a pod fits a node together with one reservation there.
+
+Rule: docs/reference/reservations.md#what-is-free.
 
 The node table says what a pod sees that matches none; the reservation considered adds what is left
 of it. Other reservations that match stay occupied. The rule is :func:`shortages`, for one node or
@@ -134,7 +136,9 @@ def shares_resources(record: Record, request: Mapping[str, int]) -> bool:
 
 
 def score(record: Record, request: Mapping[str, int]) -> int:
-    """0..100: how full the reservation would be with the pod (MostAllocated, spec section 3.7).
+    """0..100: how full the reservation would be with the pod.
+
+    Rule: docs/reference/reservations.md#nomination.
 
     Places of pods are held like any resource, of which no pod asks for any.
     """

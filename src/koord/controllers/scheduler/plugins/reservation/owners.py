@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may use a reservation: owner entries, and by which key each is found (spec section 3.4).
+"""Who may use a reservation: owner entries, and by which key each is found.
+
+Rule: docs/reference/reservations.md#owners.
 
 An entry is filed under the most telling thing that it asks of a pod, so that a pod looks at the
 reservations that can be meant for it instead of at all of them. Entries that ask for a pod's name

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Reservation's life: which phase it is in, and the status of each step (spec 3.1 to 3.3).
+"""A Reservation's life: which phase it is in, and the status of each step.
+
+Rule: docs/reference/reservations.md#life-of-a-reservation.
 
 Statuses are made new; nothing that an informer holds is changed.
 """

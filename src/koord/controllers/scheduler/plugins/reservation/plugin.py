@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Reservation plugin: pods use what is held for them, and nobody else does (spec section 3).
+"""The Reservation plugin: pods use what is held for them, and nobody else does.
+
+Rule: docs/reference/reservations.md#filter.
 
 Capacity stands in the node table as a pod sees it that matches no reservation (see :mod:`.ledger`);
 for pods that match, :meth:`Cycle.overlay` gives back what is held for them, row by row. Nothing is

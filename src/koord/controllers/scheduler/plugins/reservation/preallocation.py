@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservations that take over the resources of running pods (spec section 3.8).
+"""Reservations that take over the resources of running pods.
+
+Rule: docs/reference/reservations.md#pre-allocation.
 
 A pod that is taken over becomes an owner: what it uses of the reservation is held only once, so the
 reservation fits where ``requested - shared`` leaves room for it.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom pods and Reservations may preempt (spec section 3.7, ``enablePreemption``).
+"""Whom pods and Reservations may preempt with ``enablePreemption``.
+
+Rule: docs/reference/reservations.md#reservations-and-preemption.
 
 In a dry run victims really leave the node table and the reservation they sit in, so what becomes
 free, for whom, needs no rule of its own.

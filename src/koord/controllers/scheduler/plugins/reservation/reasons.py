@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that users read, as the original words them (spec sections 3.4 to 3.8)."""
+"""Texts that users read, as the original words them.
+
+Rules: docs/reference/reservations.md#filter and docs/reference/reservations.md#messages.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One reservation as the scheduler knows it: what its object says, and who sits in it.
 
-The object is a Reservation or, in operating mode, a running pod that holds what it asks for (spec
-section 3.9). What it says is parsed once; what is malformed makes it unusable, with the reason.
+The object is a Reservation or, in operating mode, a running pod that holds what it asks for
+(docs/reference/reservations.md#operating-mode). What it says is parsed once; what is malformed
+makes it unusable, with the reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pod that stands for a Reservation inside the scheduler (spec section 3.2).
+"""The pod that stands for a Reservation inside the scheduler.
+
+Rule: docs/reference/reservations.md#reserve-pods.
 
 It goes through queue, filters and reserve like any pod; its name and uid are the Reservation's uid,
 by which it is told from pods of users, whose annotations may say anything.

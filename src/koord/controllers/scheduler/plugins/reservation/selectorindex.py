@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds reservations by the labels that ``reservationSelector`` asks for (spec section 3.10).
+"""Finds reservations by the labels that ``reservationSelector`` asks for.
+
+Rule: docs/reference/reservations.md#selector-index.
 
 Of little use since owners are indexed anyway, unless a cluster's owner entries are all alike. It
 never changes which reservations match, only how many are looked at.
