@@ -185,3 +185,20 @@ def test_amounts_beyond_any_machine() -> None:
     ledger = objects.ledger(case)
     assert objects.offered(ledger, "batch") == (0, 0)
     assert not ledger.zone_amounts.any()
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (pods.Flag.HIGH, (4, 5, 4, 5, 4, 5)),
+        (pods.Flag.HIGH | pods.Flag.MEASURED, (4, 5, 3, 6, 4, 6)),
+        (pods.Flag.HIGH | pods.Flag.MEASURED | pods.Flag.LSE, (4, 5, 4, 6, 4, 6)),
+        (pods.Flag.MEASURED, (0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_what_one_row_takes(flags: pods.Flag, expected: tuple[int, ...]) -> None:
+    term = pods.Term(int(flags), (4, 5), (3, 6), 0)
+    assert pods.claimed(term) == expected
+    found = pods.claims(pods.columns([(0, term)]))
+    columns = np.concatenate([found.request, found.used, found.larger])[:, 0]
+    assert tuple(columns.tolist()) == expected

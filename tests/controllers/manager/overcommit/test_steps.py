@@ -16,6 +16,7 @@ from tests.controllers.manager.overcommit.test_examples import METRICS, NODE, PO
 from tests.models import overcommit as model
 
 BOUND = replace(NODE, strategy=saying(batchRisePercent=4))
+LEAVING = model.Pod("p", qos_label="LS", request=cores(15, 15))
 
 
 class World:
@@ -62,6 +63,49 @@ def test_what_a_pod_gives_back_is_offered_at_once() -> None:
     assert world.now() == cores(16, 24)
     measured = replace(gone, metrics={**gone.metrics, "late": model.Metric(cores(1, 1))})
     assert world.report(measured) == cores(35, 43)
+
+
+def left(policy: str) -> tuple[World, model.Node]:
+    """A world that offers 30 cores and 50 GB and could offer more cores; its one pod asks for 15
+    of each and uses 10."""
+    rules = saying(batchRisePercent=10, cpuCalculatePolicy=policy, memoryCalculatePolicy="request")
+    case = model.Node(
+        cores(100, 100), cores(100, 100), rules,
+        pods=[LEAVING], metrics={"p": model.Metric(cores(10, 10))},
+    )  # fmt: skip
+    world = World(case)
+    assert world.report(replace(case, system=cores(35 if policy == "usage" else 30, 0))) == (
+        cores(20, 50)
+    )
+    assert world.report(case) == cores(30, 50)
+    return world, case
+
+
+def test_what_a_pod_gives_back_counts_once() -> None:
+    world, case = left("usage")
+    world.ledger.drop_pod(objects.pod(LEAVING))
+    assert world.now() == cores(30, 65), "its usage is reported still, its request is gone"
+    assert world.report(replace(case, metrics={})) == cores(50, 65), "10 for the report, 10 its own"
+    world, case = left("maxUsageRequest")
+    world.ledger.drop_pod(objects.pod(LEAVING))
+    assert world.now() == cores(35, 65), "what it asked for beyond its usage"
+    assert world.report(replace(case, metrics={})) == cores(55, 65)
+
+
+def test_a_pod_that_went_gives_nothing_back_while_reports_name_it() -> None:
+    world, case = left("usage")
+    world.ledger.drop_pod(objects.pod(LEAVING))
+    assert world.report(case) == cores(40, 65)
+    assert world.report(replace(case, metrics={})) == cores(60, 65)
+
+
+def test_a_pod_that_changes_gives_back_what_it_no_longer_takes() -> None:
+    world, _ = left("maxUsageRequest")
+    smaller = replace(LEAVING, request=cores(12, 12))
+    world.ledger.put_pod(objects.pod(smaller))
+    assert world.now() == cores(33, 53)
+    world.ledger.put_pod(objects.pod(replace(smaller, numa=[0])))
+    assert world.now() == cores(33, 53)
 
 
 def test_what_an_operator_changes_is_in_force_at_once() -> None:

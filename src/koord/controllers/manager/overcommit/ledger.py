@@ -275,7 +275,7 @@ class Ledger:
 
     def _risen(self, rows: NDArray[np.intp], formula: Amounts) -> Amounts:
         """Batch, as far as it may rise."""
-        self.residents.give_back(self._allowance)
+        self.residents.give_back(self._allowance, self.settings.policy)
         before, allowance = self.batch.amounts[:, rows], self._allowance[:, rows]
         fresh = self.batch.degraded[rows] != Degraded.NO
         found = steps.taken(formula, before, allowance, fresh)

@@ -7,11 +7,12 @@ takes the name of another afterwards is not measured yet, and what was measured 
 
 from __future__ import annotations
 
+from operator import add, sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controllers.manager.overcommit import pods
-from koord.controllers.manager.overcommit.amounts import CPU, MEMORY
 from koord.controllers.manager.overcommit.pods import Flag
+from koord.controllers.manager.overcommit.settings import Policy
 from koord.controllers.manager.overcommit.slots import Slots
 from koord.controllers.manager.overcommit.termcache import TermCache
 
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 
 
 _HIGH = int(Flag.HIGH)
+# What each policy counts, by its place in what :func:`pods.claimed` returns.
+_REQUEST, _USED, _LARGER = 0, 2, 4
+_COUNTED_BY: dict[int, int] = {
+    Policy.USAGE: _USED,
+    Policy.REQUEST: _REQUEST,
+    Policy.MAX_USAGE_REQUEST: _LARGER,
+    Policy.REQUEST_RATIO: _REQUEST,
+}
 
 
 class Counted(NamedTuple):
@@ -105,28 +114,25 @@ class Residents:
         """
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         known = self._known(key)
-        if row is None:
-            self._forget(key, known)
-            return
-        counted = (row, self._terms.of(pod), pod.metadata.uid)
-        if known is not None:
-            if (known.row, known.own, known.uid) == counted:
-                return
-            self._forget(key, known)
-        self._add(key, *counted)
+        counted = None if row is None else (row, self._terms.of(pod), pod.metadata.uid)
+        if known is None:
+            if counted is not None:
+                self._add(key, *counted)
+        elif (known.row, known.own, known.uid) != counted:
+            self._replace(key, known, counted)
 
     def drop(self, pod: Pod) -> None:
         """A pod is gone; one that took its name since stays."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         known = self._known(key)
         if known is not None and known.uid == pod.metadata.uid:
-            self._forget(key, known)
+            self._replace(key, known, None)
 
     def report(self, row: int, metrics: Mapping[str, PodMetricInfo]) -> None:
         """A row has a new report, which speaks of the pods that are there now."""
         here = self._rows[row]
-        for key, slot in here.dangling.items():
-            self._free(row, pods.usage(here.metrics[key]))
+        gone = {key: pods.usage(here.metrics[key]) for key in here.dangling}
+        for slot in here.dangling.values():
             self._slots.drop(slot)
         here.dangling.clear()
         waiting = [
@@ -140,9 +146,11 @@ class Residents:
             self._slots.set(counted.slot, self._term(here, key, counted))
         for key, counted in waiting:
             if here.is_measured(key, counted) and counted.own.flags & _HIGH:
-                self._free(row, counted.own.request)
+                self._free_usage(row, counted.own.request)
         for key in metrics:
             self._dangle(row, key)
+        for key in gone.keys() - here.dangling.keys():
+            self._free_usage(row, gone[key])
         self._changed(row)
 
     def terms(self, rows: NDArray[np.intp], size: int) -> PodTerms:
@@ -169,19 +177,46 @@ class Residents:
             assert term is not None, "those without a term are not kept"
             yield Resident(key, term)
 
-    def give_back(self, allowance: Amounts) -> None:
-        """Adds to a column what pods have freed since the last time, by row."""
-        for row, (cpu, memory) in self._freed.items():
-            allowance[CPU, row] += cpu
-            allowance[MEMORY, row] += memory
+    def give_back(self, allowance: Amounts, policy: NDArray[np.int64]) -> None:
+        """Adds to a column what pods have freed since the last time, by row.
+
+        Args:
+            allowance: int64 ``[2, rows]``.
+            policy: of the same shape, by which nothing counts as freed that the policy does not
+                count.
+        """
+        for row, freed in self._freed.items():
+            for resource, by in enumerate(policy[:, row].tolist()):
+                allowance[resource, row] += freed[_COUNTED_BY[by] + resource]
         self._freed.clear()
 
     def _free(self, row: int, amounts: Iterable[int]) -> None:
-        """A pod took at most this, and now takes less."""
-        cpu, memory = amounts
-        freed = self._freed.setdefault(row, [0, 0])
-        freed[CPU] += cpu
-        freed[MEMORY] += memory
+        """Pods take less than before by so much, as :func:`pods.claimed`; below 0 it is more."""
+        freed = self._freed.get(row, [0] * 6)
+        self._freed[row] = [old + max(new, 0) for old, new in zip(freed, amounts, strict=True)]
+
+    def _free_usage(self, row: int, amounts: tuple[int, int]) -> None:
+        """The same of what only policies count that go by usage."""
+        self._free(row, (0, 0, *amounts, *amounts))
+
+    def _taken(self, row: int, key: str) -> list[int]:
+        """What a name takes on a row, dangling metric included, as :func:`pods.claimed`."""
+        here, taken = self._rows[row], [0] * 6
+        if key in here.pods:
+            taken = _plus(taken, self._term(here, key, here.pods[key]))
+        if key in here.dangling:
+            term = pods.dangling(here.metrics[key])
+            assert term is not None, "those without a term are not kept"
+            taken = _plus(taken, term)
+        return taken
+
+    def _replace(self, key: str, known: Counted, new: tuple[int, Term, str] | None) -> None:
+        """A pod goes, or gives way to what it has become, and frees what it does not take on."""
+        before = self._taken(known.row, key)
+        self._forget(key, known)
+        if new is not None:
+            self._add(key, *new)
+        self._free(known.row, map(sub, before, self._taken(known.row, key)))
 
     def _known(self, key: str) -> Counted | None:
         row = self._row_of.get(key)
@@ -198,16 +233,11 @@ class Residents:
         self._dangle(row, key)
         self._changed(row)
 
-    def _forget(self, key: str, known: Counted | None) -> None:
-        if known is None:
-            return
+    def _forget(self, key: str, known: Counted) -> None:
         here = self._rows[known.row]
-        high = known.own.flags & _HIGH
         if here.is_measured(key, known):
+            high = known.own.flags & _HIGH
             (here.low.discard if high else here.low.add)(key)
-        if high:
-            term = self._term(here, key, known)
-            self._free(known.row, map(max, term.request, term.used))
         self._slots.drop(known.slot)
         del here.pods[key], self._row_of[key]
         self._dangle(known.row, key)
@@ -232,3 +262,7 @@ class Residents:
         term = pods.dangling(metric)
         if term is not None and (metric.priority or key not in here.low):
             here.dangling[key] = self._slots.add(row, term)
+
+
+def _plus(taken: Iterable[int], term: Term) -> list[int]:
+    return list(map(add, taken, pods.claimed(term)))
