@@ -143,7 +143,7 @@ def test_two_documents_and_none(tmp_path: Path) -> None:
     path.write_text("a: 1\n---\nb: 2\n")
     assert "2 documents, expected one document" in refusal(load, path, PLUGINS).replace("'", "")
     path.write_text("")
-    assert "got None, expected a mapping with apiVersion" in refusal(load, path, PLUGINS)
+    assert "got 'an empty file', expected a mapping with apiVersion" in refusal(load, path, PLUGINS)
 
 
 def test_what_has_no_effect_is_told_once_each() -> None:

@@ -157,7 +157,9 @@ async def test_quotas_that_are_below_each_other_admit_nobody_until_one_moves() -
     cluster.put(quota("b", parent="a", max={"cpu": "2"}))
     cluster.put(pod("p", "a", cpu="1"), pod("q", "b", cpu="1"))
     assert cluster.run() == []
-    assert "ElasticQuota default/b: quota: got 'b: parent=a'" in cluster.said("q")
+    assert "ElasticQuota default/b: labels[quota.scheduling.koordinator.sh/parent]: got 'a'" in (
+        cluster.said("q")
+    )
     cluster.put(quota("a", max={"cpu": "2"}))
     assert cluster.run() == ["p", "q"]
 
