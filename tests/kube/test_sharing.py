@@ -48,7 +48,7 @@ class Outer(msgspec.Struct, gc=False):
     choice: Literal["a", "b"] = "a"
 
 
-AMOUNTS = st.sampled_from(["0", "0m", "1", "1000m", "1Gi"]).map(Quantity)
+AMOUNTS = st.sampled_from(["0", "0m", "1", "1000m", "1Gi"]).map(Quantity.parse)
 INNER = st.builds(Frozen, st.sampled_from("xy"), st.fixed_dictionaries({"a": st.just("b")}), JSON)
 OUTER = st.builds(
     Outer, INNER, st.dictionaries(st.sampled_from("ab"), AMOUNTS, max_size=2),
