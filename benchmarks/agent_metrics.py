@@ -25,13 +25,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from koord.agent.host.limits import raise_descriptors
+from koord.agent.host.kernel.perf import pack_reading, scaled
 from koord.agent.host.machine import Machine
-from koord.agent.host.perf import pack_reading, scaled
+from koord.agent.host.process_limits import raise_descriptors
 from koord.agent.metrics.collectors.cpi import CPICollector
 from koord.agent.metrics.collectors.gpu import GPUCollector
+from koord.agent.metrics.options import MetricsOptions
 from koord.agent.metrics.registry import BUILT_IN, built_in
-from koord.agent.metrics.settings import Settings
 from koord.kernels.cgroup import Reader
 from tests.agent import subtree
 from tests.agent.fake_nvml import FakeGPU, FakeNVML
@@ -41,7 +41,7 @@ from tests.agent.metrics.bench import Bench, lay_out, pod_json, pod_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.agent.host.perf import Event
+    from koord.agent.host.kernel.perf import PerfEvent
     from koord.agent.metrics.collector import Collector
     from koord.kernels.cgroup import Hierarchy
 
@@ -50,14 +50,14 @@ FILES = ("cpuacct/{}/cpuacct.usage", "memory/{}/memory.stat", "cpu/{}/cpu.stat")
 MINUTE = 60
 
 
-def settings() -> Settings:
-    return Settings(page_cache=True, resctrl_enabled=True)
+def settings() -> MetricsOptions:
+    return MetricsOptions(page_cache=True, resctrl_enabled=True)
 
 
 class FakeCounters:
     """Hardware counters as the kernel would give them, without the kernel."""
 
-    def __init__(self, directory: str, cpus: Sequence[int], events: Sequence[Event]) -> None:
+    def __init__(self, directory: str, cpus: Sequence[int], events: Sequence[PerfEvent]) -> None:
         self._directory, self._events = directory, len(events)
         self._readings = [pack_reading(10, 10, [1000] * self._events) for _ in cpus]
 
@@ -170,9 +170,9 @@ class RealTree(MachineTree):
 
     def machine(self) -> Machine:
         from koord.agent.host import machine
-        from koord.agent.host.roots import Roots
+        from koord.agent.host.roots import HostRoots
 
-        found = machine.find(Roots())
+        found = machine.find(HostRoots())
         layout = subtree.SubtreeLayout(found.layout.driver, self.name)
         return replace(found, layout=layout)
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.agent_metrics import extras, plain_loop
+from koord.base.documents import Document
 from koord.kernels.cgroup import CATALOGUE
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import KubeQos
@@ -48,12 +49,11 @@ BARE = "import time; print('ready', flush=True); time.sleep(600)"
 # As in its pod: a kubeconfig would load a package of 35 MiB that no DaemonSet needs.
 START = """
 import sys
-from koord.kube import credentials
+from koord.kube.transport import credentials
 credentials._SERVICE_ACCOUNT = sys.argv.pop(1)
-from koord.cli.koordlet import main
+from koord.cli.daemons.koordlet import main
 main()
 """
-Document = dict[str, Any]
 
 
 def main() -> None:

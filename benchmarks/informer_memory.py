@@ -17,8 +17,8 @@ from pathlib import Path
 
 from koord.api import Pod
 from koord.kube.client import Client
-from koord.kube.informer import Informer
-from koord.kube.messages import Request, Response, Stream
+from koord.kube.informers.informer import Informer
+from koord.kube.transport.messages import Request, Response, Stream
 from tests.kube.pods import pages
 
 WARM_UP_PODS = 500

@@ -111,8 +111,8 @@ def with_koord(url: str) -> Cost:
     """Lists by koord's client."""
     from koord.api import Pod
     from koord.kube.client import Client
-    from koord.kube.config import ClusterConfig
-    from koord.kube.http import HttpTransport
+    from koord.kube.transport.config import ClusterConfig
+    from koord.kube.transport.http import HttpTransport
 
     async def work() -> Cost:
         transport = HttpTransport(ClusterConfig(url))

@@ -20,9 +20,10 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.sloconfig import config as slo
 from koord.api.sloconfig.strategies import ColocationStrategy
-from koord.controllers.manager.overcommit import batch, mid, nodes, settings, sums, zones
-from koord.controllers.manager.overcommit.ledger import Ledger
-from koord.controllers.manager.overcommit.pods import Flag, PodTerms
+from koord.controllers.manager.overcommit.formulas import batch, mid, sums, zones
+from koord.controllers.manager.overcommit.objects import node_columns, strategy_columns
+from koord.controllers.manager.overcommit.objects.pod_terms import PodFlag, PodTerms
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.models import overcommit as model
 
 NODES, PODS_A_NODE, ZONES = 10_000, 30, 2
@@ -40,17 +41,17 @@ STRATEGY = {
 class Columns(NamedTuple):
     """A cluster, as the formulas take it."""
 
-    nodes: nodes.Nodes
+    nodes: node_columns.NodeColumns
     terms: PodTerms
-    settings: settings.Settings
-    zones: zones.Zones
+    settings: strategy_columns.StrategyColumns
+    zones: zones.ZoneColumns
 
 
 def columns(count: int, a_node: int = PODS_A_NODE, seed: int = 1) -> Columns:
     """So many nodes, with so many pods each."""
     rng = np.random.default_rng(seed)
     pods, units = count * a_node, np.array([[1], [1 << 22]])
-    found = nodes.empty(count)
+    found = node_columns.empty(count)
     found.capacity[:] = [[96_000], [384 * GIB]]
     found.kubelet_reserved[:] = [[1_000], [2 * GIB]]
     found.system[:] = rng.integers(0, 3_000, (2, count)) * [[1], [1 << 20]]
@@ -58,7 +59,9 @@ def columns(count: int, a_node: int = PODS_A_NODE, seed: int = 1) -> Columns:
     found.reclaimable[:] = rng.integers(0, 20_000, (2, count)) * [[1], [1 << 22]]
     found.reported[:] = 0
     found.updated[:] = NOW
-    flags = np.array([Flag.HIGH | Flag.FIRM | Flag.MEASURED, Flag.HIGH | Flag.FIRM, 0], np.uint8)
+    flags = np.array(
+        [PodFlag.HIGH | PodFlag.FIRM | PodFlag.MEASURED, PodFlag.HIGH | PodFlag.FIRM, 0], np.uint8
+    )
     terms = PodTerms(
         rng.permutation(np.repeat(np.arange(count), a_node)),
         rng.choice(flags, pods, p=[0.7, 0.1, 0.2]),
@@ -67,16 +70,18 @@ def columns(count: int, a_node: int = PODS_A_NODE, seed: int = 1) -> Columns:
         rng.choice(np.array([0, 1, 2], np.uint64), pods),
     )
     there = zones.empty(ZONES, count)
-    there.there[:] = True
+    there.present[:] = True
     there.capacity[:] = [[[48_000]], [[192 * GIB]]]
     strategy = convert(STRATEGY, ColocationStrategy, "benchmark")
-    return Columns(found, terms, settings.columns([settings.of(strategy)] * count), there)
+    return Columns(
+        found, terms, strategy_columns.columns([strategy_columns.of(strategy)] * count), there
+    )
 
 
 def work_out(cluster: Columns, now: float = NOW) -> Any:
     """Every node's batch and mid resources, and those of its zones."""
     here, terms, said, there = cluster
-    reasons = nodes.degraded(here, said, now)
+    reasons = node_columns.degraded(here, said, now)
     totals = sums.of(terms, len(reasons))
     return (
         batch.offer(here, totals, said, reasons),
@@ -105,14 +110,14 @@ def plain(cluster: Columns) -> list[model.Node]:
     ):
         name = str(at)
         numa = [n for n in range(ZONES) if mask >> n & 1]
-        high = flags & Flag.HIGH
+        high = flags & PodFlag.HIGH
         found[row].pods.append(
             model.Pod(
                 name, class_label="koord-prod" if high else "koord-batch",
                 request=_pair(terms.request, at), numa=numa,
             )
         )  # fmt: skip
-        if not high or flags & Flag.MEASURED:
+        if not high or flags & PodFlag.MEASURED:
             found[row].metrics[name] = model.Metric(_pair(terms.used, at))
     return found
 
@@ -194,13 +199,13 @@ def configured(percent: int) -> slo.SLOConfig:
 class Filled(NamedTuple):
     """A ledger with everything in it, and what filling it took, in CPU seconds by kind."""
 
-    ledger: Ledger
+    ledger: OvercommitCache
     seconds: dict[str, float]
 
 
 def filled(count: int, a_node_has: int = PODS_A_NODE) -> Filled:
     """A ledger of so many nodes, from objects that share parts as an informer's do."""
-    ledger, found = Ledger(), configured(60)
+    ledger, found = OvercommitCache(), configured(60)
     made = [a_pod(0, at) for at in range(a_node_has)]
     seconds = dict.fromkeys(("nodes", "pods", "reports", "topologies"), 0.0)
 

@@ -24,16 +24,16 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
-from koord.base import collector
+from koord.base import garbage_collection
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.controllers.manager.around import Around
-from koord.controllers.manager.config import ConfigCache
-from koord.controllers.manager.extenders import Extenders
+from koord.controllers.manager.dependencies import ControllerDependencies
 from koord.controllers.manager.metrics import ManagerMetrics
+from koord.controllers.manager.node_objects.nodeslo import NodeSLOs
+from koord.controllers.manager.node_objects.nodeslo_extenders import NodeSLOExtenders
 from koord.controllers.manager.noderesource.controller import NodeResource
-from koord.controllers.manager.nodeslo import NodeSLOs
 from koord.controllers.manager.options import ManagerOptions
-from koord.controllers.scheduler.views import LocalViews
+from koord.controllers.manager.sloconfig.config_cache import ConfigCache
+from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.kube.patches import Patch
 
 NODES = 10_000
@@ -129,9 +129,9 @@ class Cluster:
         self._fill(pods_a_node)
         views.view(ConfigMap).put(config_map(self.said))
         self._config = ConfigCache(views.view(ConfigMap), lambda *told: None)
-        options, known = ManagerOptions(), Extenders()
+        options, known = ManagerOptions(), NodeSLOExtenders()
         world: Any = (self.api, views, self._config, self._clock, lambda *told: None)
-        around = Around(*world, options.gates(), ManagerMetrics(), options, known)
+        around = ControllerDependencies(*world, options.gates(), ManagerMetrics(), options, known)
         self.resources, slos = NodeResource(around), NodeSLOs(around)
         self._config.start()
         self._tasks: list[asyncio.Task[None]] = []
@@ -210,7 +210,7 @@ CHANGES: dict[str, dict[str, int]] = {
 def main() -> None:
     begin = time.thread_time()
     cluster = Cluster(NODES)
-    collector.look_seldom()
+    garbage_collection.collect_rarely()
     print(f"{NODES} nodes, {NODES * PODS_A_NODE} pods; CPU seconds, without the API's own")
     print(f"{'filled and written at first':46}{time.thread_time() - begin:10.3f}")
     for what, said in CHANGES.items():

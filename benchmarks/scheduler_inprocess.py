@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from koord.api import crds
-from koord.base import collector
+from koord.base import garbage_collection
 from koord.base.clock import SystemClock
 from koord.controllers.cluster.views import InformerViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.world import World
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as installing
 from koord.kube.client import Client
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 
 _AMOUNTS = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 _CONTAINER = {"name": "main", "image": "app:1",
@@ -64,14 +64,14 @@ async def _measure(nodes: int, pods: int) -> Cost:
         await _create(client, "/api/v1/nodes", [_node(index) for index in range(nodes)])
         views = InformerViews(client)
         registry = Registry(outside=[])
-        world = World(views, SystemClock(), client, None)
+        world = ClusterState(views, SystemClock(), client, None)
         found = shipped(registry, "koord-scheduler")
         scheduler = Scheduler(world, found.profiles, registry)
         tasks = [asyncio.create_task(views.run())]
         try:
             await views.synced()
             # As the programs do once they are ready.
-            collector.look_seldom()
+            garbage_collection.collect_rarely()
             first, _ = await _place(client, scheduler, 0, _FIRST)
             size = max(1, (pods - _FIRST) // _ROUNDS)
             rounds = [

@@ -24,15 +24,15 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.service import Service
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base.clock import SystemClock
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 from tests.controllers.scheduler.plugins.coscheduling.gangs import member
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpus
-from tests.controllers.scheduler.plugins.loadaware.load import amounts, metric
-from tests.controllers.scheduler.plugins.numa.cluster import topology
+from tests.controllers.scheduler.plugins.loadaware.reports import amounts, metric
+from tests.controllers.scheduler.plugins.nodenumaresource.cluster import topology
 from tests.controllers.scheduler.plugins.reservation.bench import available
 from tests.controllers.scheduler.pods import node, pod
 
@@ -54,7 +54,7 @@ class Shipped:
         registry = Registry(outside=[])
         found = shipped(registry, "koord-scheduler")
         self.views = LocalViews()
-        self.world = World(self.views, SystemClock())
+        self.world = ClusterState(self.views, SystemClock())
         self.scheduler = Scheduler(self.world, found.profiles, registry)
         self.nodes = nodes
         self._numbers = count()

@@ -17,18 +17,18 @@ from contextlib import contextmanager
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base import collector
+from koord.base import garbage_collection
 from koord.base.clock import SystemClock
-from koord.controllers.cluster.seen import SeenPod
+from koord.controllers.cluster.trimmed_pods import TrimmedPod
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
-from koord.kube.answers import decoder_of, no_collection
-from koord.kube.page_reader import MANY, PageReader
-from koord.kube.sharing import Sharer
-from koord.kube.targets import resolve
+from koord.kube.codec.decoder import decoder_of, no_collection
+from koord.kube.codec.interner import Interner
+from koord.kube.codec.page_reader import MANY, PageReader
+from koord.kube.requests.options import resolve
 from tests.controllers.scheduler.pods import node, pod
 from tests.kube.pods import node_name, pages
 
@@ -87,10 +87,10 @@ def measure(nodes: int, bodies: Iterable[bytes] | None = None, *, together: bool
         for index in range(nodes):
             views.view(Node).put(node(node_name(index), cpu="256", memory="2Ti", pods="500"))
     served, _ = resolve(Pod)
-    decoder, sharer = decoder_of(served, SeenPod), Sharer()
-    reader = PageReader(SeenPod, sharer)
+    decoder, sharer = decoder_of(served, TrimmedPod), Interner()
+    reader = PageReader(TrimmedPod, sharer)
     reader.remember(MANY)
-    with collector.filling():
+    with garbage_collection.collection_paused():
         for number, page in enumerate(bodies or pages(nodes * PODS_A_NODE, by_key=True)):
             with split.step("decode"):
                 answer = decoder.page(page, reader)
@@ -108,15 +108,15 @@ def measure(nodes: int, bodies: Iterable[bytes] | None = None, *, together: bool
                         views.view(Pod).put(each)
             with split.step("accounts"):
                 if number % _PAGES == 0:
-                    collector.set_aside()
+                    garbage_collection.freeze_new_objects()
     _decide(views, scheduler, split)
     gc.unfreeze()
     return split
 
 
-def _scheduler() -> tuple[LocalViews, World, Scheduler]:
+def _scheduler() -> tuple[LocalViews, ClusterState, Scheduler]:
     registry, views = Registry(outside=[]), LocalViews()
-    world = World(views, SystemClock())
+    world = ClusterState(views, SystemClock())
     scheduler = Scheduler(world, shipped(registry, "koord-scheduler").profiles, registry)
     return views, world, scheduler
 

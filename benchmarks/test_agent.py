@@ -12,7 +12,7 @@ from benchmarks.conftest import Gate
 from koord.agent.metrics.collectors.page_cache import PageCacheCollector
 from koord.agent.metrics.collectors.pods import PodsCollector
 from koord.agent.metrics.collectors.throttling import ThrottlingCollector
-from koord.agent.metrics.settings import Settings
+from koord.agent.metrics.options import MetricsOptions
 from koord.kernels.cgroup import Reader
 from tests.agent.machine_tree import Group, MachineTree
 from tests.agent.metrics.bench import Bench, lay_out, pod_json, pod_of
@@ -22,7 +22,7 @@ PODS, CONTAINERS = 100, 4  # five hundred directories
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    tree, settings = MachineTree(tmp_path), Settings(page_cache=True)
+    tree, settings = MachineTree(tmp_path), MetricsOptions(page_cache=True)
     pods = tuple(pod_of(tree, pod_json(f"p{n}", CONTAINERS)) for n in range(PODS))
     for pod in pods:
         lay_out(tree, pod, Group(10**9, 1 << 20, 0, 1 << 20, 10, 1, pages={0: 9, 1: 9}))

@@ -21,12 +21,12 @@ from benchmarks.ratio import Ratio
 from benchmarks.scheduler_inprocess import _pod
 from koord.api.kinds.pod import Pod
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.controlplane.plainbind import PlainBindings
+from koord.controlplane.subresources.plain_binding import PlainBindings
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
-from koord.kube.http import HttpTransport
-from koord.kube.messages import Request
-from tests.kube.tls import Authority
+from koord.kube.transport.config import ClusterConfig
+from koord.kube.transport.http import HttpTransport
+from koord.kube.transport.messages import Request
+from tests.kube.transport.tls import Authority
 
 ROUNDS = 5
 

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.conftest import RETRIES, Record
 from benchmarks.ratio import Ratio
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.kube.messages import Request, Stream
+from koord.kube.transport.messages import Request, Stream
 
 WATCHERS = 10
 CREATES = 3_000

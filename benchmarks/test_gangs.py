@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable, Iterable
 
 from benchmarks.conftest import Gate
-from koord.controllers.scheduler.decider import Decision
-from koord.controllers.scheduler.jobs import JobPlanner
-from koord.controllers.scheduler.queue.queued import QueuedPod
+from koord.controllers.scheduler.decision.decider import Decision
+from koord.controllers.scheduler.job_planning.planner import JobPlanner
+from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 from tests.controllers.scheduler.plugins.coscheduling.gangs import GangWorld, layers, member
 from tests.controllers.scheduler.pods import node
 

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from koord.api import Pod
-from koord.controllers.cluster.seen import SeenPod
-from koord.kube.answers import decoder_of
-from koord.kube.page_reader import MANY, PageReader
-from koord.kube.sharing import Sharer
-from koord.kube.targets import resolve
+from koord.controllers.cluster.trimmed_pods import TrimmedPod
+from koord.kube.codec.decoder import decoder_of
+from koord.kube.codec.interner import Interner
+from koord.kube.codec.page_reader import MANY, PageReader
+from koord.kube.requests.options import resolve
 from tests.kube.pods import pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,9 +44,9 @@ def test_an_informer_over_100_000_pods() -> None:
 
 def test_a_list_made_of_known_parts() -> None:
     served, _ = resolve(Pod)
-    decoder, bodies = decoder_of(served, SeenPod), list(pages(4000))
-    whole, sharer = Sharer(), Sharer()
-    reader = PageReader(SeenPod, sharer)
+    decoder, bodies = decoder_of(served, TrimmedPod), list(pages(4000))
+    whole, sharer = Interner(), Interner()
+    reader = PageReader(TrimmedPod, sharer)
     reader.remember(MANY)
     plain = made = 0.0
     for body in bodies:

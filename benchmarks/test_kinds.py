@@ -6,8 +6,10 @@ from __future__ import annotations
 import msgspec
 
 from benchmarks.conftest import Gate
-from koord.controlplane.kinds import metadata_rules, table
-from koord.controlplane.resource import Context, Document
+from koord.base.documents import Document
+from koord.controlplane.kinds import registry
+from koord.controlplane.kinds.validation import object_meta
+from koord.controlplane.resource import Context
 
 POD: Document = {
     "apiVersion": "v1",
@@ -53,7 +55,7 @@ POD: Document = {
 
 
 def test_a_new_pod(gate: Gate) -> None:
-    pods = next(resource for resource in table.resources() if resource.storage == "pods")
+    pods = next(resource for resource in registry.resources() if resource.storage == "pods")
     strategy, context = pods.strategy, Context(now="2030-01-01T00:00:00Z")
     body, decode = msgspec.json.encode(POD), msgspec.json.Decoder().decode
 
@@ -61,7 +63,7 @@ def test_a_new_pod(gate: Gate) -> None:
         document: Document = decode(body)
         strategy.default(document)
         strategy.prepare_create(document, context)
-        assert not metadata_rules.validate_create(pods, document)
+        assert not object_meta.validate_create(pods, document)
         assert not strategy.validate(document)
         return document
 

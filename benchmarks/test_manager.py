@@ -26,7 +26,7 @@ from benchmarks.manager import (
 )
 from benchmarks.manager_path import Cluster
 from benchmarks.ratio import Ratio
-from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.models import overcommit as model
 
 ROUNDS = 3
@@ -120,7 +120,7 @@ class Turn:
 
     seconds = 0
 
-    def __init__(self, ledger: Ledger, nodes: int) -> None:
+    def __init__(self, ledger: OvercommitCache, nodes: int) -> None:
         self.ledger, self.nodes = ledger, nodes
 
     def __call__(self) -> float:

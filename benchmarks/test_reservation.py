@@ -5,8 +5,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.conftest import Gate
-from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.plugins.noderesources.fit import NodeResourcesFit
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
@@ -24,7 +25,7 @@ def _bench(app: str) -> tuple[Bench, Decider]:
         bench.put(available(f"r{i}", where, cpu="4", owners=owners, allocateOnce=False))
     fit = NodeResourcesFit(None, bench.world)
     plugin = bench.plugin
-    plugins = Plugins(
+    plugins = ProfilePlugins(
         pre_filter=[plugin],
         filter=[fit, plugin],
         score=[(fit, 1), (plugin, 5000)],
@@ -83,7 +84,7 @@ def test_pods_without_reservations(gate: Gate) -> None:
     """What it costs pods that no reservation is for."""
     bench, decider = _bench("other")
     bare = Decider(
-        bench.table, bench.world.accounts, Plugins(filter=decider.plugins.filter[:1],
+        bench.table, bench.world.accounts, ProfilePlugins(filter=decider.plugins.filter[:1],
                                                    score=decider.plugins.score[:1])
     )  # fmt: skip
     _place(bench, decider, "a")

@@ -17,15 +17,15 @@ from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import PODS_A_NODE, measure
 from koord.api.codec import to_json
 from koord.api.kinds.pod import Pod
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.decider import Decider
-from koord.controllers.scheduler.framework import columns
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.framework import column_what_if
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.plugins.numa import single
-from koord.kube.answers import decoder_of
-from koord.kube.targets import resolve
-from tests.controllers.scheduler.plugins.numa.cluster import Cluster as NumaCluster
+from koord.controllers.scheduler.plugins.nodenumaresource.evaluation import single_zone
+from koord.kube.codec.decoder import decoder_of
+from koord.kube.requests.options import resolve
+from tests.controllers.scheduler.plugins.nodenumaresource.cluster import Cluster as NumaCluster
 from tests.controllers.scheduler.pods import pod
 from tests.controllers.scheduler.preemption.world import Promised
 from tests.controllers.scheduler.stock import Stock
@@ -189,7 +189,7 @@ def answers(together: bool) -> Callable[[], None]:
     def step() -> None:
         for placed in pods:
             decider.table.touch(placed.row, Aspect.PODS)
-            apart.evaluator.verdict(Cycle(placed, decider.table))
+            apart.evaluator.entry(Cycle(placed, decider.table))
 
     return step
 
@@ -223,7 +223,7 @@ def test_promised_rows_on_the_columns_against_what_ifs(
 
     def what_ifs() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(columns, "of_columns", lambda *asked: None)
+            patch.setattr(column_what_if, "of_columns", lambda *asked: None)
             decide()
 
     gate(
@@ -280,7 +280,7 @@ def test_zones_on_machines_that_all_differ(
 
     def all_hints() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(single, "decides", lambda *asked: False)
+            patch.setattr(single_zone, "is_applicable", lambda *asked: False)
             look(clusters["all hints"])
 
     gate(

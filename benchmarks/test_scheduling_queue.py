@@ -59,7 +59,7 @@ def test_events(gate: Gate) -> None:
 
     def ours() -> None:
         for event in (ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD):
-            bench.queue.happened(event)
+            bench.queue.move_on_event(event)
 
     def walked() -> None:
         for event in (ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD):

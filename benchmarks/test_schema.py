@@ -9,8 +9,8 @@ import msgspec
 
 from benchmarks.conftest import Gate
 from koord.controlplane.schema import core_schema
-from koord.controlplane.schema.bodies import parse
-from koord.controlplane.schema.walk import Walk
+from koord.controlplane.schema.codec.bodies import parse
+from koord.controlplane.schema.codec.walk import DocumentWalk
 
 POD = core_schema("", "v1", "Pod")
 
@@ -49,7 +49,7 @@ BODY = msgspec.json.encode(
 
 def walked() -> dict[str, Any]:
     """The same answer without a proof."""
-    document: dict[str, Any] = Walk("").document(parse(BODY, "Pod"), POD.shape)
+    document: dict[str, Any] = DocumentWalk("").document(parse(BODY, "Pod"), POD.shape)
     return document
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.ci import IN_CI
 
-pytest_plugins = ["tests.controlplane.fixtures", "tests.retries", "tests.vm.fixtures"]
+pytest_plugins = ["tests.real.fixtures", "tests.retries", "tests.vm.fixtures"]
 
 ROOT = Path(__file__).resolve().parent.parent
 

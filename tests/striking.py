@@ -188,7 +188,9 @@ async def rounds_in_turn(
         failures = {each: part.failures for each, part in supervisor.parts.items()}
         tasks = supervisor.tasks()
         point = f"supervised.{name}"
-        with faults.inject(faults.Plan(1, {point: faults.Rule(1.0, UnforeseenError("struck"))})):
+        with faults.inject(
+            faults.FaultPlan(1, {point: faults.FaultRule(1.0, UnforeseenError("struck"))})
+        ):
             await asyncio.sleep(seconds(name))
             part = supervisor.part(name)
             assert part.failures > failures.pop(name) or name in seldom, name

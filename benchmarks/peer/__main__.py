@@ -38,10 +38,10 @@ from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS, Scenario
 from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE
 from koord.api.kinds.pod import Pod
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
-from koord.kube.http import HttpTransport
-from koord.kube.informer import Informer
-from tests.controlplane.plane import RealControlPlane, free_port
+from koord.kube.informers.informer import Informer
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
+from tests.real.plane import RealControlPlane, free_port
 
 _UNLIMITED = {"qps": -1, "burst": 1_000_000}
 
@@ -156,7 +156,7 @@ def koord_scheduler(made: RealControlPlane) -> Iterator[KoordScheduler]:
     path = made.folder / "koord.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     port = free_port()
-    command = [sys.executable, "-m", "koord.cli.scheduler", "--config", str(path)]
+    command = [sys.executable, "-m", "koord.cli.daemons.scheduler", "--config", str(path)]
     with (made.folder / "koord-scheduler.log").open("wb") as log:
         process = subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log)
     try:
@@ -176,7 +176,7 @@ _BIND_ONLY_RUNS = 3
 async def arena(nodes: int) -> AsyncIterator[tuple[RealControlPlane, Client]]:
     """A fresh control plane with nodes."""
     with plane() as made:
-        transport = HttpTransport(ClusterConfig.load(made.kubeconfig))
+        transport = HttpTransport(load_cluster_config(made.kubeconfig))
         client = Client(transport, requests_per_second=None)
         try:
             await fill(client, nodes)

@@ -18,7 +18,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 
 POD = next(kind for kind in KINDS if kind.name == "Pod")
 CREATORS = 32

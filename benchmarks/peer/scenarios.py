@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-Document = dict[str, Any]
+from koord.base.documents import Document
+
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10
 

@@ -3,7 +3,7 @@
 
 from koord.agent.host import files
 from koord.agent.metrics.collector import Collector
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
 from koord.base.errors import KoordError
 
@@ -27,9 +27,9 @@ class AcceleratorUse(Collector):
         devices = tuple((str(use[0]), uuid) for uuid, use in uses.items())
         samples = Samples(now.now_ms)
         for column, kind in (
-            (1, Kind.NODE_GPU_CORE_USAGE),
-            (2, Kind.NODE_GPU_MEMORY_USAGE),
-            (3, Kind.NODE_GPU_MEMORY_TOTAL),
+            (1, MetricKind.NODE_GPU_CORE_USAGE),
+            (2, MetricKind.NODE_GPU_MEMORY_USAGE),
+            (3, MetricKind.NODE_GPU_MEMORY_TOTAL),
         ):
             samples.add(kind, devices, [use[column] for use in uses.values()])
         return samples

@@ -2,7 +2,7 @@
 """Runs best-effort pods under the kernel's idle policy while services use much of the node."""
 
 from koord.agent.executor.claim import Claim
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.strategies import readings
 
 FROM_PERCENT = 50  # of the node's CPUs
@@ -20,7 +20,7 @@ class IdleBatch:
     def run(self, tick, hands):
         """One round; a KoordError from ``readings`` gives it up, and the claim stays."""
         readings.check_fresh(tick, readings.TO_SUPPRESS)
-        used = readings.node_last(tick, Kind.NODE_CPU_USAGE)
+        used = readings.node_last(tick, MetricKind.NODE_CPU_USAGE)
         percent = idle_percent(used, len(tick.machine.topology.online))
         claims = []
         if percent >= FROM_PERCENT:

@@ -4,7 +4,7 @@
 import msgspec
 import numpy as np
 
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, Score
 
 CPU = 0  # the first row of the node table's columns, in milli-cores

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from koord.agent.host import machine as machines
 from koord.agent.host.machine import Machine
-from koord.agent.host.roots import Roots
+from koord.agent.host.roots import HostRoots
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver
 from tests.kernels.sysfs_builder import Thread, write_sysfs
@@ -48,7 +48,7 @@ class MachineTree:
         self, root: Path, version: Version = Version.V1, driver: Driver = Driver.SYSTEMD
     ) -> None:
         self.root, self.version, self.driver = root, version, driver
-        self.roots = Roots().beneath(str(root))
+        self.roots = HostRoots().beneath(str(root))
         threads = [Thread(cpu, core=cpu, node=cpu // 2, socket=cpu // 2) for cpu in range(4)]
         write_sysfs(root, threads)
         self.stat([0, 0, 0, 0])

@@ -8,32 +8,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.agent.metrics.reader import Rows, Window
+from koord.agent.metrics.reader import SeriesRows, Window
 from koord.kernels.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.agent.metrics.kinds import Kind
+    from koord.agent.metrics.metric_kinds import MetricKind
 
 
 class Measured:
     """Series by kind and labels."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[Kind, tuple[str, ...]], Series] = defaultdict(lambda: Series(5000))
+        self._series: dict[tuple[MetricKind, tuple[str, ...]], Series] = defaultdict(
+            lambda: Series(5000)
+        )
 
-    def put(self, kind: Kind, time_ms: int, value: float, *labels: str) -> None:
+    def put(self, kind: MetricKind, time_ms: int, value: float, *labels: str) -> None:
         """One sample."""
         self._series[kind, labels].append(time_ms, value)
 
     def read(
         self,
-        kind: Kind,
+        kind: MetricKind,
         window: Window,
         percentiles: Sequence[float] = (),
         match: Sequence[str | None] = (),
-    ) -> Rows:
+    ) -> SeriesRows:
         """See :class:`koord.agent.metrics.reader.MetricReader`."""
         labels, found = [], []
         for (of, names), series in sorted(self._series.items()):
@@ -42,7 +44,7 @@ class Measured:
             if of == kind and wanted and summary.count:
                 labels.append(names)
                 found.append(summary)
-        return Rows(
+        return SeriesRows(
             labels,
             np.array([each.avg for each in found]),
             np.array([each.last for each in found]),

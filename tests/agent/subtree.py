@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from koord.agent.host.layout import Layout
+from koord.agent.host.cgroup_layout import CgroupLayout
 from koord.api.kinds.pod import Pod
 from koord.kernels.cgroup_path import KubeQos
 
@@ -19,7 +19,7 @@ SUBSYSTEMS = ("cpu", "cpuacct", "memory", "cpuset")
 
 
 @dataclass(frozen=True)
-class SubtreeLayout(Layout):
+class SubtreeLayout(CgroupLayout):
     """The kubelet's layout below one directory of the hierarchy."""
 
     prefix: str = ""

@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from koord.agent.baseline import Baseline
-from koord.agent.executor.cgroup_kind import CgroupKind
-from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
-from koord.agent.gates import feature_gates
+from koord.agent.executor.writers.cgroup_files import CgroupFileWriter
+from koord.agent.feature_gates import feature_gates
 from koord.agent.hooks.options import HookOptions
-from koord.agent.hooks.reconciler import Reconciler
+from koord.agent.hooks.reconciliation.reconciler import Reconciler
 from koord.agent.hooks.registry import load
-from koord.agent.metrics.kinds import Kind
-from koord.agent.states.pods import pod_state
-from koord.agent.strategies.cpuburst.actor import CPUBurst
-from koord.agent.strategies.cpusuppress.actor import CPUSuppress
-from koord.agent.strategies.memoryqos.actor import MemoryQoS
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.states.pod_state import pod_state
+from koord.agent.strategies.cpuburst.strategy import CPUBurst
+from koord.agent.strategies.cpusuppress.strategy import CPUSuppress
+from koord.agent.strategies.memoryqos.strategy import MemoryQoS
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands, Strategy
+from koord.agent.strategies.strategy import Actuators, Strategy
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.api.objects import decode_as
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup import Base, Write, Written
 from koord.kernels.cgroup_parse import Version
-from tests.agent.executor.test_opening import V2Files
+from tests.agent.executor.test_startup import V2Files
 from tests.agent.strategies.fakes import FakeEvictor, FakeReader, machine
 from tests.agent.strategies.nodes import LAYOUT, NOW_MS, NOW_SECONDS, node, reported, tick
 
@@ -109,8 +109,8 @@ class Node:
         tree = self.machine.hierarchy
         journal = Journal(self.root / "state", "boot")
         self.executor = HostExecutor(
-            [CgroupKind({Base.CGROUP: KernelFiles(tree)})], journal, self.clock,
-            Settings(self.version), baseline=Baseline(self.machine, lambda: self.pods),
+            [CgroupFileWriter({Base.CGROUP: KernelFiles(tree)})], journal, self.clock,
+            ExecutorOptions(self.version), baseline=Baseline(self.machine, lambda: self.pods),
         )  # fmt: skip
         gates = feature_gates(ON)
         options = StrategyOptions(gates=gates)
@@ -121,7 +121,7 @@ class Node:
         ]
         hooks = load(HookOptions(gate=gates.enabled, has=lambda feature: True), [])
         self.reconciler = Reconciler(hooks, self.executor, self.machine, lambda pod: "")
-        self.hands = Hands(self.executor, FakeEvictor())
+        self.hands = Actuators(self.executor, FakeEvictor())
 
     def rounds(self, count: int = 1) -> None:
         """Rounds of a second: strategies, hooks, and what both want is written."""
@@ -129,9 +129,9 @@ class Node:
             self.clock.advance(1)
             seconds = self.clock.monotonic_seconds()
             at = NOW_MS + int(1000 * seconds)
-            self.reader.add(Kind.NODE_CPU_USAGE, at, 1.0)
+            self.reader.add(MetricKind.NODE_CPU_USAGE, at, 1.0)
             for name in [each.id for pod in self.pods for each in pod.containers if each.id]:
-                self.reader.add(Kind.CONTAINER_CPU_THROTTLED, at, self.throttled, name)
+                self.reader.add(MetricKind.CONTAINER_CPU_THROTTLED, at, self.throttled, name)
             view = tick(
                 self.machine, self.reader, pods=self.pods,
                 of=node({"cpu": "8", "memory": "16Gi"}),

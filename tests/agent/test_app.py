@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from koord.agent.app import Agent, Surroundings
+from koord.agent.app import Agent, AgentServices
+from koord.agent.endpoints import AgentEndpoints
 from koord.agent.executor.claim import Claim
 from koord.agent.executor.target import Target
-from koord.agent.host.roots import IN_CONTAINER, Roots, default_roots
+from koord.agent.host.roots import IN_CONTAINER, HostRoots, default_roots
 from koord.agent.options import AgentOptions
-from koord.agent.serving import AgentEndpoints
 from koord.api import definitions
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.node import Node
@@ -34,8 +34,8 @@ from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request, Response, Stream, Transport
 from koord.kube.patches import Patch
+from koord.kube.transport.messages import Request, Response, Stream, Transport
 from tests.agent.machine_tree import Group, MachineTree
 
 NODE = "n1"
@@ -68,7 +68,7 @@ class Stage:
         await self.admin.create(Node(metadata=ObjectMeta(name=NODE)))
 
     def agent(self) -> Agent:
-        around = Surroundings(self.client, self.events, None, registry(), self.clock)
+        around = AgentServices(self.client, self.events, None, registry(), self.clock)
         return Agent(self.options, self.tree.machine(), around)
 
     @asynccontextmanager
@@ -107,7 +107,7 @@ class Asked:
 
 def test_roots_in_a_container_unless_told_otherwise() -> None:
     assert default_roots({}) == IN_CONTAINER
-    assert default_roots({"agent_mode": "hostMode"}) == Roots()
+    assert default_roots({"agent_mode": "hostMode"}) == HostRoots()
     told = replace(AgentOptions(), sys_fs_root_dir="/other/", state_dir="/")
     found = told.roots(default_roots({}))
     assert (found.cgroup, found.sys_fs, found.state) == ("/host-cgroup", "/other", "/")
@@ -148,7 +148,7 @@ def test_series_are_served_whole_and_in_two_halves(tmp_path: Path) -> None:
         told = registry()
         endpoints = AgentEndpoints(told, stage.clock, "127.0.0.1", 0)
         await stage.admin.create(NodeMetric(metadata=ObjectMeta(name=NODE)))
-        around = Surroundings(stage.client, stage.events, None, told, stage.clock)
+        around = AgentServices(stage.client, stage.events, None, told, stage.clock)
         agent = Agent(stage.options, stage.tree.machine(), around)
         endpoints.attach(agent)
         task = asyncio.create_task(agent.run())
@@ -241,6 +241,20 @@ def test_the_scan_for_cold_pages_is_on_while_they_are_collected(tmp_path: Path) 
         assert [place.read_text().strip() for place in scan] == ["0", "0"]
 
     on_stage(tmp_path, story, "ColdPageCollector=true")
+
+
+def test_intervals_of_0_switch_off(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        stage.options = replace(
+            stage.options, node_topology_sync_interval=0.0, collect_node_cpu_info_interval=0.0
+        )
+        async with stage.running() as agent:
+            await asyncio.sleep(10)
+            assert not {"topology", "Device"} & set(agent.supervisor.parts)
+            assert "cpu-info" not in agent.advisor.collector_states
+            assert agent.advisor.collector_states["node"].good_rounds > 5
+
+    on_stage(tmp_path, story, "Accelerators=true")
 
 
 def test_an_upgrade_leaves_files_to_the_next_agent(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from koord.agent.app import Agent, Surroundings
-from koord.agent.metrics.kinds import Kind
+from koord.agent.app import Agent, AgentServices
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
 from koord.agent.options import AgentOptions
 from koord.base.clock import VirtualClock
@@ -29,9 +29,9 @@ def test_series_of_an_agent(tmp_path: Path) -> None:
         prediction_checkpoint_filepath=str(tmp_path / "checkpoints"),
     )  # fmt: skip
     machine = MachineTree(tmp_path / "machine").machine()
-    agent = Agent(options, machine, Surroundings(client, events, None, told, clock))
+    agent = Agent(options, machine, AgentServices(client, events, None, told, clock))
     samples = Samples(round(clock.wall_seconds() * 1000))
-    samples.one(Kind.NODE_CPU_USAGE, 1.25)
+    samples.one(MetricKind.NODE_CPU_USAGE, 1.25)
     agent.cache.append(samples)
     agent.refresh_metrics()
     text = told.expose().decode()

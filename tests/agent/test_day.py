@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.owners import Deed
-from koord.agent.strategies.eviction.api import ApiEvictor
+from koord.agent.strategies.eviction.api_evictor import ApiEvictor
+from koord.agent.write_history import RecordedWrite
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.kernels.cgroup_parse import Version
@@ -43,7 +43,7 @@ def _check_nothing_is_left_of_the_gone(world: World, live: set[str]) -> None:
     directories = set(world.plant._groups) | {""}
     executor = agent.executor
     held = {line.target for line in executor.explain()} | set(executor._journal.targets())
-    held |= {failure.target for failure in executor._failures.all()} | set(executor._said)
+    held |= {failure.target for failure in executor._failures.all()} | set(executor._last_values)
     assert {target.directory for target in held} <= directories
     scopes = {scope for _, scope in executor.refused()} | set(agent.reconciler._pods)
     scopes |= set(agent.reconciler._sandboxes) | {s for _, s in agent.reconciler.problems()}
@@ -79,7 +79,7 @@ def _check_nothing_grows(world: World) -> None:
     types = map(type, gc.get_objects())
     own = Counter(str(kind) for kind in types if str(kind.__module__).startswith(modules))
     # The world remembers all of these, and of the agent's that it keeps the number is known.
-    own[str(Deed)] -= len(world.deeds)
+    own[str(RecordedWrite)] -= len(world.deeds)
     world.sizes.append(own)
     early = world.sizes[:4]
     for kind, count in world.sizes[-1].items():
@@ -117,7 +117,8 @@ def a_day(folder: Path, version: Version, seed: int, rounds: int, step: int) -> 
     _ended(world)
     written = [deed for deed in world.deeds if deed.what == "written"]
     assert len(written) > 20
-    assert world.clock.wall_seconds() - START > rounds * 2400
+    # Eight pauses of 50 s at least, and a quarter of quiet.
+    assert world.clock.wall_seconds() - START > rounds * (8 * 50 + _QUIET_SECONDS)
 
 
 @pytest.mark.parametrize("version", Version, ids=["v1", "v2"])
@@ -125,7 +126,7 @@ def a_day(folder: Path, version: Version, seed: int, rounds: int, step: int) -> 
 def test_a_day(
     seed: int, version: Version, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("koord.agent.executor.opening.NativeFiles", PlantFiles)
+    monkeypatch.setattr("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)
     a_day(tmp_path, version, seed, ROUNDS, step=20 if SOAKS else 120)
 
 
@@ -133,7 +134,7 @@ def test_a_day(
 def test_a_seed_says_what_is_written(
     version: Version, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("koord.agent.executor.opening.NativeFiles", PlantFiles)
+    monkeypatch.setattr("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)
     told = [play(tmp_path / name, version, 7, 3, calm, step=120).deeds for name in ("a", "b")]
     assert told[0] == told[1]
     assert len(told[0]) > 10

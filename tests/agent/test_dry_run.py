@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from koord.agent.app import Agent, Surroundings
-from koord.agent.executor.audit import AuditLog, Subject
-from koord.agent.executor.core_sched_kind import CoreSchedKind
-from koord.agent.executor.file_kind import TerwayKind
-from koord.agent.executor.process_kind import OomScoreKind
-from koord.agent.executor.resctrl_kind import ResctrlKind
+from koord.agent.app import Agent, AgentServices
+from koord.agent.executor.audit import AuditLog, AuditSubject
+from koord.agent.executor.writers.core_sched import CoreSchedWriter
+from koord.agent.executor.writers.oom_score import OomScoreWriter
+from koord.agent.executor.writers.resctrl import ResctrlWriter
+from koord.agent.executor.writers.terway_files import TerwayWriter
 from koord.agent.hooks.options import machine_options
 from koord.agent.prediction.checkpoints import Checkpoints
-from koord.agent.prediction.models import Models
+from koord.agent.prediction.usage_models import UsageModels
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base.clock import VirtualClock
@@ -30,7 +30,7 @@ from koord.base.errors import KoordError
 from koord.base.metrics import registry
 from koord.kernels.cgroup_parse import Version
 from koord.kube.client import Client
-from koord.kube.dryrun import DryRun
+from koord.kube.dry_run import DryRun
 from koord.kube.events import EventRecorder
 from tests.agent.day.plant import Plant, PlantFiles
 from tests.agent.day.population import NODE
@@ -80,8 +80,8 @@ sys.addaudithook(WATCH)  # for the life of the process; it looks only while it i
 def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each kind of writer was called; the machine's own writes are not watched."""
     calls: Counter[str] = Counter()
-    monkeypatch.setattr("koord.agent.executor.opening.NativeFiles", PlantFiles)
-    for kind in (ResctrlKind, CoreSchedKind, TerwayKind, OomScoreKind):
+    monkeypatch.setattr("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)
+    for kind in (ResctrlWriter, CoreSchedWriter, TerwayWriter, OomScoreWriter):
         monkeypatch.setattr(kind, "write", _counted(calls, kind.__name__))
     monkeypatch.setattr(PlantFiles, "write_leveled", _counted(calls, "cgroup"))
     for name in ("__init__", "make", "start", "end", "advance", "truncate"):
@@ -148,7 +148,7 @@ def test_the_watch_sees_what_it_is_for(tmp_path: Path) -> None:
 def test_a_dry_run_with_a_client_that_writes_does_not_begin(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     client = Client(FakeTransport([answer({})]))
-    around = Surroundings(client, EventRecorder(client, "koordlet"), None, registry(), clock)
+    around = AgentServices(client, EventRecorder(client, "koordlet"), None, registry(), clock)
     machine = MachineTree(tmp_path / "machine", Version.V2).machine()
     flags = options(tmp_path)
     with pytest.raises(KoordError, match="--dry-run: got 'a client that writes'"):
@@ -159,24 +159,24 @@ def test_an_audit_log_of_a_dry_run_stays_in_memory() -> None:
     """Lines of 100 kB: of 30 the last 20 are within 2 MiB."""
     audit = AuditLog(None, VirtualClock(START))
     for number in range(30):
-        audit.record(1, Subject("node"), f"r{number}", "x" * 100_000)
+        audit.record(1, AuditSubject("node"), f"r{number}", "x" * 100_000)
     reasons = [event["reason"] for event in audit.events()]
     assert reasons == [f"r{number}" for number in range(29, 9, -1)]
 
 
 def test_checkpoints_of_a_dry_run_are_read_and_neither_written_nor_deleted(tmp_path: Path) -> None:
-    models = Models()
+    models = UsageModels()
     models.by_name["a"] = models.new()
     models.by_name["a"].updated_ms = 1_000_000
     Checkpoints(tmp_path).step(models, 1_000_000)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert [path.name for path in before] == ["a"]
-    again = Models()
+    again = UsageModels()
     dry = Checkpoints(tmp_path, DryRun())
     with logged("koord.dryrun", logging.INFO) as records:
         assert dry.restore(again, {"a"}) == ["a"]
         dry.step(again, 2_000_000)
-        assert dry.restore(Models(), ()) == []
+        assert dry.restore(UsageModels(), ()) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
     place = str(tmp_path / "a")
     said = [vars(record)["koord_fields"] for record in records]

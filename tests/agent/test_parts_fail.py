@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.app import Agent, Surroundings
+from koord.agent.app import Agent, AgentServices
 from koord.agent.options import AgentOptions
 from koord.agent.status import agent_status
 from koord.api import definitions
@@ -21,7 +21,7 @@ from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.objects import decode_as
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.base.metrics import registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
@@ -66,7 +66,7 @@ class Watched:
             node_topology_sync_interval=STEP, runtime_hooks_reconcile_interval=STEP,
             prediction_training_interval=STEP,
         )  # fmt: skip
-        around = Surroundings(client, self.events, None, self.registry, clock, self.supervisor)
+        around = AgentServices(client, self.events, None, self.registry, clock, self.supervisor)
         self.agent = Agent(options, self.tree.machine(), around)
 
     async def live(self) -> None:
@@ -77,11 +77,13 @@ class Watched:
 
     async def works(self) -> None:
         """Measures, decides and holds hooks' files to what they should say."""
-        good = {name: each.good_rounds for name, each in self.agent.advisor.standings.items()}
+        good = {
+            name: each.good_rounds for name, each in self.agent.advisor.collector_states.items()
+        }
         await asyncio.sleep(2 * STEP + 1)
-        standings = self.agent.advisor.standings
+        collector_states = self.agent.advisor.collector_states
         assert [
-            name for name in good if good[name] and standings[name].good_rounds <= good[name]
+            name for name in good if good[name] and collector_states[name].good_rounds <= good[name]
         ] == []
         now = self.clock.wall_seconds()
         late = [n for n, each in self.agent.loop.rounds.items() if each.at_seconds < now - 2 * STEP]
@@ -137,7 +139,7 @@ def watched(
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    plan = Plan(1, {f"supervised.{never}": Rule(1.0, UnforeseenError("never"))})
+    plan = FaultPlan(1, {f"supervised.{never}": FaultRule(1.0, UnforeseenError("never"))})
     with (
         asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner,
         inject(plan) if never else nullcontext(),

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from koord.agent.app import Agent
-from koord.agent.states.pods import PodState, pod_state
+from koord.agent.states.pod_state import PodState, pod_state
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod

@@ -86,7 +86,7 @@ def test_a_definition_that_lacks_columns_alone_is_current() -> None:
     version(theirs)["additionalPrinterColumns"] = version(theirs)["additionalPrinterColumns"][:5]
     theirs["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
     found = installing._check(NAME, OURS[NAME], theirs)
-    assert found.state is installing.State.CURRENT
+    assert found.state is installing.DefinitionState.CURRENT
     assert [str(each) for each in found.differences] == ["v1alpha1.columns.Problem: missing"]
     del spec_schema(theirs)["properties"]["ttl"]
-    assert installing._check(NAME, OURS[NAME], theirs).state is installing.State.OLDER
+    assert installing._check(NAME, OURS[NAME], theirs).state is installing.DefinitionState.OLDER

@@ -10,7 +10,7 @@ import pytest
 from koord.api.codec import convert
 from koord.api.kinds.pod import Pod
 from koord.api.protocol.qos import kubernetes_qos
-from koord.controlplane.kinds.pod_qos import qos_class
+from koord.controlplane.kinds.pod.defaults import qos_class
 
 Resources = dict[str, Any]
 

@@ -18,11 +18,11 @@ from koord.api.kinds.constraints import (
 from koord.api.kinds.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import PodSpec
-from koord.controllers.cluster import selection
-from koord.controllers.scheduler.plugins.reservation import terms
-from koord.controlplane import selectors as texts
-from koord.controlplane.controllers import constraints
-from koord.controlplane.kinds import workload_rules
+from koord.controllers.cluster import node_selectors
+from koord.controllers.scheduler.plugins.reservation.objects import node_selector_terms
+from koord.controlplane.controllers.base import constraints
+from koord.controlplane.kinds.validation import workload_spec
+from koord.controlplane.requests import selectors as texts
 
 _CASES = [
     # operator, values, value of the label (None: there is none), whether it holds
@@ -85,8 +85,8 @@ def test_everyone_who_asks_has_the_same_answer(
     operator: str, values: list[str], value: str | None, right: bool
 ) -> None:
     labels, found = labels_of(value), node_selector(operator, values)
-    assert terms.match(found, labels, "r") is right
-    condition = selection.label_condition(found[0].match_expressions[0])
+    assert node_selector_terms.match(found, labels, "r") is right
+    condition = node_selectors.label_predicate(found[0].match_expressions[0])
     node = Node(metadata=ObjectMeta(name="n", labels=labels))
     assert not isinstance(condition, str)
     assert condition.node(node) is right
@@ -95,7 +95,7 @@ def test_everyone_who_asks_has_the_same_answer(
     assert constraints.selects(spec, node) is right
     if operator in selectors.OPERATORS:
         document = {"matchExpressions": [{"key": "k", "operator": operator, "values": values}]}
-        assert workload_rules.matches(document, labels) is right
+        assert workload_spec.matches(document, labels) is right
         requirement = LabelSelectorRequirement("k", operator, values)
         assert selectors.matches(LabelSelector(match_expressions=[requirement]), labels) is right
 
@@ -108,7 +108,9 @@ def test_label_selectors_know_no_comparison_and_terms_that_say_nothing_match_not
         assert not selectors.matches(selector, {"k": "0"})
     # No label has such a value, and so no selector may ask for it.
     assert selectors.holds("Gt", ["-5"], "-4")
-    assert isinstance(selection.label_condition(NodeSelectorRequirement("k", "Gt", ["-5"])), str)
+    assert isinstance(
+        node_selectors.label_predicate(NodeSelectorRequirement("k", "Gt", ["-5"])), str
+    )
     assert not selectors.holds("Gt", [], "1")
     assert not selectors.holds("Gt", ["1", "2"], "3")
     assert not selectors.holds("Gt", ["x"], "3")

@@ -227,7 +227,7 @@ def test_amplification() -> None:
 RESERVED = [
     ('{"resources":{"cpu":"10"}}', ("", 10)),
     ('{"resources":{"cpu":"2.5"}}', ("", 3)),
-    ('{"resources":{"cpu":"-2"}}', ("", 0)),
+    ('{"resources":{"cpu":"-0"}}', ("", 0)),
     ('{"reservedCPUs":"0-1"}', ("0-1", 0)),
     ('{"reservedCPUs":"-1"}', ("-1", 0)),
     ('{"resources":{"cpu":"10"},"reservedCPUs":"0-1"}', ("0-1", 0)),
@@ -259,6 +259,12 @@ def test_bad_reservations() -> None:
         node_reservation(make_node(annotations={keys.NODE_RESERVATION: "{"}))
     with pytest.raises(KoordError, match="reservedCPUs"):
         reserved_resources(NodeReservation(reserved_cpus="a-b"), "n")
+    less = '{"resources":{"memory":"-1Gi"},"reservedCPUs":"0-1"}'
+    expected = r"reservation]\.resources\[memory]: got '-1Gi', expected an amount of 0 or more"
+    with pytest.raises(KoordError, match=expected):
+        node_reservation(make_node(annotations={keys.NODE_RESERVATION: less}))
+    with pytest.raises(KoordError, match="Reservation r:"):
+        reserved_resources(NodeReservation(amounts(cpu="-1n")), "Reservation r")
 
 
 TRIMMED = [
@@ -268,6 +274,7 @@ TRIMMED = [
     (NodeReservation(amounts(cpu="2"), "0", "Other"), {"cpu": "4", "memory": "4Gi"}),
     (NodeReservation({}, "0-2"), {"cpu": "1", "memory": "4Gi"}),
     (NodeReservation({}, "zero"), {"cpu": "4", "memory": "4Gi"}),
+    (NodeReservation(amounts(cpu="-2", memory="1Gi")), {"cpu": "4", "memory": "4Gi"}),
     (None, {"cpu": "4", "memory": "4Gi"}),
 ]
 

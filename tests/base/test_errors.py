@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from koord.base.errors import Code, KoordError, nearest, shown
+from koord.base.errors import Code, KoordError, nearest, value_text
 
 
 def test_a_message_names_object_field_value_and_what_is_right() -> None:
@@ -13,9 +13,9 @@ def test_a_message_names_object_field_value_and_what_is_right() -> None:
 
 
 def test_a_message_is_one_line_however_long_the_value() -> None:
-    assert shown("a\nb" + "x" * 500).count("\n") == 0
-    assert len(shown("x" * 500)) == 80
-    assert shown(b"\xff") == r"'\\xff'"
+    assert value_text("a\nb" + "x" * 500).count("\n") == 0
+    assert len(value_text("x" * 500)) == 80
+    assert value_text(b"\xff") == r"'\\xff'"
 
 
 def test_wrap_keeps_what_the_kernel_knew() -> None:

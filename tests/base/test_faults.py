@@ -6,11 +6,11 @@ import traceback
 import pytest
 
 from koord.base import faults
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 
 
 def _failures(seed: int, passes: int) -> list[int]:
-    plan = Plan(seed, {"store.write": Rule(rate=0.3, error=OSError(5, "io"))})
+    plan = FaultPlan(seed, {"store.write": FaultRule(rate=0.3, error=OSError(5, "io"))})
     failed = []
     with inject(plan):
         for number in range(passes):
@@ -35,8 +35,8 @@ def test_a_seed_replays_the_same_failures() -> None:
 
 
 def test_points_do_not_disturb_each_other() -> None:
-    rules = {name: Rule(0.5, RuntimeError(name)) for name in ("a", "b")}
-    plan = Plan(1, rules)
+    rules = {name: FaultRule(0.5, RuntimeError(name)) for name in ("a", "b")}
+    plan = FaultPlan(1, rules)
     with inject(plan):
         for _ in range(50):
             for name in ("a", "b"):
@@ -46,7 +46,7 @@ def test_points_do_not_disturb_each_other() -> None:
 
 
 def test_after_lets_the_first_passes_through() -> None:
-    with inject(Plan(1, {"p": Rule(1.0, KeyError("gone"), after=2)})):
+    with inject(FaultPlan(1, {"p": FaultRule(1.0, KeyError("gone"), after=2)})):
         faults.point("p")
         faults.point("p")
         with pytest.raises(KeyError):
@@ -55,17 +55,17 @@ def test_after_lets_the_first_passes_through() -> None:
 
 def test_plans_do_not_nest_and_end_with_their_block() -> None:
     with (
-        inject(Plan(1, {})),
+        inject(FaultPlan(1, {})),
         pytest.raises(RuntimeError, match="active already"),
-        inject(Plan(2, {})),
+        inject(FaultPlan(2, {})),
     ):
         pass
     with pytest.raises(ValueError, match=r"rate: got 1\.5"):
-        Rule(1.5, RuntimeError())
+        FaultRule(1.5, RuntimeError())
     faults.point("free again")
 
 
-def _will_fail(plan: Plan, name: str) -> bool:
+def _will_fail(plan: FaultPlan, name: str) -> bool:
     """Looks one draw ahead without taking it."""
     state = plan._streams[name].getstate()
     draw = plan._streams[name].random()
@@ -80,7 +80,7 @@ class _nothing:  # noqa: N801  reads as a word beside pytest.raises
 
 def test_an_error_keeps_nothing_of_where_it_was_raised_before() -> None:
     error = OSError("again")
-    with inject(Plan(1, {"p": Rule(1.0, error)})):
+    with inject(FaultPlan(1, {"p": FaultRule(1.0, error)})):
         for _ in range(3):
             with pytest.raises(OSError, match="again"):
                 faults.point("p")

@@ -18,7 +18,7 @@ def test_components_in_one_process_do_not_share_metrics() -> None:
     assert b'koord_scheduler_bound_total{profile="default"} 5.0' in second.expose()
 
 
-def _counted(registry: metrics.Registry) -> set[str]:
+def _counted(registry: metrics.MetricRegistry) -> set[str]:
     lines = registry.expose().decode().splitlines()
     # When a series began is told by the package's own counters only.
     return {line for line in lines if "_created" not in line}

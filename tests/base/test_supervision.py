@@ -12,7 +12,7 @@ import pytest
 from koord.base import supervision
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.base.metrics import registry
 from koord.base.supervision import Supervisor, cause_of
 from tests.kube.harness import logged, run_virtual
@@ -176,7 +176,7 @@ def test_a_round_lets_what_is_no_error_through() -> None:
 def test_faults_reach_loops_and_rounds() -> None:
     async def scene() -> None:
         supervisor = Supervisor("test")
-        plan = Plan(1, {"supervised.a": Rule(1.0, ValueError("injected"))})
+        plan = FaultPlan(1, {"supervised.a": FaultRule(1.0, ValueError("injected"))})
         with inject(plan):
             with supervisor.round("a") as this:
                 pass

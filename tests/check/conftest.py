@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from koord.check.run import check
+from koord.check.runner import check
 
 Lines = Callable[..., list[str]]
 

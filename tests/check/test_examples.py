@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from koord.check.run import check
+from koord.check.runner import check
 
 ROOT = Path(__file__).resolve().parents[2]
 

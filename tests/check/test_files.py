@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from koord.base.errors import KoordError
-from koord.check import reading
-from koord.check.run import check
+from koord.check import file_reader
+from koord.check.runner import check
 
 from .conftest import Lines
 
@@ -125,14 +125,14 @@ def test_many_problems_of_one_object_are_cut(lines: Lines) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    Path("large").write_bytes(b"#" * (reading.MOST_BYTES + 1))
+    Path("large").write_bytes(b"#" * (file_reader.MOST_BYTES + 1))
     for name, told in {
-        "folder": "folder: got 'folder', expected a file, such as those of DIRECTORY/*.yaml",
-        "missing": "missing: got 'missing', expected something readable "
+        "folder": "FILE: got 'folder', expected a file, such as those of DIRECTORY/*.yaml",
+        "missing": "FILE: got 'missing', expected a file that can be read "
         "(No such file or directory)",
         "large": "large: got 'a larger file', expected at most 4,194,304 bytes",
         "": "FILE: got '', expected the name of a file",
-        "a\0b": "a\\x00b: got 'a\\x00b', expected the name of a file",
+        "a\0b": "FILE: got 'a\\x00b', expected the name of a file",
     }.items():
         with pytest.raises(KoordError) as caught:
             check([name])

@@ -127,9 +127,8 @@ class Api:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         try:
             return self._exchange(method, _target(path, query), data, sent)
-        except (http.client.RemoteDisconnected, ConnectionError):
+        except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
             # The server may close an idle connection at any time.
-            self._connection.close()
             return self._exchange(method, _target(path, query), data, sent)
 
     def get(self, path: str, **options: Any) -> Answer:
@@ -181,9 +180,14 @@ class Api:
     def _exchange(
         self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
     ) -> Answer:
-        self._connection.request(method, target, data, dict(headers))
-        response = self._connection.getresponse()
-        text = response.read().decode()
+        try:
+            self._connection.request(method, target, data, dict(headers))
+            response = self._connection.getresponse()
+            text = response.read().decode()
+        except BaseException:
+            # Half of an exchange is not what the next one may begin with.
+            self._connection.close()
+            raise
         received = {
             name: ", ".join(response.headers.get_all(name, [])) for name in response.headers
         }

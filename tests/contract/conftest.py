@@ -17,8 +17,8 @@ import pytest
 
 from tests.contract.api import Api, at
 from tests.contract.embedded import start_embedded
-from tests.controlplane.fixtures import need
-from tests.controlplane.plane import RealControlPlane
+from tests.real.fixtures import need
+from tests.real.plane import RealControlPlane
 
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 _numbers = itertools.count(1)

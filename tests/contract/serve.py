@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from koord.base.clock import Clock
-from koord.controlplane import kubeconfig
 from koord.controlplane.controllers import NAMES, BuiltinControllers
+from koord.controlplane.credentials import kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
-from koord.kube.messages import Transport
+from koord.kube.transport.messages import Transport
 
 
 async def control(transport: Transport, clock: Clock) -> None:

@@ -13,11 +13,11 @@ import sys
 
 from koord.api import ConfigMap, ObjectMeta
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
 from koord.kube.election import BootClock, LeaderElector, LeadLostError, Timing
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.http import HttpTransport
-from koord.kube.retry import RetryPolicy
+from koord.kube.requests.retry import RetryPolicy
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
 
 RECORD = "record"
 TIMING = Timing(lease_seconds=1, renew_deadline_seconds=0.7, retry_seconds=0.15)
@@ -72,7 +72,7 @@ class Fence:
 
 async def contend(kubeconfig: str, namespace: str, lease: str, identity: str) -> None:
     """Contends until the process ends."""
-    transport = HttpTransport(ClusterConfig.load(kubeconfig))
+    transport = HttpTransport(load_cluster_config(kubeconfig))
     client = Client(transport, policy=RetryPolicy(attempts=1), requests_per_second=None)
     elector = LeaderElector(client, lease, namespace, identity, timing=TIMING)
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from koord.kube.errors import ApiError, Status, TransportError
-from koord.kube.messages import Request, Response
+from koord.kube.transport.messages import Request, Response
 
 Document = dict[str, Any]
 

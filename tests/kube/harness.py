@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.kube.answers import refusal
+from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError
-from koord.kube.messages import Request, Response
+from koord.kube.transport.messages import Request, Response
 
 T = TypeVar("T")
 

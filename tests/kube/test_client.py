@@ -26,11 +26,11 @@ from koord.api import (
     Pod,
 )
 from koord.base.errors import KoordError
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.kube.client import Client
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.messages import Request, Response
 from koord.kube.patches import Patch
+from koord.kube.transport.messages import Request, Response
 from tests.kube.harness import FakeStream, FakeTransport, Step, answer, event, failure, run_virtual
 
 PODS = next(kind for kind in KINDS if kind.name == "Pod")
@@ -460,11 +460,11 @@ def test_what_may_have_had_an_effect_has_none_twice(
 
 
 def test_faults_can_be_injected() -> None:
-    plan = Plan(1, {"kube.call": Rule(0.5, TransportError("injected"))})
+    plan = FaultPlan(1, {"kube.call": FaultRule(0.5, TransportError("injected"))})
     with inject(plan):
         listed, _ = does(lambda c: c.list(Pod), page(pod("a")))
     assert len(listed.items) == 1
-    plan = Plan(1, {"kube.watch": Rule(1.0, TransportError("injected"), after=1)})
+    plan = FaultPlan(1, {"kube.watch": FaultRule(1.0, TransportError("injected"), after=1)})
     with inject(plan):
         events, ended = watched([event("ADDED", pod("a"))], [event("ADDED", pod("b"))])
     assert (len(events), str(ended)) == (1, "injected")

@@ -14,11 +14,11 @@ from koord.api import ConfigMap, Deployment, Kind, Node, NodeMetric, ObjectMeta,
 from koord.base.clock import VirtualClock
 from koord.base.metrics import registry
 from koord.kube.client import Client
-from koord.kube.dryrun import DryRun, merged, place_of
+from koord.kube.dry_run import DryRun, merged, request_info
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
+from koord.kube.transport.messages import Request
 from tests.kube.harness import FakeTransport, Step, answer, failure, logged, run_virtual
 
 ABSENT = failure(404, "NotFound")
@@ -215,4 +215,4 @@ def test_an_event_is_told_by_what_it_says() -> None:
     ],
 )
 def test_a_path_is_taken_apart(path: str, parts: tuple[str, str, str, str]) -> None:
-    assert place_of(path)[1:] == parts
+    assert request_info(path)[1:] == parts

@@ -17,8 +17,8 @@ from koord.base.metrics import registry
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector, LeadLostError, Timing, Token
 from koord.kube.errors import TransportError
-from koord.kube.messages import Request, Response
-from koord.kube.retry import RetryPolicy
+from koord.kube.requests.retry import RetryPolicy
+from koord.kube.transport.messages import Request, Response
 from tests.kube.fake_server import FakeServer
 from tests.kube.harness import logged, run_virtual
 

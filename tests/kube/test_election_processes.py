@@ -16,10 +16,10 @@ import pytest
 
 from koord.api import ConfigMap, Namespace, ObjectMeta
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
-from koord.kube.http import HttpTransport
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
 from tests.kube.contender import RECORD, TIMING
-from tests.kube.planes import BOTH, SOURCES, Plane, started
+from tests.kube.servers import BOTH, SOURCES, Plane, started
 
 NAMESPACE = "election"
 PATIENCE_SECONDS = 60.0
@@ -114,7 +114,7 @@ def trouble(plane: Plane, folder: Path, count: int, rounds: int) -> list[Contend
 
 async def history(plane: Plane, stop: asyncio.Event) -> list[dict[str, str]]:
     """Every version of the fencing record, in the server's order."""
-    transport = HttpTransport(ClusterConfig.load(plane.kubeconfig))
+    transport = HttpTransport(load_cluster_config(plane.kubeconfig))
     client = Client(transport, requests_per_second=None)
     record = ConfigMap(metadata=ObjectMeta(name=RECORD, namespace=NAMESPACE))
     written: list[dict[str, str]] = []

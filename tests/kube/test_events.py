@@ -16,15 +16,15 @@ from koord.api.kinds.cluster import EventSource
 from koord.base.clock import VirtualClock
 from koord.base.metrics import registry
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
-from koord.kube.correlation import COMBINED, Correlator
 from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails, TransportError
+from koord.kube.event_correlation import COMBINED, Correlator
 from koord.kube.events import EventRecorder
-from koord.kube.http import HttpTransport
-from koord.kube.retry import RetryPolicy
+from koord.kube.requests.retry import RetryPolicy
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
 from tests.kube.fake_server import FakeServer
 from tests.kube.harness import run_virtual
-from tests.kube.planes import BOTH, started
+from tests.kube.servers import BOTH, started
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="u1", resource_version="7"))
 NODE = Node(metadata=ObjectMeta(name="node-1", uid="u2"))
@@ -281,7 +281,7 @@ def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
 @pytest.mark.parametrize("server", BOTH)
 def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -> None:
     async def whole(kubeconfig: Path) -> list[Event]:
-        transport = HttpTransport(ClusterConfig.load(kubeconfig))
+        transport = HttpTransport(load_cluster_config(kubeconfig))
         try:
             client = Client(transport)
             recorder = EventRecorder(client, "koord-test", host="here")

@@ -16,12 +16,13 @@ import pytest
 from koord.api import KINDS, ConfigMap, Deployment, Lease, Namespace, Node, ObjectMeta, Pod
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError, causes_of
-from koord.kube.http import HttpTransport
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
-from koord.kube.retry import on_conflict
+from koord.kube.requests.retry import on_conflict
+from koord.kube.transport.config import ClusterConfig
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
+from koord.kube.transport.messages import Request
 from tests.kube.harness import run
 
 PODS = next(kind for kind in KINDS if kind.name == "Pod")
@@ -37,7 +38,7 @@ async def embedded_over_https(folder: Path) -> AsyncIterator[HttpTransport]:
     async with EmbeddedControlPlane(Options(port=0)) as plane:
         path = folder / "kubeconfig"
         path.write_text(plane.kubeconfig)
-        transport = HttpTransport(await asyncio.to_thread(ClusterConfig.load, path))
+        transport = HttpTransport(await asyncio.to_thread(load_cluster_config, path))
         try:
             yield transport
         finally:
@@ -65,7 +66,7 @@ def does(request: pytest.FixtureRequest, tmp_path: Path) -> Does:
         if request.param == "https":
             async with embedded_over_https(tmp_path) as transport:
                 return await with_client(transport, work)
-        transport = HttpTransport(ClusterConfig.load(path))
+        transport = HttpTransport(load_cluster_config(path))
         try:
             return await with_client(transport, work)
         finally:
@@ -397,11 +398,13 @@ def test_a_stranger_is_refused(where: str, request: pytest.FixtureRequest, tmp_p
 
     async def main() -> int:
         if where == "real":
-            return await asked(ClusterConfig.load(request.getfixturevalue("real_plane").kubeconfig))
+            return await asked(
+                load_cluster_config(request.getfixturevalue("real_plane").kubeconfig)
+            )
         async with EmbeddedControlPlane(Options(port=0)) as plane:
             path = tmp_path / "kubeconfig"
             path.write_text(plane.kubeconfig)
-            return await asked(await asyncio.to_thread(ClusterConfig.load, path))
+            return await asked(await asyncio.to_thread(load_cluster_config, path))
 
     if where == "real":
         request.getfixturevalue("real_plane")

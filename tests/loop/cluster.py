@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from koord.agent.app import Agent, Surroundings
+from koord.agent.app import Agent, AgentServices
 from koord.agent.options import AgentOptions
 from koord.agent.states.kubelet import Kubelet
 from koord.api import ConfigMap, Node, Pod, definitions
 from koord.api.kinds.registry import KINDS
 from koord.base.clock import Clock, SystemClock, VirtualClock, VirtualLoop
 from koord.base.metrics import registry
-from koord.controllers.manager.app import App as Manager
+from koord.controllers.manager.app import ManagerApp as Manager
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.scheduler.app import App as Scheduler
 from koord.controllers.scheduler.config.load import shipped
@@ -31,12 +31,12 @@ from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
 from koord.kube import crds as installing
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
-from koord.kube.http import HttpTransport
-from koord.kube.messages import Request, Response, Transport
 from koord.kube.patches import Patch
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
+from koord.kube.transport.messages import Request, Response, Transport
 from tests.loop.standin import CPUS, StandInHost, StandInKubelet
 
 SYSTEM, CONFIG = "koordinator-system", "slo-controller-config"
@@ -144,7 +144,7 @@ class Cluster:
             runtime_hooks_reconcile_interval=1.0, audit_log_dir=str(folder / "audit"),
             prediction_checkpoint_filepath=str(folder / "checkpoints"),
         )  # fmt: skip
-        around = Surroundings(client, events, Kubelet(kubelet), registry(), plane.clock)
+        around = AgentServices(client, events, Kubelet(kubelet), registry(), plane.clock)
         self.agents[name] = agent = Agent(options, host.machine, around)
         self._run(agent.run())
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -283,7 +283,7 @@ def on_real(
     ways: list[HttpTransport] = []
 
     def transport() -> Transport:
-        ways.append(HttpTransport(ClusterConfig.load(kubeconfig)))
+        ways.append(HttpTransport(load_cluster_config(kubeconfig)))
         return ways[-1]
 
     async def whole() -> float:

@@ -11,4 +11,4 @@ from tests.agent.day.plant import PlantFiles
 @pytest.fixture
 def plain_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quota keeps its period, as in the kernel."""
-    monkeypatch.setattr("koord.agent.executor.opening.NativeFiles", PlantFiles)
+    monkeypatch.setattr("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)

@@ -17,16 +17,16 @@ from koord.controlplane.embedded import EmbeddedControlPlane
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
-from koord.simulator.nodes.demand import Demand, DemandModel
-from koord.simulator.nodes.pools import NodePools, Pool
+from koord.kube.transport.messages import Request
+from koord.simulator.nodes.demand import DemandModel, UsageDemand
+from koord.simulator.nodes.pools import NodePool, NodePools
 from tests.controllers.manager.noderesource.scene import Scene
 from tests.controllers.manager.noderesource.test_histories import JumpingClock
 from tests.loop import reading
 from tests.loop.reading import BATCH, MID
 from tests.models import overcommit
-from tests.simulator.world import World
+from tests.simulator.simulated_cluster import World
 
 CORES, GI = 16, 1 << 30
 MANAGER = "noderesource,nodemetric,nodeslo"
@@ -35,7 +35,7 @@ _ON_ITS_WAY_SECONDS = 1.0
 _RESTART_SECONDS = 20.0
 _SEED = 1
 _RESTLESS = DemandModel(
-    services=Demand(cpu=0.5, noise=0.9), system=Demand(cpu=0.1, noise=0.9, memory=0.1)
+    services=UsageDemand(cpu=0.5, noise=0.9), system=UsageDemand(cpu=0.1, noise=0.9, memory=0.1)
 )
 """Usage that swings, so that offers move by more and by less than the threshold."""
 # By kind of pod: QoS class, priority class, what it asks for, annotations.
@@ -67,7 +67,7 @@ class FleetWorld:
         self.client = self.scene.client
         self.wrong: list[str] = []
         self.silent = True
-        self._pools = [Pool(name="node", count=machines, cpu=CORES, memory="64Gi")]
+        self._pools = [NodePool(name="node", count=machines, cpu=CORES, memory="64Gi")]
         self._fleets: list[asyncio.Task[None]] = []
         self._scheduler: asyncio.Task[None] | None = None
         # What nodes offered, each time with when it was seen to change.
@@ -107,7 +107,7 @@ class FleetWorld:
     async def join(self, cores: int, zones: int) -> None:
         """A machine of another shape comes; while all are silent, once they speak."""
         name = f"late{len(self._pools)}"
-        pool = Pool(
+        pool = NodePool(
             name=name, cpu=cores, memory=f"{3 * cores}Gi", sockets=1, numa_nodes_per_socket=zones,
             kubelet_reserved={"cpu": "2", "memory": "1Gi"},
         )  # fmt: skip
@@ -120,7 +120,7 @@ class FleetWorld:
         """How many machines have come since the beginning."""
         return len(self._pools) - 1
 
-    async def _run(self, pool: Pool) -> None:
+    async def _run(self, pool: NodePool) -> None:
         fleet = self.scene.world.fleet(NodePools(pools=[pool], demand=_RESTLESS), _SEED)
         self._fleets.append(asyncio.create_task(fleet.run()))
         await fleet.ready()

@@ -12,13 +12,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-from koord.agent.states.pods import PodState, pod_state
+from koord.agent.states.pod_state import PodState, pod_state
 from koord.api.kinds.pod import Pod
 from koord.api.objects import decode_as
 from koord.base.clock import Clock
 from koord.kernels.cgroup_parse import Version
 from koord.kube.client import Client
-from koord.kube.messages import MERGE_PATCH, Request, Response, Stream
+from koord.kube.transport.messages import MERGE_PATCH, Request, Response, Stream
 from tests.agent.day.plant import Plant
 from tests.agent.machine_tree import GIB, MIB, TICKS_PER_SECOND
 
@@ -105,7 +105,7 @@ class StandInKubelet:
             before = now
 
     async def send(self, request: Request) -> Response:
-        """What the kubelet serves; see :class:`koord.kube.messages.Transport`."""
+        """What the kubelet serves; see :class:`koord.kube.transport.messages.Transport`."""
         if request.path == "/pods/":
             return Response(200, json.dumps({"items": self._documents}).encode())
         assert request.path == "/configz"

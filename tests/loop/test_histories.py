@@ -30,7 +30,7 @@ from tests.loop.fleetworld import PODS, FleetWorld
 from tests.loop.reading import RESERVATIONS, zone_offers
 from tests.models import noderesource as model
 from tests.models import overcommit
-from tests.simulator.world import START
+from tests.simulator.simulated_cluster import START
 
 MACHINES, MOST_JOINS, MOST_PODS = 2, 2, 6
 PAUSE = 300

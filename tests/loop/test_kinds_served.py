@@ -22,11 +22,11 @@ from koord.api.protocol.resources import BATCH_CPU
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.quantity import Rounding
 from koord.kube import crds as installing
+from koord.kube.daemon.missing_kinds import unserved
 from koord.kube.errors import ApiError
-from koord.kube.served import unserved
-from tests.controlplane.plane import RealControlPlane
 from tests.kube.harness import logged
 from tests.loop.cluster import Cluster, on_embedded, on_real
+from tests.real.plane import RealControlPlane
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "crds"
 REFERENCE = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(DATA.glob("*.yaml"))]

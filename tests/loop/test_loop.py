@@ -16,9 +16,9 @@ from koord.api.protocol.resources import BATCH_CPU
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.quantity import Rounding
-from tests.controlplane.plane import RealControlPlane
 from tests.loop.cluster import Cluster, on_embedded, on_real
 from tests.loop.standin import CPUS
+from tests.real.plane import RealControlPlane
 
 BY_CPUS, BY_QUOTA = "by-cpus", "by-quota"
 NODES = (BY_CPUS, BY_QUOTA)

@@ -63,7 +63,7 @@ class KernelFiles:
         found = {d for d, name in self.values if name == resource}
         return [self.number(resource, d) if d in found else None for d in directories]
 
-    def lacks(self, resource: str, directory: str) -> bool:
+    def is_absent(self, resource: str, directory: str) -> bool:
         return not self.gone(resource, directory) and (directory, resource) not in self.values
 
     def gone(self, resource: str, directory: str) -> bool:

@@ -30,7 +30,9 @@ def estimate(requests: Amounts, limits: Amounts, priority_class: str, factors: A
     """docs/reference/load.md#estimate-of-a-pod."""
     found = {}
     for resource, factor in factors.items():
-        name = NAMES[priority_class].get(resource, "")
+        # Prod pods ask for what nodes offer by its own name, cards too; others by names of theirs.
+        other = resource if priority_class in ("koord-prod", "") else ""
+        name = NAMES[priority_class].get(resource, other)
         request, limit = requests.get(name, 0), limits.get(name, 0)
         wanted = limit if limit > request else request
         if wanted == 0:

@@ -15,7 +15,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
-_FOLDER = files("koord.controlplane.schema")
+_FOLDER = files("koord.controlplane.schema.builtin")
 TYPES: dict[str, Any] = json.loads(_FOLDER.joinpath("core.json").read_bytes())
 NUMBERS: dict[str, dict[str, str]] = json.loads(_FOLDER.joinpath("proto.json").read_bytes())
 KINDS = {entry["kind"]: name for name, entry in TYPES.items() if "kind" in entry}

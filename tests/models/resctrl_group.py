@@ -8,12 +8,12 @@ import os
 import shutil
 from pathlib import Path
 
-from koord.agent.executor.beneath import Beneath
+from koord.agent.executor.writers.rooted_files import RootedFiles
 
 WAYS = 0xFFF
 
 
-class ResctrlGroups(Beneath):
+class ResctrlGroups(RootedFiles):
     """Two caches of 12 ways, bandwidth in tens of percent, a few ids.
 
     Threads are moved by plain appends, so a thread may stand in two groups' files.

@@ -11,15 +11,15 @@ import pytest
 from koord.api import load_manifests, read_manifests
 from koord.base.config import load
 from koord.base.documents import MAX_DEPTH, MAX_VALUES, parse_documents
-from koord.cli.resctrl_config import enabled_classes
-from koord.simulator import quota_manifests
+from koord.cli.commands.resctrl.slo_config import enabled_classes
+from koord.simulator import quota_what_if
 from tests.outcomes import refusal
 
 ENTRIES: dict[str, Callable[[Path], object]] = {
     "manifest text": lambda path: load_manifests(path.read_text("utf-8"), str(path)),
     "manifest file": read_manifests,
     "configuration": lambda path: load({}, path),
-    "koord quota": lambda path: quota_manifests.read_manifests(str(path), path.read_text("utf-8")),
+    "koord quota": lambda path: quota_what_if.read_manifests(str(path), path.read_text("utf-8")),
     "koord resctrl": lambda path: enabled_classes(str(path)),
 }
 

@@ -11,7 +11,7 @@ import pkgutil
 
 _WHOLE = ("koord.agent", "koord.controlplane", "koord.kube")
 _OTHERS = (
-    "aiohttp.web", "cryptography.x509", "jsonschema_rs", "koord.cli.koordlet",
+    "aiohttp.web", "cryptography.x509", "jsonschema_rs", "koord.cli.daemons.koordlet",
     "kubernetes.client.api_client", "kubernetes.config", "numpy.ma", "tests.scenes.daemon",
     "tests.scenes.owntree", "tests.scenes.world",
 )  # fmt: skip

@@ -148,7 +148,7 @@ class AgentDay:
     def replay(self, history: Any) -> None:
         """See :class:`Subject`."""
         seed, version, rounds, step = history
-        files = mock.patch("koord.agent.executor.opening.NativeFiles", PlantFiles)
+        files = mock.patch("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)
         with tempfile.TemporaryDirectory() as folder, files:
             a_day(Path(folder), list(Version)[version], seed, rounds, step)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Equal parts of decoded objects are kept once: the loops of koord.kube.sharing and page_reader.
+# Equal parts of decoded objects are kept once: the loops of kube.codec.interner and page_reader.
 from cpython.bytes cimport PyBytes_FromObject, PyBytes_FromStringAndSize
 from libc.string cimport memcmp
 from datetime import datetime

@@ -6,67 +6,66 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.agent.baseline import Baseline
 from koord.agent.executor.audit import AuditLog, reporter
-from koord.agent.executor.opening import open_executor
-from koord.agent.executor.report import Planned
-from koord.agent.hardware import read_hardware
+from koord.agent.executor.startup import open_executor
+from koord.agent.executor.write_events import WritePlanned
 from koord.agent.hooks import registry as hooks
 from koord.agent.hooks.options import machine_options
-from koord.agent.hooks.reconciler import Reconciler
-from koord.agent.metrics.advisor import Advisor
-from koord.agent.metrics.cache import MetricCache
+from koord.agent.hooks.reconciliation.reconciler import Reconciler
+from koord.agent.metrics.collection_loop import CollectionLoop
 from koord.agent.metrics.collectors.cold_pages import SCAN
-from koord.agent.metrics.exports import Exports
+from koord.agent.metrics.prometheus.agent_exporter import AgentExporter
 from koord.agent.metrics.registry import collectors
-from koord.agent.owners import Owners
+from koord.agent.metrics.storage.metric_cache import MetricCache
 from koord.agent.prediction.checkpoints import Checkpoints
-from koord.agent.prediction.models import NODE, SYSTEM, Models, class_model
 from koord.agent.prediction.training import train
-from koord.agent.report.device import device_changes, device_object
-from koord.agent.report.publisher import Attempt, Publisher
+from koord.agent.prediction.usage_models import NODE, SYSTEM, UsageModels, class_model
+from koord.agent.report.devices import DeviceReporter
+from koord.agent.report.hardware import read_hardware
+from koord.agent.report.publisher import Publisher
 from koord.agent.report.reporters import MetricReporter, TopologyReporter
-from koord.agent.states.informers import ClusterStates
-from koord.agent.states.pods_source import PolledPods
-from koord.agent.states.snapshot import Part, Snapshot
-from koord.agent.states.store import StateStore
-from koord.agent.states.volumes import Volumes
-from koord.agent.strategies.eviction.api import ApiEvictor
-from koord.agent.strategies.eviction.cgroup import CgroupKiller
-from koord.agent.strategies.eviction.dry import DryEvictor
-from koord.agent.strategies.eviction.processes import Processes
-from koord.agent.strategies.instruments import Instruments
-from koord.agent.strategies.loop import StrategyLoop, View
+from koord.agent.states.bound_volumes import BoundVolumes
+from koord.agent.states.cluster_informers import ClusterStates
+from koord.agent.states.pod_poller import PodPoller
+from koord.agent.states.snapshot import Snapshot, SnapshotPart
+from koord.agent.states.state_store import StateStore
+from koord.agent.strategies.eviction.api_evictor import ApiEvictor
+from koord.agent.strategies.eviction.cgroup_killer import CgroupKiller
+from koord.agent.strategies.eviction.cgroup_processes import CgroupProcesses
+from koord.agent.strategies.eviction.dry_run_evictor import DryEvictor
 from koord.agent.strategies.options import StrategyOptions
 from koord.agent.strategies.registry import strategies
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
+from koord.agent.strategies.strategy_loop import StrategyLoop, TickSource
+from koord.agent.strategies.strategy_metrics import StrategyMetrics
+from koord.agent.write_history import WriteHistory
 from koord.api.kinds.device import Device
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.priority import PriorityClass
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.base.supervision import Supervisor
-from koord.kube.informer import Informer
-from koord.kube.reflector import InformerMetrics
-from koord.kube.served import tell_of_start
+from koord.kube.daemon.missing_kinds import log_missing_kinds
+from koord.kube.informers.informer import Informer
+from koord.kube.informers.reflector import InformerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from koord.agent.executor.executor import HostExecutor
-    from koord.agent.executor.report import Told
+    from koord.agent.executor.host_executor import HostExecutor
+    from koord.agent.executor.write_events import WriteEvent
     from koord.agent.hooks.hook import Hook
     from koord.agent.host.machine import Machine
     from koord.agent.options import AgentOptions
     from koord.agent.states.kubelet import Kubelet
     from koord.agent.strategies.strategy import Tick
     from koord.base.clock import Clock
-    from koord.base.metrics import Registry
+    from koord.base.metrics import MetricRegistry
     from koord.kube.client import Client
     from koord.kube.events import EventRecorder
 
@@ -83,11 +82,11 @@ _WITHOUT = {
     "NodeSLO": "no strategy acts",
 }
 """What is not done without a kind, by its informer's name."""
-_FOLLOWED = Part.NODE | Part.PODS | Part.SLO | Part.TOPOLOGY
+_FOLLOWED = SnapshotPart.NODE | SnapshotPart.PODS | SnapshotPart.SLO | SnapshotPart.TOPOLOGY
 _SCANNER, _NODE_SCOPE = "cold-pages", "node"
 
 
-class Surroundings(NamedTuple):
+class AgentServices(NamedTuple):
     """What an agent talks to.
 
     Attributes:
@@ -102,7 +101,7 @@ class Surroundings(NamedTuple):
     client: Client
     recorder: EventRecorder
     kubelet: Kubelet | None
-    registry: Registry
+    registry: MetricRegistry
     clock: Clock
     supervisor: Supervisor | None = None
 
@@ -123,18 +122,18 @@ class Agent:
             writes in a dry run.
     """
 
-    def __init__(self, options: AgentOptions, machine: Machine, around: Surroundings) -> None:
-        self.options, self.machine, self._around = options, machine, around
-        clock, dry_run = around.clock, around.client.dry_run
+    def __init__(self, options: AgentOptions, machine: Machine, services: AgentServices) -> None:
+        self.options, self.machine, self._services = options, machine, services
+        clock, dry_run = services.clock, services.client.dry_run
         if options.dry_run and dry_run is None:
             raise KoordError("--dry-run", "", "a client that writes", "one that does not")
         self._dry_run = dry_run
         self.gates = options.gates()
-        self.supervisor = around.supervisor or Supervisor("koordlet", around.registry, clock)
+        self.supervisor = services.supervisor or Supervisor("koordlet", services.registry, clock)
         self.store = StateStore(clock, self.supervisor)
-        self._watches = InformerMetrics(around.registry)
+        self._watches = InformerMetrics(services.registry)
         self.cluster = ClusterStates(
-            around.client,
+            services.client,
             options.node_name,
             self.store,
             machine.layout if options.pods_from == "apiserver" else None,
@@ -147,17 +146,17 @@ class Agent:
         settings = options.metrics()
         self.cache = MetricCache(settings)
         eyes = collectors(settings, self.gates, machine.features) if options.acts else []
-        self.advisor = Advisor(
+        self.advisor = CollectionLoop(
             machine, self.store.snapshot, self.cache, eyes, clock, supervisor=self.supervisor
         )
-        self._exports = Exports(
-            around.registry, options.node_name, per_cpu=self.gates.enabled("PerCPUMetric"),
+        self._exports = AgentExporter(
+            services.registry, options.node_name, per_cpu=self.gates.enabled("PerCPUMetric"),
             reported=self.gates.enabled("NodeMetricPromMetrics"),
         )  # fmt: skip
-        started = around.registry.gauge("koordlet_start_time", "Unix seconds.", ("node",))
+        started = services.registry.gauge("koordlet_start_time", "Unix seconds.", ("node",))
         started.labels(options.node_name).set(int(clock.wall_seconds()))
         self._settings = settings
-        self.owners = Owners(self.store)
+        self.owners = WriteHistory(self.store)
         self.audit = AuditLog(
             Path(options.audit_log_dir) if dry_run is None else None, clock,
             options.audit_max_disk_space_mb, options.audit_verbose,
@@ -168,17 +167,17 @@ class Agent:
         )
         self.evictor = self._evictor()
         limits_io = self.gates.enabled("BlkIOReconcile") and options.acts
-        self.volumes = Volumes(around.client, self.supervisor) if limits_io else None
+        self.volumes = BoundVolumes(services.client, self.supervisor) if limits_io else None
         self.loop = self._strategy_loop()
-        self.models = Models(options.prediction())
+        self.models = UsageModels(options.prediction())
         self._checkpoints = Checkpoints(options.prediction_checkpoint_filepath, dry_run)
-        self._publisher = Publisher(around.client, self.store, around.recorder)
+        self._publisher = Publisher(services.client, self.store, services.recorder)
         self._make_reports()
         self._ready = asyncio.Event()
         self._acting = self._restored = False
 
     def _make_reports(self) -> None:
-        options, machine, around = self.options, self.machine, self._around
+        options, machine, around = self.options, self.machine, self._services
         by_name = f"metadata.name={options.node_name}"
         self._topologies = Informer(
             around.client, NodeResourceTopology, field_selector=by_name,
@@ -199,10 +198,14 @@ class Agent:
             options.node_topology_sync_interval,
             self.supervisor,
         )
+        self.devices = DeviceReporter(
+            self.store, self.advisor, self._devices, self._publisher, around.clock,
+            options.node_topology_sync_interval, self.supervisor,
+        )  # fmt: skip
         self.metric = MetricReporter(
             self.cluster, self.store, self.cache, self.models, self._publisher, around.clock,
             summaries=options.report_class_summary,
-            cold_pages=_SCANNER in self.advisor.standings,
+            cold_pages=_SCANNER in self.advisor.collector_states,
             supervisor=self.supervisor,
         )  # fmt: skip
 
@@ -222,11 +225,12 @@ class Agent:
 
     def refresh_metrics(self) -> None:
         """Brings the series of what is measured up to date, before they are served."""
-        now_ms = int(self._around.clock.wall_seconds() * _MILLI)
-        standings, snapshot = self.advisor.standings, self.store.snapshot()
+        now_ms = int(self._services.clock.wall_seconds() * _MILLI)
+        collector_states, snapshot = self.advisor.collector_states, self.store.snapshot()
         self._exports.refresh(
-            standings, self.cache, snapshot, self._settings, now_ms, self.metric.last
-        )
+            collector_states, self.cache, snapshot, self._settings, now_ms, self.metric.last,
+            self.executor,
+        )  # fmt: skip
 
     async def run(self) -> None:
         """Works until cancelled; then strategies and hooks take back what they hold.
@@ -254,11 +258,12 @@ class Agent:
         await self._states_ready()
         if self.gates.enabled("NodeTopologyReport"):
             self._watch(tasks, self._topologies)
-        loop("topology", self.topology.run)
-        if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
-            self._watch(tasks, self._devices)
-            loop("Device", self._report_devices)
-        told = tell_of_start(_LOG, self.informers, _WITHOUT)
+        if self.options.node_topology_sync_interval > 0:
+            loop("topology", self.topology.run)
+            if self.gates.enabled("Accelerators") or self.gates.enabled("RDMADevices"):
+                self._watch(tasks, self._devices)
+                loop("Device", self.devices.run)
+        told = log_missing_kinds(_LOG, self.informers, _WITHOUT)
         tasks.create_task(told, name="kinds that are not served")
         if self.options.acts:
             loop("metrics", self.advisor.run)
@@ -283,16 +288,16 @@ class Agent:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _polled_pods(self) -> PolledPods | None:
+    def _polled_pods(self) -> PodPoller | None:
         if self.options.pods_from == "apiserver":
             return None
-        kubelet = self._around.kubelet
+        kubelet = self._services.kubelet
         if kubelet is None:
             raise KoordError(
                 "--pods-from", "", "kubelet", "apiserver, where the kubelet cannot be asked"
             )
-        return PolledPods(
-            kubelet.pods, self.machine.layout, self.store, self._around.clock,
+        return PodPoller(
+            kubelet.pods, self.machine.layout, self.store, self._services.clock,
             self.options.kubelet_sync_interval,
         )  # fmt: skip
 
@@ -300,21 +305,21 @@ class Agent:
         audited = reporter(self.audit, self.owners.subject)
         dry_run = self._dry_run
 
-        def tell(told: Told) -> None:
-            self.owners.note(told, self._around.clock.wall_seconds())
+        def record(event: WriteEvent) -> None:
+            self.owners.note(event, self._services.clock.wall_seconds())
             if self.gates.enabled("AuditEvents") or dry_run is not None:
-                audited(told)
-            if isinstance(told, Planned) and dry_run is not None:
-                value, owners = str(told.made.value), ",".join(told.made.owners)
-                dry_run.local("write", str(told.target), told.target.resource,
-                              value=value, owners=owners, reason=told.made.reason)  # fmt: skip
+                audited(event)
+            if isinstance(event, WritePlanned) and dry_run is not None:
+                value, owners = str(event.made.value), ",".join(event.made.owners)
+                dry_run.record_local("write", str(event.target), event.target.resource,
+                              value=value, owners=owners, reason=event.made.reason)  # fmt: skip
 
         return open_executor(
             self.machine,
-            self._around.clock,
+            self._services.clock,
             force_seconds=self.options.resource_force_update_seconds,
             dry_run=dry_run is not None,
-            reporter=tell,
+            reporter=record,
             baseline=Baseline(self.machine, lambda: self.store.snapshot().pods.value),
         )
 
@@ -330,19 +335,19 @@ class Agent:
         return hooks.load(options)
 
     def _evictor(self) -> ApiEvictor | CgroupKiller | DryEvictor:
-        around = self._around
+        around = self._services
         if self._dry_run is not None:
             return DryEvictor(around.clock, self._dry_run)
         if self.options.only_evict_by_api:
             return ApiEvictor(around.client, around.recorder, around.clock)
-        processes = Processes(self.machine.hierarchy)
+        processes = CgroupProcesses(self.machine.hierarchy)
         return CgroupKiller(processes, around.recorder, around.clock)
 
     def _strategy_loop(self) -> StrategyLoop:
-        options, clock = self.options, self._around.clock
+        options, clock = self.options, self._services.clock
         chosen = StrategyOptions(
             gates=self.gates,
-            instruments=Instruments(self._around.registry, options.node_name),
+            instruments=StrategyMetrics(self._services.registry, options.node_name),
             reconcile_interval_seconds=options.reconcile_interval_seconds,
             cpu_suppress_interval_seconds=options.cpu_suppress_interval_seconds,
             cpu_evict_interval_seconds=options.cpu_evict_interval_seconds,
@@ -354,8 +359,8 @@ class Agent:
         )
         if self.volumes is not None:
             chosen = replace(chosen, volume_of=self.volumes.volume_of)
-        hands = Hands(self.executor, self.evictor)
-        view = View(self.store, self.cache, self.machine)
+        hands = Actuators(self.executor, self.evictor)
+        view = TickSource(self.store, self.cache, self.machine)
         loop = strategies(chosen) if options.acts else []
         after = (self._after_round,)
         return StrategyLoop(loop, hands, view, chosen, clock, after, self.supervisor)
@@ -394,7 +399,7 @@ class Agent:
             self.audit.flush()
 
     async def _hook(self) -> None:
-        if _SCANNER in self.advisor.standings:
+        if _SCANNER in self.advisor.collector_states:
             self.executor.state(_SCANNER, _NODE_SCOPE, list(SCAN))
         self._changed(self.store.snapshot(), _FOLLOWED)
         while True:
@@ -404,26 +409,9 @@ class Agent:
             with self.supervisor.round("audit log"):
                 self.audit.flush()
 
-    def _changed(self, snapshot: Snapshot, parts: Part) -> None:
+    def _changed(self, snapshot: Snapshot, parts: SnapshotPart) -> None:
         with self.supervisor.round("hooks"):
             self.reconciler.changed(snapshot, parts)
-
-    async def _report_devices(self) -> None:
-        await self._devices.synced()
-        while True:
-            await asyncio.sleep(self.options.node_topology_sync_interval)
-            with self.supervisor.round("Device"), Attempt(self.supervisor, "Device"):
-                await self._report_device()
-
-    async def _report_device(self) -> None:
-        node = self.store.snapshot().node.value
-        if node is None:
-            return
-        now = datetime.fromtimestamp(int(self._around.clock.wall_seconds()), UTC)
-        wanted = device_object(node, self.advisor.facts, now)
-        if wanted is not None and self._devices.served:
-            there = self._devices.get(wanted.metadata.name)
-            await self._publisher.publish(wanted, there, device_changes)
 
     def _restore_models(self) -> None:
         known = {pod.uid for pod in self.store.snapshot().pods.value}
@@ -439,10 +427,10 @@ class Agent:
         next_step = 0.0
         while True:
             await asyncio.sleep(self.models.options.training_seconds)
-            now_ms = int(self._around.clock.wall_seconds() * _MILLI)
+            now_ms = int(self._services.clock.wall_seconds() * _MILLI)
             with self.supervisor.round("prediction"):
                 train(self.models, self.cache, self.store.snapshot().pods.value, now_ms)
-            now = self._around.clock.monotonic_seconds()
+            now = self._services.clock.monotonic_seconds()
             if now < next_step:
                 continue
             next_step = now + _CHECKPOINT_STEP_SECONDS

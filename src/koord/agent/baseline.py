@@ -24,10 +24,10 @@ from koord.agent.executor.target import (
     TERWAY_PODS,
     whole_pages,
 )
-from koord.agent.hooks.context import container_context, pod_context
+from koord.agent.hooks.pod_contexts import container_context, pod_context
 from koord.agent.states.cpu_manager import read_cpu_manager
-from koord.agent.states.pods import ContainerKind
-from koord.agent.strategies import amounts
+from koord.agent.states.pod_state import ContainerKind
+from koord.agent.strategies import pod_resources
 from koord.api.protocol.resources import MEMORY
 from koord.api.protocol.scheduling import resource_status
 from koord.base.errors import KoordError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from koord.agent.executor.target import Target, Value
     from koord.agent.host.machine import Machine
-    from koord.agent.states.pods import ContainerState, PodState
+    from koord.agent.states.pod_state import ContainerState, PodState
 
     # A directory's pod, and its container where it is one's.
     Owner = tuple[PodState, ContainerState | None]
@@ -88,60 +88,64 @@ class Baseline:
         self._indexed: tuple[PodState, ...] | None = None
         self._owners: dict[str, Owner] = {}
 
-    def __call__(self, target: Target, found: Value) -> Value:
+    def __call__(self, target: Target, current: Value) -> Value:
         """What a target says while no agent writes it.
 
         Args:
             target: which value.
-            found: what it said at first sight, in v1 units; the answer where nothing better is
+            current: what it said at first sight, in v1 units; the answer where nothing better is
                 known.
         """
         if target.resource in (TERWAY_BANDWIDTH, TERWAY_PODS):
             return ""  # nobody but a node agent makes these files
         if not self._is_pods(target.directory):
-            return found
+            return current
         if target.resource in KERNEL:
-            return self._of_kernel(target, found)
+            return self._of_kernel(target, current)
         if target.resource == CPUS:
-            return self._cpus(target.directory, found)
+            return self._cpus(target.directory, current)
         if self._machine.hierarchy.version is Version.V1:
             # The other agent has no files of block devices on v2.
             if target.resource in _THROTTLES:
                 return f"{target.field} 0"
             if target.resource == _WEIGHT:
                 return f"{target.field} 100"
-        return self._of_spec(target, found)
+        return self._of_spec(target, current)
 
     def _is_pods(self, directory: str) -> bool:
         kubepods = self._machine.layout.kubepods
         return directory == kubepods or directory.startswith(f"{kubepods}/")
 
-    def _of_kernel(self, target: Target, found: Value) -> Value:
+    def _of_kernel(self, target: Target, current: Value) -> Value:
         v2 = self._machine.hierarchy.version is Version.V2
         if target.resource == _OOM_GROUP and v2 and self._is_container(target.directory):
-            return found  # the kubelet's own choice (singleProcessOOMKill)
+            return current  # the kubelet's own choice (singleProcessOOMKill)
         return KERNEL[target.resource]
 
-    def _of_spec(self, target: Target, found: Value) -> Value:
+    def _of_spec(self, target: Target, current: Value) -> Value:
         if target == (QUOTA, self._machine.layout.best_effort, ""):
             return _NO_LIMIT
         owner = self._owner(target.directory)
         if owner is None:
-            return found
+            return current
         pod, container = owner
         if container is not None and container.spec is None:
-            return found
+            return current
         if target.resource == QUOTA:
-            return self._quota(target.directory, pod, container, found)
+            return self._quota(target.directory, pod, container, current)
         if target.resource == OOM_SCORE_ADJ:
-            return self._oom_score(pod, container, found)
+            return self._oom_score(pod, container, current)
         context = pod_context(pod)
-        asked = context.asked if container is None else container_context(context, container).asked
+        asked = (
+            context.requested
+            if container is None
+            else container_context(context, container).requested
+        )
         if target.resource == SHARES:
-            return self._shares(asked.cpu_shares, found)
+            return self._shares(asked.cpu_shares, current)
         if target.resource == _MEMORY_LIMIT and asked.memory_limit_bytes is not None:
             return whole_pages(_MEMORY_LIMIT, asked.memory_limit_bytes, self._machine.page_bytes)
-        return found
+        return current
 
     # -- whose ---------------------------------------------------------------------------------
 
@@ -161,20 +165,20 @@ class Baseline:
     # -- CPU -----------------------------------------------------------------------------------
 
     def _quota(
-        self, directory: str, pod: PodState, container: ContainerState | None, found: Value
+        self, directory: str, pod: PodState, container: ContainerState | None, current: Value
     ) -> int:
         """No quota is kept: a kubelet may set none, and gives none to CPUs of its own binding.
 
         Only of a pod whose CPUs the scheduler bound it was the other agent that took the quota.
         """
-        if found == _NO_LIMIT and not _is_bound(pod):
+        if current == _NO_LIMIT and not _is_bound(pod):
             return _NO_LIMIT
         if container is None:
-            milli = amounts.kubelet_quota_milli(pod.pod) or 0
+            milli = pod_resources.kubelet_quota_milli(pod.pod) or 0
         else:
             assert container.spec is not None, "looked at before"
-            milli = amounts.cpu_limit_milli(container.spec)
-        return amounts.quota_us(milli, self._period_us(directory))
+            milli = pod_resources.cpu_limit_milli(container.spec)
+        return pod_resources.quota_us(milli, self._period_us(directory))
 
     def _period_us(self, directory: str) -> int:
         tree = self._machine.hierarchy
@@ -183,45 +187,45 @@ class Baseline:
         except (OSError, ValueError, IndexError):
             return _PERIOD_US
 
-    def _shares(self, shares: int | None, found: Value) -> Value:
+    def _shares(self, shares: int | None, current: Value) -> Value:
         # How runtimes make a weight of shares has changed; only the least is the same in all.
         v1 = self._machine.hierarchy.version is Version.V1
-        return shares if shares is not None and (v1 or shares == _LEAST_SHARES) else found
+        return shares if shares is not None and (v1 or shares == _LEAST_SHARES) else current
 
-    def _cpus(self, directory: str, found: Value) -> Value:
+    def _cpus(self, directory: str, current: Value) -> Value:
         """CPUs of the kubelet's binding; else those of all pods, which v2 says with nothing."""
         if directory == self._machine.layout.kubepods:
-            return found
+            return current
         try:
             kubelet = read_cpu_manager(self._machine.roots.kubelet)
         except (KoordError, OSError):
-            return found
+            return current
         owner = self._owner(directory)
         if kubelet.is_static and owner is not None and owner[1] is not None:
-            return kubelet.cpus_of(owner[0].uid, owner[1].name) or found
+            return kubelet.cpus_of(owner[0].uid, owner[1].name) or current
         if self._machine.hierarchy.version is Version.V2:
             return ""
         tree = self._machine.hierarchy
         try:
             text = tree.read_text(tree.path_of(CPUS, self._machine.layout.kubepods))
         except OSError:
-            return found
-        return text.decode("ascii", "replace").strip() or found
+            return current
+        return text.decode("ascii", "replace").strip() or current
 
     # -- memory --------------------------------------------------------------------------------
 
-    def _oom_score(self, pod: PodState, container: ContainerState | None, found: Value) -> Value:
+    def _oom_score(self, pod: PodState, container: ContainerState | None, current: Value) -> Value:
         if container is None or container.kind is not ContainerKind.REGULAR:
-            return found
+            return current
         if pod.pod.spec.resources is not None or container.spec is None:
-            return found  # requests of the whole pod are divided by rules that vary
+            return current  # requests of the whole pod are divided by rules that vary
         if pod.kube_qos is KubeQos.GUARANTEED or (
             pod.pod.spec.priority_class_name == _NODE_CRITICAL
         ):
             return _SERVED_SCORE
         if pod.kube_qos is KubeQos.BEST_EFFORT:
             return _BEST_EFFORT_SCORE
-        request = amounts.amount(container.spec.resources.requests, MEMORY) or 0
+        request = pod_resources.amount(container.spec.resources.requests, MEMORY) or 0
         score = 1000 - 1000 * request // self._machine.memory_bytes
         return min(max(score, 1000 + _SERVED_SCORE), _BEST_EFFORT_SCORE - 1)
 

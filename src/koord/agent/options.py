@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from koord.agent.gates import feature_gates
-from koord.agent.host.roots import Roots
-from koord.agent.metrics.settings import Settings
+from koord.agent.feature_gates import feature_gates
+from koord.agent.host.roots import HostRoots
+from koord.agent.metrics.options import MetricsOptions
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from koord.agent.prediction.models import PredictionOptions
-    from koord.base.gates import FeatureGates
+    from koord.agent.prediction.usage_models import PredictionOptions
+    from koord.base.feature_gates import FeatureGates
 
 _MIB = 1 << 20
 _FROM_MODE = ""
@@ -114,7 +114,7 @@ class AgentOptions:
 
     addr: Annotated[str, "serve health, metrics and status on HOST:PORT"] = "127.0.0.1:9316"
 
-    def roots(self, base: Roots) -> Roots:
+    def roots(self, base: HostRoots) -> HostRoots:
         """The host's directories: what is told, else the mode's."""
         chosen = {
             "cgroup": self.cgroup_root_dir,
@@ -128,7 +128,7 @@ class AgentOptions:
             "state": self.state_dir,
         }
         told = {name: path.rstrip("/") or "/" for name, path in chosen.items() if path}
-        return Roots(**{**vars(base), **told})
+        return HostRoots(**{**vars(base), **told})
 
     def gates(self) -> FeatureGates:
         """The feature gates.
@@ -184,9 +184,9 @@ class AgentOptions:
             raise KoordError("--addr", "", self.addr, "HOST:PORT or :PORT")
         return host.strip("[]") or "0.0.0.0", int(port)
 
-    def metrics(self) -> Settings:
+    def metrics(self) -> MetricsOptions:
         """The collectors' part."""
-        return Settings(
+        return MetricsOptions(
             used=self.collect_res_used_interval,
             system_outdated=self.collect_sys_metric_outdated_interval,
             cpu_info=self.collect_node_cpu_info_interval,
@@ -205,7 +205,7 @@ class AgentOptions:
 
     def prediction(self) -> PredictionOptions:
         """The predictor's part."""
-        from koord.agent.prediction.models import PredictionOptions
+        from koord.agent.prediction.usage_models import PredictionOptions
 
         return PredictionOptions(
             cold_start_seconds=self.prediction_cold_start_duration,

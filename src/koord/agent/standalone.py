@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from koord.agent.gates import feature_gates
-from koord.agent.metrics.advisor import Advisor
-from koord.agent.metrics.cache import MetricCache
-from koord.agent.metrics.kinds import Kind
+from koord.agent.feature_gates import feature_gates
+from koord.agent.metrics.collection_loop import CollectionLoop
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.options import MetricsOptions
 from koord.agent.metrics.registry import BUILT_IN, collectors
-from koord.agent.metrics.settings import Settings
-from koord.agent.states.pods import ContainerKind, ContainerState, PodState, pod_state
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.metrics.storage.metric_cache import MetricCache
+from koord.agent.states.pod_state import ContainerKind, ContainerState, PodState, pod_state
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.agent.status import machine_status, usage_status
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod, PodStatus
@@ -33,7 +33,7 @@ _BETWEEN_SECONDS = 1.0
 _LOOKED_AT = ("node", "numa", "pods", "throttling", "best-effort", "system")
 
 
-class Standalone:
+class StandaloneProbe:
     """Measures a machine with the agent's own collectors.
 
     Args:
@@ -43,11 +43,13 @@ class Standalone:
 
     def __init__(self, machine: Machine, sleep: Callable[[float], None]) -> None:
         self._machine, self._sleep, self._clock = machine, sleep, SystemClock()
-        settings = Settings(used=_BETWEEN_SECONDS)
+        settings = MetricsOptions(used=_BETWEEN_SECONDS)
         found = collectors(settings, feature_gates(), machine.features, outside=())
         eyes = [each for each in found if each.name in _LOOKED_AT and each.name in BUILT_IN]
         self._cache = MetricCache(settings)
-        self._advisor = Advisor(machine, self._snapshot, self._cache, eyes, self._clock, aside=None)
+        self._advisor = CollectionLoop(
+            machine, self._snapshot, self._cache, eyes, self._clock, aside=None
+        )
         self._advisor.step()
 
     def __call__(self) -> dict[str, Any]:
@@ -58,7 +60,8 @@ class Standalone:
         now_ms = int(self._clock.wall_seconds() * 1000)
         window = self._cache.last_window(now_ms)
         cpu, memory = (
-            self._cache.read(kind, window) for kind in (Kind.POD_CPU_USAGE, Kind.POD_MEMORY_USAGE)
+            self._cache.read(kind, window)
+            for kind in (MetricKind.POD_CPU_USAGE, MetricKind.POD_MEMORY_USAGE)
         )
         cores, held = cpu.by_label(cpu.last), memory.by_label(memory.last)
         return {
@@ -81,7 +84,7 @@ class Standalone:
 
     def _snapshot(self) -> Snapshot:
         pods = tuple(pods_on_disk(self._machine))
-        return Snapshot(pods=Aged(pods, self._clock.monotonic_seconds()))
+        return Snapshot(pods=Timestamped(pods, self._clock.monotonic_seconds()))
 
 
 def pods_on_disk(machine: Machine) -> Iterator[PodState]:

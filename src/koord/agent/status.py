@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.agent.host.features import Feature
-from koord.agent.metrics.kinds import Kind
+from koord.agent.host.kernel.features import Feature
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.states.snapshot import SnapshotPart
 from koord.api.timestamps import seconds_text
 
 if TYPE_CHECKING:
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
     from koord.agent.executor.target import Target
     from koord.agent.host.machine import Machine
     from koord.agent.metrics.reader import MetricReader, Window
-    from koord.agent.states.snapshot import Aged
+    from koord.agent.states.snapshot import Timestamped
     from koord.base.clock import Clock
 
 _DEEDS = 50
+_PARTS = {
+    "node": SnapshotPart.NODE,
+    "pods": SnapshotPart.PODS,
+    "slo": SnapshotPart.SLO,
+    "topology": SnapshotPart.TOPOLOGY,
+    "metric_spec": SnapshotPart.METRIC_SPEC,
+}
 Document = dict[str, Any]
 
 
@@ -28,6 +36,7 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
     now, wall = clock.monotonic_seconds(), clock.wall_seconds()
     snapshot = agent.store.snapshot()
     window = agent.cache.last_window(int(wall * 1000))
+    gone = agent.cluster.gone()
     return {
         "node": agent.options.node_name,
         "time": seconds_text(wall),
@@ -35,8 +44,8 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
         "dryRun": agent.dry_run,
         "machine": machine_status(agent.machine),
         "states": {
-            name: _part(getattr(snapshot, name), now)
-            for name in ("node", "pods", "slo", "topology", "metric_spec")
+            name: _part(getattr(snapshot, name), now, gone=part in gone)
+            for name, part in _PARTS.items()
         },
         "collectors": _collectors(agent, now),
         "usage": usage_status(agent.cache, window),
@@ -86,24 +95,25 @@ def usage_status(metrics: MetricReader, window: Window) -> Document:
     """Last usage of the node, the system and the best-effort tier; absent where not measured."""
     found: Document = {}
     for name, kind in (
-        ("nodeCpuCores", Kind.NODE_CPU_USAGE),
-        ("nodeMemoryBytes", Kind.NODE_MEMORY_USAGE),
-        ("systemCpuCores", Kind.SYS_CPU_USAGE),
-        ("systemMemoryBytes", Kind.SYS_MEMORY_USAGE),
+        ("nodeCpuCores", MetricKind.NODE_CPU_USAGE),
+        ("nodeMemoryBytes", MetricKind.NODE_MEMORY_USAGE),
+        ("systemCpuCores", MetricKind.SYS_CPU_USAGE),
+        ("systemMemoryBytes", MetricKind.SYS_MEMORY_USAGE),
     ):
         rows = metrics.read(kind, window)
         if rows.labels:
             found[name] = float(rows.last[0])
-    best_effort = metrics.read(Kind.NODE_BE, window)
+    best_effort = metrics.read(MetricKind.NODE_BE, window)
     for labels, milli in zip(best_effort.labels, best_effort.last.tolist(), strict=True):
         found.setdefault("bestEffortMilli", {})[labels[1]] = milli
     return found
 
 
-def _part(part: Aged[Any], now: float) -> Document:
+def _part(part: Timestamped[Any], now: float, *, gone: bool) -> Document:
     if part.value is None or part.age_seconds(now) == float("inf"):
         return {"seen": False}
-    return {"seen": True, "ageSeconds": round(part.age_seconds(now), 1)}
+    found: Document = {"seen": True, "ageSeconds": round(part.age_seconds(now), 1)}
+    return {**found, "gone": True} if gone else found
 
 
 def _collectors(agent: Agent, now: float) -> list[Document]:
@@ -114,13 +124,14 @@ def _collectors(agent: Agent, now: float) -> list[Document]:
             "lastGoodSeconds": round(now - standing.good_seconds, 1) if standing.ran else None,
             "error": standing.error,
         }
-        for name, standing in agent.advisor.standings.items()
+        for name, standing in agent.advisor.collector_states.items()
     ]
 
 
 def _pods(agent: Agent, window: Window) -> list[Document]:
     cpu, memory = (
-        _last(agent.cache, kind, window) for kind in (Kind.POD_CPU_USAGE, Kind.POD_MEMORY_USAGE)
+        _last(agent.cache, kind, window)
+        for kind in (MetricKind.POD_CPU_USAGE, MetricKind.POD_MEMORY_USAGE)
     )
     return [
         {
@@ -136,7 +147,7 @@ def _pods(agent: Agent, window: Window) -> list[Document]:
     ]
 
 
-def _last(metrics: MetricReader, kind: Kind, window: Window) -> Mapping[str, float]:
+def _last(metrics: MetricReader, kind: MetricKind, window: Window) -> Mapping[str, float]:
     rows = metrics.read(kind, window)
     return rows.by_label(rows.last)
 

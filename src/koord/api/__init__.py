@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses the wire: typed objects, the label and annotation protocol, QoS and priority.
-
-Everything public can be imported from here; the module that has it is loaded on first use, so that
-``import koord.api`` costs next to nothing and a program pays for the kinds it touches.
+"""What crosses the wire: typed objects (`kinds`), the label and annotation protocol (`protocol`),
+slo-controller-config (`sloconfig`), the CRDs. Public. Begin with `objects.decode`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.base.documents import Document
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.registry import Kind
 
-Document = dict[str, Any]
 
 _THRESHOLDS = {
     "cpu-suppress-percent": ("cpuSuppressThresholdPercent", 100),

@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from koord.api.protocol import keys, resources
+from koord.base.documents import Document
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
-
-Document = dict[str, Any]
 
 _WHOLE = 100
 

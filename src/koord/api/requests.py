@@ -180,15 +180,15 @@ def _states(pod: Pod) -> dict[str, ContainerStatus]:
 def _asking(pod: Pod, held: bool) -> Callable[[Container], Amounts]:
     """What of each container counts, of those that run and of sidecars."""
     if not held:
-        return _asked
+        return _requests_of
     by_name = _states(pod)
     infeasible = resize_is_infeasible(pod)
 
     def amounts(container: Container) -> Amounts:
         found = by_name.get(container.name)
         if found is None or found.resources is None:
-            return _asked(container)
-        most = {} if infeasible else _asked(container)
+            return _requests_of(container)
+        most = {} if infeasible else _requests_of(container)
         _raise(most, _amounts(found.resources.requests))
         _raise(most, _amounts(found.allocated_resources))
         return most
@@ -196,7 +196,7 @@ def _asking(pod: Pod, held: bool) -> Callable[[Container], Amounts]:
     return amounts
 
 
-def _asked(container: Container) -> Amounts:
+def _requests_of(container: Container) -> Amounts:
     return _of(container.resources, False)
 
 

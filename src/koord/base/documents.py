@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+Document = dict[str, Any]
+"""A JSON object as plain values: dicts, lists, text, numbers, booleans and None."""
+
 # Deeper than any real object, and shallow enough for every function that walks a document.
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000

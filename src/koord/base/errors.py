@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-SHOWN_CHARACTERS = 80
+MAX_VALUE_CHARACTERS = 80
 
 
 class Code(StrEnum):
@@ -53,7 +53,7 @@ class KoordError(Exception):
 
     def _line(self) -> str:
         where = ": ".join(part for part in (self.object_name, self.field) if part)
-        return one_line(f"{where}: got {shown(self.value)}, expected {self.expected}")
+        return one_line(f"{where}: got {value_text(self.value)}, expected {self.expected}")
 
     def within(self, source: str) -> KoordError:
         """The same failure of an object in a file, as in ``q.yaml: ElasticQuota default/a``."""
@@ -104,7 +104,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as it appears in a message: one line, quoted if text, at most 80 characters.
 
     Paths stay whole, since their end is what tells them apart.
@@ -114,7 +114,7 @@ def shown(value: object) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
     text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 3] + "..."
 
 
 def nearest(word: str, known: list[str]) -> str | None:

@@ -6,7 +6,8 @@ Without a plan that is one global read and a comparison; with one, the plan deci
 whether the point raises.
 
 Example:
-    >>> plan = Plan(seed=7, rules={"store.sync": Rule(rate=1.0, error=OSError(28, "no space"))})
+    >>> full = FaultRule(rate=1.0, error=OSError(28, "no space"))
+    >>> plan = FaultPlan(seed=7, rules={"store.sync": full})
     >>> with inject(plan):
     ...     point("store.sync")
     Traceback (most recent call last):
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FaultRule:
     """When a point fails and how.
 
     Attributes:
@@ -46,7 +47,7 @@ class Rule:
 
 
 @dataclass
-class Plan:
+class FaultPlan:
     """Rules by point name. One stream a point, so that points do not disturb each other's draws.
 
     Attributes:
@@ -57,7 +58,7 @@ class Plan:
     """
 
     seed: int
-    rules: dict[str, Rule]
+    rules: dict[str, FaultRule]
     passed: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
 
@@ -76,7 +77,7 @@ class Plan:
             raise rule.error.with_traceback(None)
 
 
-_plan: Plan | None = None
+_plan: FaultPlan | None = None
 
 
 def point(name: str) -> None:
@@ -86,7 +87,7 @@ def point(name: str) -> None:
 
 
 @contextmanager
-def inject(plan: Plan) -> Iterator[Plan]:
+def inject(plan: FaultPlan) -> Iterator[FaultPlan]:
     """Makes ``plan`` the process's plan for the block.
 
     Raises:

@@ -41,7 +41,7 @@ class Metric(Protocol):
         ...
 
 
-class Registry(Protocol):
+class MetricRegistry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
     ``koord_<component>_...``.
     """
@@ -65,7 +65,7 @@ class Registry(Protocol):
         ...
 
 
-def registry() -> Registry:
+def registry() -> MetricRegistry:
     """A new registry: Prometheus' own where the package is there, else one that keeps nothing."""
     try:
         import prometheus_client
@@ -80,14 +80,14 @@ class _PrometheusRegistry:
         self._registry = client.CollectorRegistry()
 
     def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
-        from koord.base.counters import Counter
+        from koord.base.metric_types.counter import Counter
 
         metric = Counter(name, doc, tuple(labels))
         self._registry.register(metric)
         return metric
 
     def gauge(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
-        from koord.base.gauges import Gauge
+        from koord.base.metric_types.gauge import Gauge
 
         metric = Gauge(name, doc, tuple(labels))
         self._registry.register(metric)
@@ -96,10 +96,10 @@ class _PrometheusRegistry:
     def histogram(
         self, name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
     ) -> Metric:
-        from koord.base.histograms import Histogram
+        from koord.base.metric_types.histogram import HistogramMetric
 
         chosen = tuple(buckets) or self._client.Histogram.DEFAULT_BUCKETS
-        metric = Histogram(name, doc, tuple(labels), chosen)
+        metric = HistogramMetric(name, doc, tuple(labels), chosen)
         self._registry.register(metric)
         return metric
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
 
-    from koord.base.metrics import Registry
+    from koord.base.metrics import MetricRegistry
 
     Run = Callable[[], Awaitable[object]]
 
@@ -42,8 +42,8 @@ class StrayCancelError(Exception):
 
 
 @dataclass(slots=True)
-class Part:
-    """What is known of a part.
+class SupervisedPart:
+    """A part of a daemon that may fail alone, and how it fares.
 
     Attributes:
         name: as in logs and metrics.
@@ -76,10 +76,10 @@ class Supervisor:
     """
 
     def __init__(
-        self, component: str, metrics: Registry | None = None, clock: Clock | None = None
+        self, component: str, metrics: MetricRegistry | None = None, clock: Clock | None = None
     ) -> None:
         self._clock = clock or SystemClock()
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, SupervisedPart] = {}
         self._count = None
         if metrics is not None:
             self._count = metrics.counter(
@@ -87,15 +87,15 @@ class Supervisor:
             )
 
     @property
-    def parts(self) -> Mapping[str, Part]:
+    def parts(self) -> Mapping[str, SupervisedPart]:
         """All parts, by name."""
         return self._parts
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> SupervisedPart:
         """The part of a name, known from now on."""
         found = self._parts.get(name)
         if found is None:
-            found = self._parts[name] = Part(name)
+            found = self._parts[name] = SupervisedPart(name)
         return found
 
     def tasks(self) -> set[asyncio.Task[Any]]:
@@ -193,14 +193,14 @@ class Supervisor:
 
     # Rounds.
 
-    def round(self, name: str, about: str = "") -> Round:
+    def round(self, name: str, about: str = "") -> SupervisedRound:
         """Lets what is done within it fail, and notes that it did, or that it worked.
 
         Args:
             name: of the part.
             about: what this round is about, where one may fail while another works.
         """
-        return Round(self, name, about)
+        return SupervisedRound(self, name, about)
 
     def failed(self, name: str, error: BaseException, about: str = "") -> None:
         """Counts a failure; logs it unless the part has failed of the same since it worked."""
@@ -234,7 +234,7 @@ class Supervisor:
             part.causes = {known for known in part.causes if known[0] != about}
 
 
-class Round:
+class SupervisedRound:
     """What :meth:`Supervisor.round` gives.
 
     Attributes:
@@ -247,7 +247,7 @@ class Round:
         self._supervisor, self._name, self._about = supervisor, name, about
         self.error: Exception | None = None
 
-    def __enter__(self) -> Round:
+    def __enter__(self) -> SupervisedRound:
         return self
 
     def __exit__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from koord.base.errors import one_line, shown
+from koord.base.errors import one_line, value_text
 
 if TYPE_CHECKING:
     from koord.base.errors import KoordError
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """A finding in its place.
 
     Attributes:
@@ -70,6 +70,6 @@ class Problem:
 
     def __str__(self) -> str:
         where = "".join(f"{part}: " for part in (self.title, self.path) if part)
-        got = "nothing" if self.value is None else shown(self.value)
+        got = "nothing" if self.value is None else value_text(self.value)
         head = f"{self.file}:{self.line}: {self.severity}: "
         return one_line(f"{head}{where}got {got}, expected {self.expected}")

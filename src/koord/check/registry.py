@@ -14,25 +14,26 @@ from koord.base.errors import KoordError
 from koord.check.problem import Finding
 
 if TYPE_CHECKING:
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
-Checker = Callable[["Subject", "World"], Iterable[Finding | KoordError]]
+Checker = Callable[["Subject", "ObjectIndex"], Iterable[Finding | KoordError]]
 """Says what is wrong with one object; the world knows the others. It may raise a KoordError."""
 
 ANY = "*"
 MODULES = (
     "annotations",
-    "components",
-    "config",
-    "migration",
+    "component_configs",
+    "config_maps",
+    "migration_jobs",
     "nodes",
-    "podgroups",
+    "pod_groups",
     "pods",
-    "profiles",
+    "colocation_profiles",
     "quotas",
     "reservations",
-    "unknown",
+    "slo_config",
+    "unknown_keys",
 )
 """Modules of ``koord.check.kinds`` with checkers."""
 
@@ -56,17 +57,17 @@ def checker(kind: str, group: str = ANY) -> Callable[[Checker], Checker]:
     return register
 
 
-def findings(subject: Subject, world: World) -> Iterator[Finding]:
+def findings(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """What all checkers of an object's kind say of it, those of every kind last."""
     for module in MODULES:
         import_module(f"koord.check.kinds.{module}")
     for group in (subject.group, ANY):
         for kind in (subject.kind, ANY):
             for each in _checkers.get((group, kind), ()):
-                yield from _said(each, subject, world)
+                yield from _run_checker(each, subject, world)
 
 
-def _said(function: Checker, subject: Subject, world: World) -> Iterator[Finding]:
+def _run_checker(function: Checker, subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     try:
         for finding in function(subject, world):
             yield Finding.of(finding) if isinstance(finding, KoordError) else finding

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from koord.api import objects
 from koord.base.errors import KoordError
-from koord.check.locating import Located, locate, written
-from koord.check.problem import Finding, Problem, Severity
+from koord.check.field_location import FieldLocation, locate, written
+from koord.check.problem import FileProblem, Finding, Severity
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import Object
-    from koord.check.tree import Branch
+    from koord.check.source_tree import SourceNode
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class Subject:
 
     file: str
     document: dict[str, Any]
-    branch: Branch
+    branch: SourceNode
     whole: Any = None
     prefix: tuple[str | int, ...] = ()
     within: Subject | None = None
@@ -85,7 +85,7 @@ class Subject:
             self.file, document, self.branch, self.whole, (*self.prefix, *keys), self
         )  # fmt: skip
 
-    def locate(self, path: str) -> Located:
+    def locate(self, path: str) -> FieldLocation:
         """Where a field of the object stands."""
         if path.startswith(("annotations", "labels")) and not self._is_top(path):
             path = f"metadata.{path}"
@@ -93,12 +93,12 @@ class Subject:
         joined = f"{head}.{path}" if head and path and path[0] != "[" else head + path
         return locate(self.whole, self.branch, joined)
 
-    def problem(self, finding: Finding) -> Problem:
+    def problem(self, finding: Finding) -> FileProblem:
         """A finding with its place; paths are told from the outermost object on."""
         # Readers of texts add what sort of text it is: `annotations[a].reservedCPUs: cpu list`.
         path = finding.path.partition(": ")[0]
         place = self.locate("kind" if path == "apiVersion, kind" else path)
-        return Problem(
+        return FileProblem(
             self.file, place.line, self.title, place.path.removeprefix(self._outer),
             finding.value, finding.expected, Severity(finding.severity),
         )  # fmt: skip

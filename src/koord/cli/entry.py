@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from koord.cli.completion import ASKED
-from koord.cli.endings import end_by_signals
+from koord.cli.completion.protocol import COMPLETION_FLAG
+from koord.cli.process.signals import end_by_signals
 
 
 def main() -> None:
@@ -17,27 +17,27 @@ def main() -> None:
 
 def manager() -> None:
     """The script ``koord-manager``."""
-    _run("koord.cli.manager", "koord-manager")
+    _run("koord.cli.daemons.manager", "koord-manager")
 
 
 def scheduler() -> None:
     """The script ``koord-scheduler``."""
-    _run("koord.cli.scheduler", "koord-scheduler")
+    _run("koord.cli.daemons.scheduler", "koord-scheduler")
 
 
 def koordlet() -> None:
     """The script ``koordlet``."""
-    _run("koord.cli.koordlet", "koordlet")
+    _run("koord.cli.daemons.koordlet", "koordlet")
 
 
 def _run(module: str, name: str) -> None:
     """Runs a module's ``main``; a signal ends it from the first moment on."""
     end_by_signals()
     try:
-        if sys.argv[1:] and sys.argv[1].startswith(ASKED):
-            from koord.cli.completion.answer import answer
+        if sys.argv[1:] and sys.argv[1].startswith(COMPLETION_FLAG):
+            from koord.cli.completion.complete import print_completions
 
-            answer(name, sys.argv[1].removeprefix(ASKED), sys.argv[2:])
+            print_completions(name, sys.argv[1].removeprefix(COMPLETION_FLAG), sys.argv[2:])
         import_module(module).main()
     except KeyboardInterrupt:
         sys.exit(130)

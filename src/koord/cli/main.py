@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
-import typer
+from koord.cli.commands.check import check
+from koord.cli.commands.up.background import down, status
+from koord.cli.commands.up.command import up
+from koord.cli.completion.command import completion
+from koord.cli.help.typer_help import App, VersionOption
+from koord.cli.process.typer_program import run_app
 
-from koord.cli.check import check
-from koord.cli.completion.verb import completion
-from koord.cli.help.verbs import App, VersionOption
-from koord.cli.programs import INTERRUPTED, USAGE, run_program, tell
-from koord.cli.up import up
-from koord.cli.up_detached import down, status
-
-# Typer passes the class of all usage errors on, yet not its name.
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
-# Each module holds one `app`.
+# Modules below koord.cli.commands; each holds one `app`.
+_MODULES = {
+    "topology": "topology.command",
+    "quota": "quota",
+    "resctrl": "resctrl.command",
+    "simulate": "simulate.command",
+    "explain": "explain.command",
+    "crds": "crds",
+    "node": "node.command",
+}
 _GROUPS = {
     "topology": "See a machine's CPUs and try the CPU picker.",
     "quota": "Work out elastic quotas from manifests.",
@@ -66,7 +69,7 @@ def build() -> App:
     """The program."""
     app = App(name="koord", help=_TEXT, no_args_is_help=True)
     for name, text in _GROUPS.items():
-        module = import_module(f"koord.cli.{name}")
+        module = import_module(f"koord.cli.commands.{_MODULES[name]}")
         whole = f"{text}\n\nExample: {_EXAMPLES[name]}"
         app.add_typer(module.app, name=name, help=whole, no_args_is_help=True)
     for name, verb in _VERBS.items():
@@ -82,29 +85,3 @@ def build() -> App:
 def main() -> None:
     """The console script ``koord``."""
     run_app(build(), "koord")
-
-
-def run_app(app: typer.Typer, name: str) -> None:
-    """Runs a program made with typer and exits; what goes wrong is one line on standard error."""
-
-    def work() -> int:
-        try:
-            return app(prog_name=name, standalone_mode=False) or 0
-        except typer.Abort:
-            return INTERRUPTED
-        except _UsageError as error:
-            return _usage(error)
-
-    run_program(work)
-
-
-def _usage(error: Any) -> int:
-    """Tells of wrong usage; a group without a verb shows its help."""
-    message: str = error.format_message().rstrip(".")
-    context: Any = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(context.get_help())
-        return USAGE
-    if message:
-        tell(f"{message} (see {context.command_path} --help)" if context else message)
-    return USAGE

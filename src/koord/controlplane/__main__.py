@@ -12,9 +12,9 @@ import signal
 import sys
 from pathlib import Path
 
-from koord.base import collector
+from koord.base import garbage_collection
 from koord.base.errors import KoordError
-from koord.controlplane import kubeconfig
+from koord.controlplane.credentials import kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 
 
@@ -49,7 +49,7 @@ async def _serve(options: Options, path: Path | None) -> None:
             kubeconfig.write(path, plane.kubeconfig)
         print("ready", plane.url, flush=True)
         # Requests make many containers and keep none: looking at them seldom saves a fifth.
-        collector.look_seldom()
+        garbage_collection.collect_rarely()
         await stopped.wait()
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.failures import no_such_page
+from koord.controlplane.api_errors import no_such_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from koord.controlplane.resource import Document, Resource
+    from koord.base.documents import Document
+    from koord.controlplane.resource import Resource
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

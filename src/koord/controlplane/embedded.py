@@ -15,27 +15,30 @@ import msgspec
 
 from koord.base import rng
 from koord.base.clock import SystemClock
-from koord.controlplane import kubeconfig, objects, pki
-from koord.controlplane.admission import Caller, chain
+from koord.controlplane.admission import WebhookClient, chain
 from koord.controlplane.catalog import Catalog
-from koord.controlplane.crds import CRDS, CustomResources
-from koord.controlplane.inprocess import InProcessTransport
-from koord.controlplane.journal import Journal
-from koord.controlplane.kinds import table
-from koord.controlplane.objects import StoreReader
-from koord.controlplane.pages import TOKEN_REVIEWS, token_review
+from koord.controlplane.credentials import kubeconfig, pki
+from koord.controlplane.customresources.definitions import CRDS, CustomResources
+from koord.controlplane.frontends.inprocess import InProcessTransport
+from koord.controlplane.kinds import registry
+from koord.controlplane.nonresource import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
-from koord.controlplane.store import Limits, Store, Write
+from koord.controlplane.storage import conversion
+from koord.controlplane.storage.collection import HistoryLimits
+from koord.controlplane.storage.conversion import StoreReader
+from koord.controlplane.storage.journal import Journal
+from koord.controlplane.storage.store import Store, StoreWrite
+from koord.controlplane.subresources import table
 from koord.kube.errors import ApiError, Status
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from koord.base.clock import Clock
-    from koord.controlplane.extension import FurtherApi
-    from koord.controlplane.http import HttpFront
-    from koord.kube.messages import Transport
+    from koord.controlplane.extension import VirtualApi
+    from koord.controlplane.frontends.http import HttpServer
+    from koord.kube.transport.messages import Transport
 
     Controller = Callable[["Transport", "Clock"], Coroutine[Any, Any, None]]
 
@@ -70,11 +73,11 @@ class Options:
     insecure: bool = False
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: HistoryLimits = field(default_factory=HistoryLimits)
     bookmark_seconds: float = 60.0
     controllers: Sequence[Controller] = ()
-    further: Mapping[str, FurtherApi] = field(default_factory=dict)
-    webhooks: Caller = field(default_factory=Caller)
+    further: Mapping[str, VirtualApi] = field(default_factory=dict)
+    webhooks: WebhookClient = field(default_factory=WebhookClient)
     notices: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -90,7 +93,7 @@ class EmbeddedControlPlane:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self._credentials: pki.Credentials | None = None
-        self._front: HttpFront | None = None
+        self._front: HttpServer | None = None
         self._journal: Journal | None = None
         # What has been started, to be ended the other way round.
         self._started = AsyncExitStack()
@@ -118,7 +121,7 @@ class EmbeddedControlPlane:
 
     async def _start(self) -> None:
         options = self.options
-        catalog = Catalog(table.resources())
+        catalog = Catalog(registry.resources())
         self.store = self._open_store()
         self.admission = chain(
             StoreReader(self.store), options.clock, caller=options.webhooks,
@@ -196,20 +199,20 @@ class EmbeddedControlPlane:
             if kept.storage != CRDS:
                 later.append(kept)
             else:
-                self.store.load(kept.storage, objects.loaded(catalog.stored(CRDS), kept))
+                self.store.load(kept.storage, conversion.loaded(catalog.stored(CRDS), kept))
         custom.serve_all()
         defined, orphans = self.store.collection(CRDS).entries, []
         for kept in later:
             resource = catalog.stored(kept.storage)
             if resource is None and kept.storage not in defined:
-                orphans.append(Write(kept.storage, kept.key, kept.version, None))
+                orphans.append(StoreWrite(kept.storage, kept.key, kept.version, None))
             else:
-                self.store.load(kept.storage, objects.loaded(resource, kept))
+                self.store.load(kept.storage, conversion.loaded(resource, kept))
         if orphans:  # The server was killed between a definition's removal and theirs.
             self._journal.commit(orphans)
 
     async def _listen(self, port: int) -> None:
-        from koord.controlplane.http import HttpFront
+        from koord.controlplane.frontends.http import HttpServer
 
         options, tls, token = self.options, None, None
         if not options.insecure:
@@ -220,7 +223,7 @@ class EmbeddedControlPlane:
             self._credentials = pki.credentials(folder / "pki")
             tls, token = self._credentials.context(), self._credentials.token
             self.server.pages[TOKEN_REVIEWS] = token_review(token)
-        front = HttpFront(self.server, options.host, port, tls, token)
+        front = HttpServer(self.server, options.host, port, tls, token)
         await front.start()
         self._started.push_async_callback(front.stop)
         self._front = front

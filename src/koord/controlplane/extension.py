@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from koord.controlplane.resource import Document
+from koord.base.documents import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.controlplane.resource import Context, Resource
-    from koord.controlplane.verbs import Verbs
-    from koord.kube.messages import Request, Response
+    from koord.kube.transport.messages import Request, Response
 
 
 class Reader(Protocol):
@@ -28,7 +27,7 @@ class Reader(Protocol):
         """Fresh copies of all objects, of one namespace or of all, in order of their keys."""
         ...
 
-    def versions(self, *storages: str) -> tuple[int, ...]:
+    def generations(self, *storages: str) -> tuple[int, ...]:
         """Numbers; one is another whenever any object of its resource is. For caches."""
         ...
 
@@ -45,7 +44,7 @@ class Attributes:
         old: the object as stored; None for CREATE. Never changed.
         options: the ``CreateOptions``, ``UpdateOptions``, ``PatchOptions`` or ``DeleteOptions``.
         warnings: texts for ``Warning`` headers; rules append.
-        stored: called in the step that stores the object; rules that count append.
+        on_stored: called in the step that stores the object; rules that count append.
     """
 
     operation: str
@@ -58,16 +57,16 @@ class Attributes:
     context: Context
     options: Document = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    stored: list[Callable[[], None]] = field(default_factory=list)
+    on_stored: list[Callable[[], None]] = field(default_factory=list)
 
 
-State = tuple[int, ...] | None
+AdmissionGenerations = tuple[int, ...] | None
 
 
 class Admission(Protocol):
     """Rules between a request and the store. Without webhooks neither method ever suspends."""
 
-    def state(self, namespace: str = "") -> State:
+    def generations(self, namespace: str = "") -> AdmissionGenerations:
         """What the rules go by besides the request, as numbers that never come again.
 
         Where it is the same, the same document fares the same. None: nobody can tell.
@@ -89,7 +88,7 @@ class Admission(Protocol):
 class AdmitAll:
     """No rules."""
 
-    def state(self, namespace: str = "") -> State:
+    def generations(self, namespace: str = "") -> AdmissionGenerations:
         """Always the same."""
         return ()
 
@@ -100,40 +99,7 @@ class AdmitAll:
         """Refuses nothing."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """One request to a subresource that has a handler of its own.
-
-    Attributes:
-        method: GET, POST, PUT, PATCH or DELETE.
-        resource: the main resource, e.g. pods.
-        namespace: of the object, "" if cluster-wide.
-        name: of the object.
-        document: the body as sent, unchecked; None where there is none.
-        query: parameters, the last of each name.
-        subresource: e.g. ``binding``.
-        verbs: to read and change objects; ``verbs.change`` is read, change, store as one step.
-    """
-
-    method: str
-    resource: Resource
-    namespace: str
-    name: str
-    document: Document | None
-    query: Mapping[str, str]
-    context: Context
-    verbs: Verbs
-    subresource: str = ""
-
-
-Handler = Callable[[Call], Awaitable[tuple[int, Document]]]
-"""Answers a subresource call with HTTP status and document, or raises ApiError."""
-
-Handlers = Mapping[tuple[str, str], Handler]
-"""By storage and subresource, e.g. ``("pods", "binding")``."""
-
-
-class FurtherApi(Protocol):
+class VirtualApi(Protocol):
     """Serves a whole group that is not stored, e.g. ``/apis/metrics.k8s.io``."""
 
     @property

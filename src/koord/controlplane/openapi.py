@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane.failures import method_not_allowed, no_such_path
-from koord.controlplane.schema.openapi import V2_PROTOBUF, V2_PROTOBUF_SENT, OpenApi
-from koord.kube.messages import JSON, Response
+from koord.controlplane.api_errors import method_not_allowed, no_such_path
+from koord.controlplane.schema.openapi_documents.documents import (
+    V2_PROTOBUF,
+    V2_PROTOBUF_SENT,
+    OpenApi,
+)
+from koord.kube.transport.messages import JSON, Response
 
 if TYPE_CHECKING:
     from koord.controlplane.catalog import Catalog
-    from koord.kube.messages import Request
+    from koord.kube.transport.messages import Request
 
 
 class OpenApiPages:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from koord.base.documents import Document
+from koord.controlplane.ages import age
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import StatusCause
-
-Document = dict[str, Any]
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):
@@ -200,7 +201,7 @@ class Strategy:
         """What is wrong with a change through a subresource that has no handler."""
         return self.validate_update(document, old)
 
-    def grace_period_seconds(self, document: Document, asked: int | None) -> int:
+    def grace_period_seconds(self, document: Document, requested: int | None) -> int:
         """How long a graceful deletion waits; 0 deletes at once."""
         return 0
 
@@ -217,8 +218,6 @@ class Strategy:
 
     def row(self, document: Document, now_seconds: float) -> list[Any]:
         """The cells of one table row."""
-        from koord.controlplane.tables import age
-
         metadata = document["metadata"]
         return [metadata["name"], age(metadata.get("creationTimestamp"), now_seconds)]
 

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koord.base import log
-from koord.controlplane import (
-    answers,
-    discovery,
-    metadata,
-    objects,
-    options,
-    reviews,
-    routes,
-    scale,
-)
-from koord.controlplane.bodies import MEDIA_TYPES, checked, media_type, plain
-from koord.controlplane.deletion import Deletion
-from koord.controlplane.extension import AdmitAll, Attributes, Call
-from koord.controlplane.failures import (
+from koord.controlplane import discovery
+from koord.controlplane.api_errors import (
     bad_request,
     internal,
     method_not_allowed,
@@ -29,32 +17,42 @@ from koord.controlplane.failures import (
     no_such_path,
     unsupported_media_type,
 )
-from koord.controlplane.figures import Figures
-from koord.controlplane.kinds.binding import bind
-from koord.controlplane.kinds.pods import PodStrategy
-from koord.controlplane.objects import StoreReader
+from koord.controlplane.extension import AdmitAll, Attributes
+from koord.controlplane.handlers import metadata, scale
+from koord.controlplane.handlers.create_cache import CreateCache
+from koord.controlplane.handlers.delete import Deletion
+from koord.controlplane.handlers.patch import Patches, patched_scale
+from koord.controlplane.handlers.read import Reads, truth
+from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
+from koord.controlplane.kinds.pod.strategy import PodStrategy
+from koord.controlplane.metrics import ServerMetrics
+from koord.controlplane.nonresource import pages
 from koord.controlplane.openapi import OpenApiPages
-from koord.controlplane.pages import pages
-from koord.controlplane.patches import Patches, patched_scale
-from koord.controlplane.plainbind import PlainBindings
-from koord.controlplane.reads import Reads, truth
+from koord.controlplane.requests import options, representations, routes
+from koord.controlplane.requests.bodies import MEDIA_TYPES, checked, media_type, plain
 from koord.controlplane.resource import Context
-from koord.controlplane.templates import Templates
-from koord.controlplane.verbs import Target, Verbs, Written
+from koord.controlplane.storage import conversion
+from koord.controlplane.storage.conversion import StoreReader
+from koord.controlplane.subresources.binding import bind
+from koord.controlplane.subresources.plain_binding import PlainBindings
+from koord.controlplane.subresources.request import SubresourceRequest
+from koord.controlplane.virtual import reviews
 from koord.kube.errors import ApiError
-from koord.kube.messages import JSON, Response
+from koord.kube.transport.messages import JSON, Response
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
     from koord.base.clock import Clock
+    from koord.base.documents import Document
     from koord.controlplane.catalog import Catalog
-    from koord.controlplane.extension import Admission, FurtherApi, Handlers
-    from koord.controlplane.resource import Document, Resource
-    from koord.controlplane.store import Store
-    from koord.controlplane.watches import Watch
-    from koord.kube.messages import Request
+    from koord.controlplane.extension import Admission, VirtualApi
+    from koord.controlplane.resource import Resource
+    from koord.controlplane.storage.store import Store
+    from koord.controlplane.storage.watch import WatchCursor
+    from koord.controlplane.subresources.request import Handlers
+    from koord.kube.transport.messages import Request
 
 _NO_QUERY: dict[str, str] = {}
 _log = log.get("controlplane")
@@ -79,7 +77,7 @@ class Server:
         random: random.Random,
         admission: Admission | None = None,
         handlers: Handlers | None = None,
-        further: Mapping[str, FurtherApi] | None = None,
+        further: Mapping[str, VirtualApi] | None = None,
         bookmark_seconds: float = 60.0,
         notices: Mapping[str, str] | None = None,
     ) -> None:
@@ -87,19 +85,19 @@ class Server:
         self.catalog = catalog
         self.reader = StoreReader(store)
         self.verbs = Verbs(store, admission or AdmitAll(), random, notices)
-        self.figures = Figures(store)
+        self.figures = ServerMetrics(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})
-        self.further: dict[str, FurtherApi] = {**reviews.apis(), **(further or {})}
+        self.virtual_apis: dict[str, VirtualApi] = {**reviews.apis(), **(further or {})}
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds)
         self._deletion = Deletion(self.verbs)
-        self._templates = Templates(self.verbs.admission)
+        self._create_cache = CreateCache(self.verbs.admission)
         self._patches = Patches(self.verbs)
         self._bindings = PlainBindings(store, self.verbs.admission, PodStrategy.selectable, clock)
         self._clock = clock
 
-    async def handle(self, request: Request) -> Response | Watch:
+    async def handle(self, request: Request) -> Response | WatchCursor:
         """The answer to any request; every refusal is one too."""
         failures = self.store.failures
         try:
@@ -111,12 +109,12 @@ class Server:
                 # It may have written more than once, and lost what it wrote before it waited.
                 raise internal("the journal took no writes meanwhile")
         except ApiError as error:
-            answer = answers.refusal(error)
+            answer = representations.refusal(error)
         except UnicodeEncodeError:
-            answer = answers.refusal(bad_request("the body has half of a surrogate pair"))
+            answer = representations.refusal(bad_request("the body has half of a surrogate pair"))
         except Exception:
             _log.exception("request failed", extra=log.fields(path=request.path))
-            answer = answers.refusal(internal("the request could not be served"))
+            answer = representations.refusal(internal("the request could not be served"))
         if isinstance(answer, Response):
             self.figures.count(request.method, answer.status)
         else:
@@ -124,7 +122,7 @@ class Server:
             self.figures.follow(answer)
         return answer
 
-    async def _committed(self, answer: Response | Watch) -> None:
+    async def _committed(self, answer: Response | WatchCursor) -> None:
         try:
             await self.store.settled()
         except BaseException:
@@ -132,12 +130,12 @@ class Server:
                 answer.end()  # Nobody gets it.
             raise
 
-    async def _route(self, request: Request) -> Response | Watch:
+    async def _route(self, request: Request) -> Response | WatchCursor:
         path = request.path
         page = self.pages.get(path.rstrip("/") or "/")
         if page is not None:
             return await page(request)
-        for prefix, serve in self.further.items():
+        for prefix, serve in self.virtual_apis.items():
             if path == prefix or path.startswith(f"{prefix}/"):
                 return await serve(request)
         if path.startswith("/openapi/"):
@@ -160,7 +158,7 @@ class Server:
             options.check_write(request.method, query)
         if route.watched:
             query = {**query, "watch": "true"}
-        target = Target(resource, route.namespace, route.name, route.subresource)
+        target = RequestTarget(resource, route.namespace, route.name, route.subresource)
         if route.subresource:
             answer = await self._subresource(request, target, query)
         elif route.name:
@@ -175,7 +173,7 @@ class Server:
     def _discover(self, request: Request) -> Response:
         _only_get(request)
         path = request.path.rstrip("/")
-        further = [resource for api in self.further.values() for resource in api.resources]
+        further = [resource for api in self.virtual_apis.values() for resource in api.resources]
         known = [*self.catalog.resources(), *further]
         if path in ("/api", "/apis"):
             if discovery.is_aggregated(request.accept):
@@ -191,8 +189,8 @@ class Server:
         raise no_such_page()
 
     async def _all(
-        self, request: Request, target: Target, query: Mapping[str, str]
-    ) -> Response | Watch:
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> Response | WatchCursor:
         """A request to a whole resource."""
         resource, method = target.resource, request.method
         if method == "POST":
@@ -201,24 +199,26 @@ class Server:
             written = await self._create(request, target, query)
             return self._written(request, resource, written, query)
         if method in ("GET", "HEAD"):
-            form = answers.form(request.accept)
+            form = representations.form(request.accept)
             now = self._clock.wall_seconds()
             if truth(query.get("watch", "")):
-                render = answers.event_renderer(resource, form, query, now)
+                render = representations.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             if query:
-                await self._reads.reached(query)
+                await self._reads.wait_for_version(query)
             page = self._reads.list(resource, target.namespace, query)
-            return Response(200, answers.listing(resource, page, form, query, now))
+            return Response(200, representations.listing(resource, page, form, query, now))
         if method == "DELETE":
             return await self._delete_all(request, target, query)
         raise method_not_allowed()
 
-    async def _create(self, request: Request, target: Target, query: Mapping[str, str]) -> Written:
+    async def _create(
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> WriteResult:
         resource, context = target.resource, self.context(request, query)
         repeat = None
         if resource.strategy.has_templates and not context.dry_run and _is_json(request):
-            repeat = self._templates.repeat(resource, target.namespace, request.body)
+            repeat = self._create_cache.lookup(resource, target.namespace, request.body)
             if repeat is not None and repeat.template is not None:
                 document = repeat.document(resource)
                 if document is not None:
@@ -228,13 +228,13 @@ class Server:
             target, document, context, options.of_write("POST", query), warnings
         )
         if repeat is not None and not written.warnings:
-            fields = objects.fields_of(resource, document)
-            self._templates.learn(resource, repeat, written.body, fields)
+            fields = conversion.fields_of(resource, document)
+            self._create_cache.store(resource, repeat, written.body, fields)
         return written
 
     async def _one(
-        self, request: Request, target: Target, query: Mapping[str, str]
-    ) -> Response | Watch:
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> Response | WatchCursor:
         """A request to one object."""
         resource, method = target.resource, request.method
         if resource.namespaced and not target.namespace:
@@ -242,11 +242,11 @@ class Server:
         if method in ("GET", "HEAD"):
             if truth(query.get("watch", "")):
                 query = {**query, "fieldSelector": f"metadata.name={target.name}"}
-                return await self._all(request, Target(resource, target.namespace), query)
+                return await self._all(request, RequestTarget(resource, target.namespace), query)
             if query:
-                await self._reads.reached(query)
+                await self._reads.wait_for_version(query)
             entry = self.verbs.present(target)
-            return self._shown(request, resource, entry.body, query)
+            return self._representation(request, resource, entry.body, query)
         if method == "PUT":
             return await self._put(request, target, query)
         if method == "PATCH":
@@ -261,7 +261,9 @@ class Server:
             return Response(200, written.body, warnings=tuple(written.warnings))
         raise method_not_allowed()
 
-    async def _put(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+    async def _put(
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> Response:
         resource = target.resource
         sent, warnings = self._body(request, resource, query)
         meta = metadata.metadata_of(sent)
@@ -285,8 +287,8 @@ class Server:
         return self._written(request, resource, written, query)
 
     async def _subresource(
-        self, request: Request, target: Target, query: Mapping[str, str]
-    ) -> Response | Watch:
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> Response | WatchCursor:
         resource, name = target.resource, target.subresource
         if name not in resource.subresources:
             raise no_such_path()
@@ -294,7 +296,7 @@ class Server:
         if handler is not None:
             document = plain(request.body, request.content_type) if request.body else None
             context = self.context(request, query)
-            call = Call(
+            call = SubresourceRequest(
                 request.method, resource, target.namespace, target.name, document, query, context,
                 self.verbs, name,
             )  # fmt: skip
@@ -303,11 +305,11 @@ class Server:
             status, answer = await handler(call)
             if handler is bind:
                 self._bindings.admitted(target.namespace)
-            return Response(status, objects.encode(answer))
+            return Response(status, conversion.encode(answer))
         if name == "scale":
             return await self._scale(request, target, query)
         if request.method in ("GET", "HEAD"):
-            return self._shown(request, resource, self.verbs.present(target).body, query)
+            return self._representation(request, resource, self.verbs.present(target).body, query)
         if request.method == "PUT":
             return await self._put(request, target, query)
         if request.method == "PATCH":
@@ -317,7 +319,7 @@ class Server:
             return self._written(request, resource, written, query)
         raise method_not_allowed()
 
-    async def _admit(self, call: Call, query: Mapping[str, str]) -> None:
+    async def _admit(self, call: SubresourceRequest, query: Mapping[str, str]) -> None:
         """Takes what is posted to a subresource through admission."""
         attributes = Attributes(
             "CREATE", call.resource, call.subresource, call.namespace, call.name, call.document,
@@ -326,10 +328,12 @@ class Server:
         await self.verbs.admission.mutate(attributes)
         await self.verbs.admission.validate(attributes)
 
-    async def _scale(self, request: Request, target: Target, query: Mapping[str, str]) -> Response:
+    async def _scale(
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
+    ) -> Response:
         resource = target.resource
         if request.method in ("GET", "HEAD"):
-            document = objects.document(resource, self.verbs.present(target).body)
+            document = conversion.document(resource, self.verbs.present(target).body)
             return _answered(scale.scale_of(resource, document))
 
         def make(current: Document) -> Document:
@@ -341,14 +345,14 @@ class Server:
 
         if request.method not in ("PUT", "PATCH"):
             raise method_not_allowed()
-        main = Target(resource, target.namespace, target.name)
+        main = RequestTarget(resource, target.namespace, target.name)
         context = self.context(request, query)
         written = await self.verbs.update(main, make, context, through="scale")
         document = msgspec.json.decode(written.body)
         return _answered(scale.scale_of(resource, document))
 
     async def _delete_all(
-        self, request: Request, target: Target, query: Mapping[str, str]
+        self, request: Request, target: RequestTarget, query: Mapping[str, str]
     ) -> Response:
         resource = target.resource
         if "deletecollection" not in resource.verbs:
@@ -357,14 +361,14 @@ class Server:
         context = self.context(request, query, given)
         page = self._reads.list(resource, target.namespace, query)
         for entry in page.entries:
-            one = Target(resource, entry.namespace, entry.name)
+            one = RequestTarget(resource, entry.namespace, entry.name)
             try:
                 await self._deletion.delete(one, given, context)
             except ApiError as error:
                 if error.http_status != 404:
                     raise
-        form, now = answers.form(request.accept), self._clock.wall_seconds()
-        return Response(200, answers.listing(resource, page, form, query, now))
+        form, now = representations.form(request.accept), self._clock.wall_seconds()
+        return Response(200, representations.listing(resource, page, form, query, now))
 
     def context(
         self, request: Request, query: Mapping[str, str], given: Document | None = None
@@ -385,7 +389,7 @@ class Server:
         if media and media not in MEDIA_TYPES:
             raise unsupported_media_type(media, MEDIA_TYPES)
         if media and media != JSON:
-            body = objects.encode(plain(request.body, request.content_type))
+            body = conversion.encode(plain(request.body, request.content_type))
         return resource.schema.decode(body, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
@@ -404,25 +408,25 @@ class Server:
                 raise bad_request("gracePeriodSeconds: expected an integer") from None
         return given
 
-    def _shown(
+    def _representation(
         self, request: Request, resource: Resource, body: bytes, query: Mapping[str, str]
     ) -> Response:
-        form = answers.form(request.accept)
-        render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+        form = representations.form(request.accept)
+        render = representations.renderer(resource, form, query, self._clock.wall_seconds())
         return Response(200, render(body) if render else body)
 
     def _written(
-        self, request: Request, resource: Resource, written: Written, query: Mapping[str, str]
+        self, request: Request, resource: Resource, written: WriteResult, query: Mapping[str, str]
     ) -> Response:
-        form, body = answers.form(request.accept), written.body
+        form, body = representations.form(request.accept), written.body
         if form.shape:
-            render = answers.renderer(resource, form, query, self._clock.wall_seconds())
+            render = representations.renderer(resource, form, query, self._clock.wall_seconds())
             body = render(body) if render else body
         return Response(201 if written.created else 200, body, warnings=tuple(written.warnings))
 
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
-    return Response(200, objects.encode(document), content_type)
+    return Response(200, conversion.encode(document), content_type)
 
 
 def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:

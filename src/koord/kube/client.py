@@ -7,53 +7,41 @@ KoordError for names that cannot be and answers that do not decode.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind
-from koord.kube.answers import ObjectList, decoder_of
-from koord.kube.calls import Calls
-from koord.kube.discovery import Served, discover, serves
-from koord.kube.errors import ApiError
-from koord.kube.messages import JSON, METADATA_LIST, Request, Response
+from koord.base.documents import Document
+from koord.kube.codec.decoder import decoder_of
 from koord.kube.patches import Patch
-from koord.kube.paths import collection_path, object_path
-from koord.kube.subresources import Scale, binding, delete_options, eviction
-from koord.kube.targets import (
-    Document,
-    Listing,
-    Reading,
-    Selection,
-    Watching,
-    Writing,
+from koord.kube.read_client import ReadClient, selectors
+from koord.kube.requests.options import (
+    SelectionOptions,
+    WriteOptions,
     kind_of_object,
     place_of,
     query,
     resolve,
     whole,
 )
-from koord.kube.watch import Watch
+from koord.kube.requests.paths import collection_path, object_path
+from koord.kube.requests.subresources import Scale, binding, delete_options, eviction
+from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
-    from koord.base.metrics import Registry
-    from koord.kube.dryrun import DryRun
-    from koord.kube.messages import Transport
-    from koord.kube.retry import RetryPolicy
+    from koord.base.metrics import MetricRegistry
+    from koord.kube.dry_run import DryRun
+    from koord.kube.requests.retry import RetryPolicy
+    from koord.kube.transport.messages import Transport
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Object | Document)
-Pages = AsyncIterator[ObjectList[T]]
-
-PAGE = 500
-_GONE = 410
 _POD = next(kind for kind in KINDS if kind.name == "Pod")
 
 
-class Client:
-    """Typed access to one API server.
+class Client(ReadClient):
+    """Typed access to an API server.
 
     Args:
         transport: how requests get there. The client does not close it.
@@ -74,153 +62,28 @@ class Client:
         requests_per_second: float | None = 50.0,
         burst: int = 100,
         timeout_seconds: float = 60.0,
-        registry: Registry | None = None,
+        registry: MetricRegistry | None = None,
         dry_run: DryRun | None = None,
     ) -> None:
-        self._field_manager = field_manager
-        self._calls = Calls(
+        super().__init__(
             transport, policy, requests_per_second, burst, timeout_seconds, registry, dry_run
         )
+        self._field_manager = field_manager
 
-    @property
-    def dry_run(self) -> DryRun | None:
-        """What takes the writes in a dry run; nobody may wait there for what would follow."""
-        return self._calls.dry_run
-
-    @overload
-    async def get(
-        self, target: type[T], name: str, namespace: str = "", **options: Unpack[Reading]
-    ) -> T: ...
-    @overload
-    async def get(
-        self, target: Kind, name: str, namespace: str = "", **options: Unpack[Reading]
-    ) -> Document: ...
-    async def get(
-        self, target: Any, name: str, namespace: str = "", **options: Unpack[Reading]
-    ) -> Any:
-        """One object.
-
-        Args:
-            target: a type for a typed object, a Kind for a whole document.
-            name: of the object.
-            namespace: of the object; empty for kinds that have none.
-            options: see :class:`koord.kube.targets.Reading`.
-        """
-        kind, into = resolve(target, options.get("kind"))
-        version = query(resourceVersion=options.get("resource_version", ""))
-        request = Request("GET", object_path(kind, name, namespace), version)
-        answer = await self._calls.send(request, kind, True, options.get("timeout_seconds"))
-        return decoder_of(kind, into).one(answer.body)
-
-    @overload
-    async def list(self, target: type[T], **options: Unpack[Listing]) -> ObjectList[T]: ...
-    @overload
-    async def list(self, target: Kind, **options: Unpack[Listing]) -> ObjectList[Document]: ...
-    async def list(self, target: Any, **options: Unpack[Listing]) -> ObjectList[Any]:
-        """All objects that are selected, fetched page by page.
-
-        Where the server forgets the version of the first page on the way (410), all are asked for
-        once more and at once, as client-go's pager does.
-
-        Args:
-            target: a type for typed objects, a Kind for whole documents.
-            options: see :class:`koord.kube.targets.Listing`.
-        """
-        found: ObjectList[Any] | None = None
-        try:
-            async for page in self.pages(target, **options):
-                if found is None:
-                    found = page
-                else:
-                    found.items += page.items
-        except ApiError as error:
-            if error.http_status != _GONE or found is None:
-                raise
-            at_once: Listing = {**options, "limit": 0}
-            again: ObjectList[Any] = await self.list(target, **at_once)
-            return again
-        assert found is not None, "a list has at least one page"
-        found.continue_token, found.remaining = "", None
-        return found
-
-    @overload
-    def pages(self, target: type[T], **options: Unpack[Listing]) -> Pages[T]: ...
-    @overload
-    def pages(self, target: Kind, **options: Unpack[Listing]) -> Pages[Document]: ...
-    async def pages(self, target: Any, **options: Unpack[Listing]) -> Pages[Any]:
-        """The pages of a list, so that no more than one need be held.
-
-        A page that the server can no longer give is an ApiError 410: begin again.
-
-        Args:
-            target: a type for typed objects, a Kind for whole documents.
-            options: see :class:`koord.kube.targets.Listing`.
-        """
-        kind, into = resolve(target, options.get("kind"))
-        path = collection_path(kind, options.get("namespace", ""))
-        decoder = decoder_of(kind, into)
-        fixed = _selectors(options) + query(limit=options.get("limit", PAGE))
-        # The token of a page stands for the version as well, and goes alone.
-        where = query(
-            resourceVersion=options.get("resource_version", ""),
-            resourceVersionMatch=options.get("resource_version_match", ""),
-        )
-        accept = METADATA_LIST if options.get("metadata_only") else JSON
-        while True:
-            request = Request("GET", path, fixed + where, accept=accept)
-            seconds = options.get("timeout_seconds")
-            answer = await self._calls.send(request, kind, True, seconds, verb="LIST")
-            page = decoder.page(answer.body, options.get("reader"))
-            del answer
-            if page.unreadable and not options.get("lenient"):
-                raise page.unreadable[0].error
-            yield page
-            if not page.continue_token:
-                return
-            where = query(**{"continue": page.continue_token})
-
-    @overload
-    def watch(self, target: type[T], **options: Unpack[Watching]) -> Watch[T]: ...
-    @overload
-    def watch(self, target: Kind, **options: Unpack[Watching]) -> Watch[Document]: ...
-    def watch(self, target: Any, **options: Unpack[Watching]) -> Watch[Any]:
-        """The changes of the selected objects; use it with ``async with``.
-
-        Args:
-            target: a type for typed objects, a Kind for whole documents.
-            options: see :class:`koord.kube.targets.Watching`.
-        """
-        kind, into = resolve(target, options.get("kind"))
-        initial = options.get("initial_events", False)
-        asked = query(
-            watch=True,
-            resourceVersion=options.get("resource_version", ""),
-            allowWatchBookmarks=options.get("bookmarks", True),
-            sendInitialEvents=initial,
-            resourceVersionMatch="NotOlderThan" if initial else "",
-            timeoutSeconds=options.get("last_seconds"),
-        )
-        path = collection_path(kind, options.get("namespace", ""))
-        request = Request("GET", path, _selectors(options) + asked)
-        seconds = options.get("timeout_seconds")
-        decoder, lenient = decoder_of(kind, into), options.get("lenient", False)
-        opening = partial(self._calls.open, request, kind, seconds)
-        return Watch(opening, decoder, lenient, options.get("reader"))
-
-    async def create(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
+    async def create(self, value: S, namespace: str = "", **options: Unpack[WriteOptions]) -> S:
         """Creates an object, and gives it as the server stored it.
 
         Args:
             value: typed or a document; a name, or a ``generateName``, and what the kind requires.
             namespace: where the object does not say.
-            options: see :class:`koord.kube.targets.Writing`.
+            options: see :class:`koord.kube.requests.options.WriteOptions`.
         """
         kind = kind_of_object(value, options.get("kind"))
         _, namespace = place_of(value, kind, namespace)
         return await self._write("POST", collection_path(kind, namespace), kind, value, options)
 
     async def update(
-        self, value: S, namespace: str = "", subresource: str = "", **options: Unpack[Writing]
+        self, value: S, namespace: str = "", subresource: str = "", **options: Unpack[WriteOptions]
     ) -> S:
         """Replaces an object, and gives it as the server stored it.
 
@@ -232,14 +95,16 @@ class Client:
             value: typed or a document.
             namespace: where the object does not say.
             subresource: replace only that part, e.g. ``status``.
-            options: see :class:`koord.kube.targets.Writing`.
+            options: see :class:`koord.kube.requests.options.WriteOptions`.
         """
         kind = kind_of_object(value, options.get("kind"))
         name, namespace = place_of(value, kind, namespace)
         path = object_path(kind, name, namespace, subresource)
         return await self._write("PUT", path, kind, value, options)
 
-    async def update_status(self, value: S, namespace: str = "", **options: Unpack[Writing]) -> S:
+    async def update_status(
+        self, value: S, namespace: str = "", **options: Unpack[WriteOptions]
+    ) -> S:
         """Replaces an object's status; see :meth:`update`."""
         return await self.update(value, namespace, "status", **options)
 
@@ -250,7 +115,7 @@ class Client:
         *,
         force: bool = False,
         subresource: str = "",
-        **options: Unpack[Writing],
+        **options: Unpack[WriteOptions],
     ) -> S:
         """Applies the fields of an object that the field manager wants (server-side apply).
 
@@ -259,7 +124,7 @@ class Client:
             namespace: where the object does not say.
             force: take over fields that others own, which is a 409 otherwise.
             subresource: apply to that part, e.g. ``status``.
-            options: see :class:`koord.kube.targets.Writing`.
+            options: see :class:`koord.kube.requests.options.WriteOptions`.
         """
         kind = kind_of_object(value, options.get("kind"))
         name, namespace = place_of(value, kind, namespace)
@@ -284,7 +149,7 @@ class Client:
         patch: Patch,
         namespace: str = "",
         subresource: str = "",
-        **options: Unpack[Writing],
+        **options: Unpack[WriteOptions],
     ) -> T: ...
     @overload
     async def patch(
@@ -294,11 +159,11 @@ class Client:
         patch: Patch,
         namespace: str = "",
         subresource: str = "",
-        **options: Unpack[Writing],
+        **options: Unpack[WriteOptions],
     ) -> Document: ...
     async def patch(
         self, target: Any, name: str, patch: Patch, namespace: str = "", subresource: str = "",
-        **options: Unpack[Writing],
+        **options: Unpack[WriteOptions],
     ) -> Any:  # fmt: skip
         """Changes an object, and gives it as the server stored it.
 
@@ -308,7 +173,7 @@ class Client:
             patch: the change.
             namespace: of the object.
             subresource: change only that part, e.g. ``status``.
-            options: see :class:`koord.kube.targets.Writing`.
+            options: see :class:`koord.kube.requests.options.WriteOptions`.
         """
         return await self._patch(target, name, patch, namespace, subresource, (), options)
 
@@ -351,13 +216,13 @@ class Client:
         grace_period_seconds: int | None = None,
         propagation: str = "",
         dry_run: bool = False,
-        **options: Unpack[Selection],
+        **options: Unpack[SelectionOptions],
     ) -> None:
         """Deletes the selected objects of a kind; arguments as of :meth:`delete`."""
         kind, _ = resolve(target, options.get("kind"))
         body = delete_options("", "", grace_period_seconds, propagation, dry_run)
         path = collection_path(kind, options.get("namespace", ""))
-        request = Request("DELETE", path, _selectors(options), body=codec.to_json(body))
+        request = Request("DELETE", path, selectors(options), body=codec.to_json(body))
         await self._calls.send(request, kind, False, options.get("timeout_seconds"))
 
     async def bind(self, pod: Object, node: str, *, timeout_seconds: float | None = None) -> None:
@@ -386,16 +251,6 @@ class Client:
         request = Request("POST", path, body=eviction(name, namespace, options))
         await self._calls.send(request, _POD, False, timeout_seconds)
 
-    async def get_scale(
-        self, target: type[Object] | Kind, name: str, namespace: str = "",
-        *, timeout_seconds: float | None = None,
-    ) -> Scale:  # fmt: skip
-        """How many replicas a workload should have and has."""
-        kind, _ = resolve(target)
-        request = Request("GET", object_path(kind, name, namespace, "scale"))
-        answer = await self._calls.send(request, kind, True, timeout_seconds)
-        return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
-
     async def set_scale(
         self, target: type[Object] | Kind, name: str, replicas: int, namespace: str = "",
         *, timeout_seconds: float | None = None,
@@ -410,32 +265,9 @@ class Client:
         answer = await self._calls.send(request, kind, True, timeout_seconds)
         return codec.decode_json(answer.body, Scale, f"{kind.name} scale")
 
-    async def discover(self, *, timeout_seconds: float | None = None) -> tuple[Served, ...]:
-        """Every kind that the server serves, at each of its versions."""
-        return tuple(
-            await discover(lambda request: self._calls.send(request, None, True, timeout_seconds))
-        )
-
-    async def serves(self, kind: Kind) -> bool:
-        """Whether the server says that it has a kind of another group than the core.
-
-        Raises:
-            ApiError, TransportError: it does not say.
-            KoordError: whoever answered is no API server.
-        """
-        return await serves(lambda request: self._calls.send(request, None, True), kind)
-
-    async def request(self, request: Request, *, repeatable: bool = False) -> Response:
-        """Any other call, with tries and rate limit as ever; the answer is a success.
-
-        Args:
-            request: its timeout is for all tries together.
-            repeatable: whether sending it twice does no harm.
-        """
-        repeatable = repeatable or request.method in ("GET", "HEAD")
-        return await self._calls.send(request, None, repeatable, request.timeout_seconds)
-
-    async def _write(self, method: str, path: str, kind: Kind, value: S, options: Writing) -> S:
+    async def _write(
+        self, method: str, path: str, kind: Kind, value: S, options: WriteOptions
+    ) -> S:
         typed = isinstance(value, Object)
         body = codec.to_json(whole(value, kind))
         request = Request(method, path, self._write_query(options), body)
@@ -453,7 +285,7 @@ class Client:
         namespace: str,
         subresource: str,
         extra: tuple[tuple[str, str], ...],
-        options: Writing,
+        options: WriteOptions,
     ) -> Any:
         kind, into = resolve(target, options.get("kind"))
         path = object_path(kind, name, namespace, subresource)
@@ -463,19 +295,12 @@ class Client:
         answer = await self._calls.send(request, kind, patch.conditional, seconds)
         return decoder_of(kind, into).one(answer.body)
 
-    def _write_query(self, options: Writing) -> tuple[tuple[str, str], ...]:
+    def _write_query(self, options: WriteOptions) -> tuple[tuple[str, str], ...]:
         return query(
             fieldManager=options.get("field_manager") or self._field_manager,
             fieldValidation=options.get("field_validation", ""),
             dryRun="All" if options.get("dry_run") else "",
         )
-
-
-def _selectors(options: Selection) -> tuple[tuple[str, str], ...]:
-    return query(
-        labelSelector=options.get("label_selector", ""),
-        fieldSelector=options.get("field_selector", ""),
-    )
 
 
 def _has_version(value: Object | Document) -> bool:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from koord.base import faults, log
 from koord.base.errors import one_line
-from koord.base.metrics import Registry, registry
+from koord.base.metrics import MetricRegistry, registry
 from koord.base.supervision import Supervisor
-from koord.kube.queue import QueueMetrics, ShutDown, WorkQueue
+from koord.kube.workqueue import QueueMetrics, ShutDown, WorkQueue
 
 if TYPE_CHECKING:
     from koord.base.metrics import Metric
@@ -36,7 +36,7 @@ class ControllerMetrics:
         metrics: where they are kept; by default nowhere that is exposed.
     """
 
-    def __init__(self, metrics: Registry | None = None) -> None:
+    def __init__(self, metrics: MetricRegistry | None = None) -> None:
         into = metrics or registry()
         self.queues = QueueMetrics(into)
         self.runs: Metric = into.counter(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api.crdcompare import Difference, Side, compare
 from koord.api.kinds.registry import Kind
+from koord.base.documents import Document
 from koord.base.errors import Code, KoordError
 from koord.kube.errors import ApiError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from koord.kube.client import Client
 
-Document = dict[str, Any]
 
 CRD = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, ""
@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 _NOT_FOUND = 404
 
 
-class Outcome(StrEnum):
+class InstallResult(StrEnum):
     """What an installation did to one object, in kubectl's words."""
 
     CREATED = "created"
@@ -43,7 +43,7 @@ async def install(
     *,
     dry_run: bool = False,
     force: bool = False,
-) -> AsyncIterator[tuple[str, Outcome]]:
+) -> AsyncIterator[tuple[str, InstallResult]]:
     """Applies objects of one kind, and tells of each as it is done.
 
     Args:
@@ -58,22 +58,22 @@ async def install(
     """
     for document in documents:
         name = document["metadata"]["name"]
-        before = await _found(client, kind, name)
+        before = await _get_if_present(client, kind, name)
         after = await client.apply(
             document, kind=kind, force=force, dry_run=dry_run, field_manager=FIELD_MANAGER
         )
         if before is None:
-            outcome = Outcome.CREATED
+            outcome = InstallResult.CREATED
         elif _version(before) == _version(after):
-            outcome = Outcome.UNCHANGED
+            outcome = InstallResult.UNCHANGED
         else:
-            outcome = Outcome.CONFIGURED
+            outcome = InstallResult.CONFIGURED
         yield name, outcome
 
 
 async def is_defined(client: Client, name: str) -> bool:
     """Whether a cluster has a definition, established or not."""
-    return await _found(client, CRD, name) is not None
+    return await _get_if_present(client, CRD, name) is not None
 
 
 async def wait_established(client: Client, names: Sequence[str], timeout_seconds: float) -> None:
@@ -86,7 +86,7 @@ async def wait_established(client: Client, names: Sequence[str], timeout_seconds
     deadline = loop.time() + timeout_seconds
     for name in names:
         while True:
-            found = await _found(client, CRD, name)
+            found = await _get_if_present(client, CRD, name)
             conditions = _conditions(found or {})
             if conditions.get("Established", {}).get("status") == "True":
                 break
@@ -98,7 +98,7 @@ async def wait_established(client: Client, names: Sequence[str], timeout_seconds
             await asyncio.sleep(_POLL_SECONDS)
 
 
-class State(StrEnum):
+class DefinitionState(StrEnum):
     """How a cluster's definition stands to koord's."""
 
     CURRENT = "current"
@@ -112,18 +112,18 @@ class State(StrEnum):
     @property
     def fine(self) -> bool:
         """Whether koord can work with it."""
-        return self in (State.CURRENT, State.NEWER, State.UNKNOWN)
+        return self in (DefinitionState.CURRENT, DefinitionState.NEWER, DefinitionState.UNKNOWN)
 
 
-class Checked(NamedTuple):
-    """One definition of the cluster, or one that it lacks."""
+class DefinitionComparison(NamedTuple):
+    """A definition of the cluster, or one that it lacks, beside koord's."""
 
     name: str
-    state: State
+    state: DefinitionState
     differences: list[Difference]
 
 
-async def check(client: Client, documents: Iterable[Document]) -> list[Checked]:
+async def check(client: Client, documents: Iterable[Document]) -> list[DefinitionComparison]:
     """Compares a cluster's definitions with those given, in their order; strangers come last.
 
     Args:
@@ -137,7 +137,7 @@ async def check(client: Client, documents: Iterable[Document]) -> list[Checked]:
     strangers = sorted(
         name for name, each in there.items() if name not in wanted and _group(each) in groups
     )
-    return checked + [Checked(name, State.UNKNOWN, []) for name in strangers]
+    return checked + [DefinitionComparison(name, DefinitionState.UNKNOWN, []) for name in strangers]
 
 
 class _FailedError(KoordError):
@@ -152,23 +152,23 @@ def _is_missing_column(difference: Difference) -> bool:
     return difference.side is Side.MISSING and ".columns." in difference.path
 
 
-def _check(name: str, ours: Document, theirs: Document | None) -> Checked:
+def _check(name: str, ours: Document, theirs: Document | None) -> DefinitionComparison:
     if theirs is None:
-        return Checked(name, State.MISSING, [])
+        return DefinitionComparison(name, DefinitionState.MISSING, [])
     differences = compare(ours, theirs)
     sides = {each.side for each in differences if not _is_missing_column(each)}
     if Side.OTHER in sides:
-        state = State.DIFFERS
+        state = DefinitionState.DIFFERS
     elif Side.MISSING in sides:
-        state = State.OLDER
+        state = DefinitionState.OLDER
     elif _conditions(theirs).get("Established", {}).get("status") != "True":
-        state = State.NOT_ESTABLISHED
+        state = DefinitionState.NOT_ESTABLISHED
     else:
-        state = State.NEWER if sides else State.CURRENT
-    return Checked(name, state, differences)
+        state = DefinitionState.NEWER if sides else DefinitionState.CURRENT
+    return DefinitionComparison(name, state, differences)
 
 
-async def _found(client: Client, kind: Kind, name: str) -> Document | None:
+async def _get_if_present(client: Client, kind: Kind, name: str) -> Document | None:
     try:
         return await client.get(kind, name)
     except ApiError as error:

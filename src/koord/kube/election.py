@@ -30,7 +30,7 @@ from koord.api.timestamps import micros_text
 from koord.base import faults, log, rng
 from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
-from koord.base.metrics import Registry, registry
+from koord.base.metrics import MetricRegistry, registry
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class LeaderElector:
         on_new_leader: Callable[[str], None] | None = None,
         clock: Clock | None = None,
         seed: int = 0,
-        metrics: Registry | None = None,
+        metrics: MetricRegistry | None = None,
     ) -> None:
         if not identity:
             raise KoordError("leader election", "identity", identity, "a name of this process")

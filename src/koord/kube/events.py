@@ -17,9 +17,9 @@ from koord.api.objects import stamped
 from koord.base import faults, log
 from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
-from koord.base.metrics import Registry, registry
-from koord.kube.correlation import Correlated, Correlator
+from koord.base.metrics import MetricRegistry, registry
 from koord.kube.errors import ApiError, TransportError, causes_of
+from koord.kube.event_correlation import CorrelationResult, Correlator
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class EventRecorder:
         capacity: int = 1000,
         flush_seconds: float = 5.0,
         clock: Clock | None = None,
-        metrics: Registry | None = None,
+        metrics: MetricRegistry | None = None,
     ) -> None:
         self._client = client
         self._source = EventSource(component, host)
@@ -71,11 +71,11 @@ class EventRecorder:
         self._correlator = Correlator()
         self._waiting: deque[Event] = deque()
         # What is being written, so that a cancelled write is taken up again and counted once.
-        self._unwritten: Correlated | None = None
+        self._unwritten: CorrelationResult | None = None
         self._arrived = asyncio.Event()
-        self._last_stamp = 0
+        self._last_name_nanos = 0
         into = metrics or registry()
-        self._told = into.counter("koord_events_total", "Events said.", ("result",))
+        self._events_total = into.counter("koord_events_total", "Events said.", ("result",))
         self._busy: Callable[[], bool] = lambda: False
 
     def yield_to(self, busy: Callable[[], bool]) -> None:
@@ -105,7 +105,7 @@ class EventRecorder:
             component: who says so, where it is another than the recorder's.
         """
         if len(self._waiting) >= self._capacity:
-            self._told.labels("dropped").inc()
+            self._events_total.labels("dropped").inc()
             return
         event = self._make(_reference(about), event_type, reason, message)
         if component:
@@ -126,7 +126,7 @@ class EventRecorder:
             await self._flush()
             raise
         except Exception:
-            self._told.labels("dropped").inc(self._unwritten is not None)
+            self._events_total.labels("dropped").inc(self._unwritten is not None)
             self._unwritten = None
             raise
 
@@ -136,7 +136,7 @@ class EventRecorder:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._write_waiting(), self._flush_seconds)
         lost = len(self._waiting) + (self._unwritten is not None)
-        self._told.labels("dropped").inc(lost)
+        self._events_total.labels("dropped").inc(lost)
         self._waiting.clear()
 
     async def _write_waiting(self) -> None:
@@ -146,11 +146,11 @@ class EventRecorder:
                 now = self._clock.monotonic_seconds()
                 self._unwritten = self._correlator.correlate(event, now)
             if self._unwritten is None:
-                self._told.labels("filtered").inc()
+                self._events_total.labels("filtered").inc()
                 continue
             await self._hold_back()
             result = await self._write(self._unwritten)
-            self._told.labels(result).inc()
+            self._events_total.labels(result).inc()
             self._unwritten = None
         self._arrived.clear()
 
@@ -160,7 +160,7 @@ class EventRecorder:
             await asyncio.sleep(_LOOK_SECONDS)
             held += _LOOK_SECONDS
 
-    async def _write(self, correlated: Correlated) -> str:
+    async def _write(self, correlated: CorrelationResult) -> str:
         """Writes one event, several times if need be, and says how that ended."""
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -182,7 +182,7 @@ class EventRecorder:
         self._correlator.forget(correlated.key)
         return "dropped"
 
-    async def _store(self, correlated: Correlated) -> None:
+    async def _store(self, correlated: CorrelationResult) -> None:
         event = correlated.event
         if event.count > 1:
             change = {
@@ -201,7 +201,7 @@ class EventRecorder:
                 return
         await self._client.create(event)
 
-    def _warn(self, correlated: Correlated, error: Exception) -> None:
+    def _warn(self, correlated: CorrelationResult, error: Exception) -> None:
         told = log.fields(event=correlated.event.title, error=one_line(str(error)))
         # What happens while a namespace is emptied is nobody's fault, and told for each object.
         ending = isinstance(error, ApiError) and any(
@@ -214,11 +214,11 @@ class EventRecorder:
     ) -> Event:
         now = self._clock.wall_seconds()
         # Two events of one moment must not share a name.
-        self._last_stamp = max(int(now * 1e9), self._last_stamp + 1)
+        self._last_name_nanos = max(int(now * 1e9), self._last_name_nanos + 1)
         at = datetime.fromtimestamp(int(now), UTC)
         return Event(
             metadata=ObjectMeta(
-                name=f"{about.name}.{self._last_stamp:x}",
+                name=f"{about.name}.{self._last_name_nanos:x}",
                 # Events of objects without a namespace are kept in this one.
                 namespace=about.namespace or "default",
             ),

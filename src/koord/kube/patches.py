@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.api.codec import to_json
-from koord.kube.messages import (
+from koord.kube.transport.messages import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
@@ -56,7 +56,7 @@ class Patch(msgspec.Struct, frozen=True):
         return cls(APPLY_PATCH, to_json(document), True)
 
 
-def as_seen(metadata: ObjectMeta) -> dict[str, str]:
+def preconditions_of(metadata: ObjectMeta) -> dict[str, str]:
     """What goes into a patch's ``metadata`` so that it is refused if anybody wrote since."""
     return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
 

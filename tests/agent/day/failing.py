@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from koord.base.faults import Plan
-from koord.controlplane.inprocess import InProcessTransport
+from koord.base.faults import FaultPlan
+from koord.controlplane.frontends.inprocess import InProcessTransport
 from koord.kube.errors import TransportError
-from koord.kube.messages import Request, Response, Stream
+from koord.kube.transport.messages import Request, Response, Stream
 
 _CONFLICT = (
     b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,'
@@ -70,7 +70,7 @@ class FailingTransport:
 
 
 @dataclass
-class Moody(Plan):
+class Moody(FaultPlan):
     """A plan that applies only while it is on.
 
     Attributes:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from koord.agent.executor.cgroup_kind import NativeFiles
-from koord.agent.states.pods import PodState
+from koord.agent.executor.writers.cgroup_files import NativeCgroupFiles
+from koord.agent.states.pod_state import PodState
 from koord.kernels.cgroup import CATALOGUE, Write, Written
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import KubeQos
@@ -32,7 +32,7 @@ KNOBS = {
 _COUNTERS = ("cpuacct.usage", "memory.stat", "memory.usage_in_bytes", "cpu.stat", "memory.current")
 
 
-class PlantFiles(NativeFiles):
+class PlantFiles(NativeCgroupFiles):
     """Plain files; a quota that is written leaves the period of ``cpu.max``, as in the kernel."""
 
     def write_leveled(

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from koord.agent.app import Agent, Surroundings
+from koord.agent.app import Agent, AgentServices
 from koord.agent.options import AgentOptions
-from koord.agent.owners import Deed
-from koord.agent.states.pods import PodState, pod_state
+from koord.agent.states.pod_state import PodState, pod_state
+from koord.agent.write_history import RecordedWrite
 from koord.api import definitions
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.node import Node
@@ -23,13 +23,13 @@ from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.base import rng
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.faults import Rule, inject
+from koord.base.faults import FaultRule, inject
 from koord.base.metrics import registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
 from koord.kube import crds as installing
 from koord.kube.client import Client
-from koord.kube.dryrun import DryRun
+from koord.kube.dry_run import DryRun
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
 from koord.kube.patches import Patch
@@ -44,7 +44,7 @@ STEP_SECONDS = 60
 GATES = ("CPUEvict", "BECPUEvict", "MemoryEvict", "BEMemoryEvict", "CgroupReconcile",
          "SystemConfig", "CPUNormalization", "PSICollector", "AuditEvents")  # fmt: skip
 _FAULTS = {
-    name: Rule(0.3, OSError(13, "Permission denied"))
+    name: FaultRule(0.3, OSError(13, "Permission denied"))
     for name in ("executor.write", "executor.first_look", "executor.read_back",
                  "executor.journal.write", "executor.journal.rename", "host.read", "audit.write",
                  "agent.prediction.rename")
@@ -96,11 +96,11 @@ class World:
         client = Client(self.transport, "koordlet", requests_per_second=None, dry_run=told)
         self.events = EventRecorder(client, "koordlet", host=NODE, clock=clock)
         self.options = replace(options(folder, step), dry_run=dry_run)
-        around = Surroundings(client, self.events, None, self.metrics, clock)
+        around = AgentServices(client, self.events, None, self.metrics, clock)
         self.descriptors = descriptors()
         self.agent = Agent(self.options, self.plant.machine, around)
         self.pods: dict[str, PodState] = {}
-        self.deeds: list[Deed] = []
+        self.deeds: list[RecordedWrite] = []
         self.late: list[str] = []
         self.sizes: list[Counter[str]] = []
         self.evictions = 0
@@ -117,7 +117,7 @@ class World:
         def evicted(pod: PodState, feature: str, message: str) -> Any:
             now = self.clock.monotonic_seconds()
             age = self.agent.store.snapshot().pods.age_seconds(now)
-            seen = self.agent.advisor.standings["node"].good_seconds
+            seen = self.agent.advisor.collector_states["node"].good_seconds
             if age > 30 or now - seen > 2 * self.step:
                 self.late.append(f"{pod.key} by {feature}: pods {age} s, node {now - seen} s")
             self.evictions += 1

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from koord.agent.app import Agent, Surroundings
+from koord.agent.app import Agent, AgentServices
 from koord.agent.options import AgentOptions
 from koord.agent.states.own_node import own_node
 from koord.api import definitions
@@ -25,11 +25,11 @@ from koord.base.metrics import registry
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.events import EventRecorder
-from koord.kube.messages import MERGE_PATCH, Request
+from koord.kube.transport.messages import MERGE_PATCH, Request
 from tests.agent.machine_tree import MachineTree
-from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.grants import Grant
-from tests.controlplane.rbac.recording import Recorder
+from tests.real.rbac.account import Account
+from tests.real.rbac.grants import Grant
+from tests.real.rbac.recording import Recorder
 
 NODE = "n1"
 PATIENCE_SECONDS = 90.0
@@ -82,7 +82,7 @@ async def _run(admin: Client, client: Client, account: Account, folder: Path) ->
         audit_log_dir=str(folder / "audit"),
         prediction_checkpoint_filepath=str(folder / "checkpoints"),
     )
-    agent = Agent(options, tree.machine(), Surroundings(client, events, None, metrics, clock))
+    agent = Agent(options, tree.machine(), AgentServices(client, events, None, metrics, clock))
     tasks = [asyncio.create_task(agent.run()), asyncio.create_task(events.run())]
     try:
         await agent.ready()
@@ -104,7 +104,7 @@ async def _happen(admin: Client, agent: Agent, tree: MachineTree, account: Accou
         for pod in agent.store.snapshot().pods.value:
             # Said again and again, so that an event is counted on and patched.
             agent.evictor.evict(pod, "MemoryEvict", "scene")
-            agent._around.recorder.event(pod.pod, "Normal", "Again", "scene")
+            agent._services.recorder.event(pod.pod, "Normal", "Again", "scene")
         # What the objects say changes, so they are written anew.
         note = json.dumps({"reservedCPUs": str(ticks % 4)})
         await _annotate(admin, "node.koordinator.sh/reservation", note)
@@ -119,7 +119,7 @@ def unused(grants: list[Grant], recorder: Recorder) -> list[Grant]:
 
 
 def _recorder(agent: Agent) -> Recorder:
-    transport: Any = agent._around.client._calls._transport
+    transport: Any = agent._services.client._calls._transport
     return transport  # type: ignore[no-any-return]
 
 

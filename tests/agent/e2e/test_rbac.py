@@ -10,19 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 from tests.agent.e2e import rbac_scene
 from tests.agent.e2e.rbac_scene import BY_KUBELET
-from tests.controlplane.fixtures import need
-from tests.controlplane.plane import RealControlPlane
-from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.contract import (
-    check_is_needed,
-    check_nothing_was_refused,
-    documents,
-)
-from tests.controlplane.rbac.grants import Grant, granted, without
-from tests.controlplane.rbac.recording import Recorder
+from tests.real.fixtures import need
+from tests.real.plane import RealControlPlane
+from tests.real.rbac.account import Account
+from tests.real.rbac.contract import check_is_needed, check_nothing_was_refused, documents
+from tests.real.rbac.grants import Grant, granted, without
+from tests.real.rbac.recording import Recorder
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "rbac" / "koordlet.yaml"
 GRANTS = granted(documents(MANIFEST))

@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from koord.agent.executor import report
-from koord.agent.executor.cgroup_kind import CgroupKind
+from koord.agent.executor import write_events
 from koord.agent.executor.claim import Claim, Layer
-from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
+from koord.agent.executor.writers.cgroup_files import CgroupFileWriter
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup import Base
 from koord.kernels.cgroup_parse import Version
@@ -31,13 +31,13 @@ class Rig:
     def __init__(self, state: Path, directories: Sequence[str], **settings: object) -> None:
         self.state, self.clock = state, VirtualClock()
         self.kernel = KernelFiles(directories)
-        self.told: list[report.Told] = []
-        self._settings = Settings(Version.V1, **settings)  # type: ignore[arg-type]
+        self.told: list[write_events.WriteEvent] = []
+        self._settings = ExecutorOptions(Version.V1, **settings)  # type: ignore[arg-type]
         self.start()
 
     def start(self) -> None:
         """A new process; what it does not find on disk it does not know."""
-        kinds = [CgroupKind({Base.CGROUP: self.kernel})]
+        kinds = [CgroupFileWriter({Base.CGROUP: self.kernel})]
         journal = Journal(self.state, "this-boot")
         self.executor = HostExecutor(kinds, journal, self.clock, self._settings, self.told.append)
 

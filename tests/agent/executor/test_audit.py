@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.executor.audit import FILE_BYTES, AuditLog, Subject, reporter
+from koord.agent.executor.audit import FILE_BYTES, AuditLog, AuditSubject, reporter
 from koord.agent.executor.audit_reader import AuditReader
 from koord.agent.executor.claim import Layer
 from koord.base import faults
 from koord.base.clock import VirtualClock
-from koord.base.faults import Plan, Rule
+from koord.base.faults import FaultPlan, FaultRule
 from tests.agent.executor.rig import QUOTA, SHARES, Rig, want
 from tests.kube.harness import logged
 
@@ -32,7 +32,7 @@ class Log:
 
     def record(self, *numbers: int, verbosity: int = 1) -> None:
         for number in numbers:
-            subject = Subject("pod", "default", f"pod-{number}", "main")
+            subject = AuditSubject("pod", "default", f"pod-{number}", "main")
             self.audit.record(verbosity, subject, "Written", f"event {number}")
 
     def names(self, body: bytes) -> list[str]:
@@ -76,7 +76,7 @@ def test_a_disk_that_stays_full_is_told_of_once_and_counted(tmp_path: Path) -> N
 def test_files_hold_2_mib_and_the_oldest_go(tmp_path: Path) -> None:
     log = Log(tmp_path, disk_mb=4)
     for number in range(9):
-        log.audit.record(1, Subject(), "R", f"{number}" * 1_000_000)
+        log.audit.record(1, AuditSubject(), "R", f"{number}" * 1_000_000)
         log.audit.flush()
     sizes = [path.stat().st_size for path in sorted(tmp_path.iterdir())]
     assert len(sizes) == 2
@@ -98,7 +98,7 @@ def test_waiting_events_are_written_after_5_seconds(tmp_path: Path) -> None:
 def test_a_full_disk_costs_events_only(tmp_path: Path) -> None:
     log = Log(tmp_path)
     full = OSError(errno.ENOSPC, "no space left")
-    with faults.inject(Plan(1, {"audit.write": Rule(1.0, full)})):
+    with faults.inject(FaultPlan(1, {"audit.write": FaultRule(1.0, full)})):
         log.record(1, 2)
         log.audit.flush()
     assert log.audit.dropped == 2
@@ -147,7 +147,7 @@ def test_lines_that_are_no_events_are_skipped(tmp_path: Path) -> None:
 def test_an_executor_tells_who_wanted_what_and_why(tmp_path: Path) -> None:
     log = Log(tmp_path / "audit")
     rig = Rig(tmp_path / "state", ["kubepods", "kubepods/pod1", ONE])
-    rig.executor._reporter = reporter(log.audit, lambda t: Subject("pod", "ns", t.directory))
+    rig.executor._reporter = reporter(log.audit, lambda t: AuditSubject("pod", "ns", t.directory))
     claims = [want(QUOTA, ONE, 50000, reason="limits"), want(SHARES, "kubepods/none", 5)]
     rig.executor.state("BatchResource", "pod1", claims)
     rig.executor.state("CPUBurst", "node", [want(QUOTA, ONE, 90000, Layer.RAISE, "throttled")])
@@ -180,6 +180,6 @@ def test_an_executor_tells_who_wanted_what_and_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[31m"])
 def test_messages_stay_on_one_line(tmp_path: Path, text: str) -> None:
     log = Log(tmp_path)
-    log.audit.record(1, Subject(), "R", text)
+    log.audit.record(1, AuditSubject(), "R", text)
     (event,) = log.audit.events()
     assert str(event["message"]).isprintable()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.executor.cgroup_kind import CgroupKind, NativeFiles
 from koord.agent.executor.claim import Claim, Layer
-from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
+from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCgroupFiles
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup import Base, Hierarchy
 from koord.kernels.cgroup_parse import Version
@@ -47,9 +47,9 @@ def groups() -> Iterator[None]:
 
 
 def opened(state: Path) -> HostExecutor:
-    files = NativeFiles(Hierarchy(ROOT, Version.V1, kubepods=POD))
-    settings = Settings(Version.V1, page_bytes=os.sysconf("SC_PAGE_SIZE"))
-    kinds = [CgroupKind({Base.CGROUP: files})]
+    files = NativeCgroupFiles(Hierarchy(ROOT, Version.V1, kubepods=POD))
+    settings = ExecutorOptions(Version.V1, page_bytes=os.sysconf("SC_PAGE_SIZE"))
+    kinds = [CgroupFileWriter({Base.CGROUP: files})]
     return HostExecutor(kinds, Journal(state, "boot"), VirtualClock(), settings)
 
 

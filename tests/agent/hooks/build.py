@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from koord.agent.hooks.context import container_context, pod_context
 from koord.agent.hooks.hook import ContainerContext, PodContext
 from koord.agent.hooks.options import HookOptions
-from koord.agent.host.layout import Layout
-from koord.agent.states.pods import PodState, pod_state
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.hooks.pod_contexts import container_context, pod_context
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.states.pod_state import PodState, pod_state
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.api import codec
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodeslo import NodeSLOSpec
@@ -20,7 +20,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.kernels.cgroup_path import Driver
 
-LAYOUT = Layout(Driver.CGROUPFS)
+LAYOUT = CgroupLayout(Driver.CGROUPFS)
 BATCH_CPU, BATCH_MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 STATUS = "scheduling.koordinator.sh/resource-status"
 DEVICES = "scheduling.koordinator.sh/device-allocated"
@@ -88,8 +88,8 @@ def snapshot(
         made_nrt = codec.convert(document, NodeResourceTopology, "nrt", "")
     made_slo = None if slo is None else codec.convert(dict(slo), NodeSLOSpec, "slo", "")
     return Snapshot(
-        pods=Aged(tuple(pods), 0.0), slo=Aged(made_slo), node=Aged(made_node),
-        topology=Aged(made_nrt),
+        pods=Timestamped(tuple(pods), 0.0), slo=Timestamped(made_slo), node=Timestamped(made_node),
+        topology=Timestamped(made_nrt),
     )  # fmt: skip
 
 

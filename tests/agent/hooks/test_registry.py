@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from koord.agent.gates import feature_gates
-from koord.agent.hooks.hook import Hook, Stage
-from koord.agent.hooks.quiet import QuietHook
+from koord.agent.feature_gates import feature_gates
+from koord.agent.hooks.base_hook import BaseHook
+from koord.agent.hooks.hook import Hook, HookStage
 from koord.agent.hooks.registry import BUILTIN, GROUP, load
 from koord.base.errors import KoordError
 from tests.agent.hooks.build import options
@@ -19,7 +19,7 @@ HERE = "tests.agent.hooks.test_registry"
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Mine(QuietHook):
+class Mine(BaseHook):
     name = "Mine"
 
     def __init__(self, options: object) -> None:
@@ -55,7 +55,7 @@ def test_gates_decide_and_names_order() -> None:
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_every_hook_is_one(name: str) -> None:
     hook: Hook = BUILTIN[name](options())
-    assert all(isinstance(stage, Stage) for stage in hook.stages)
+    assert all(isinstance(stage, HookStage) for stage in hook.stages)
     feature_gates().enabled(hook.gate)
 
 

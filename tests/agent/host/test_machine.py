@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.host import features, machine
-from koord.agent.host.cpuinfo import read_cpu_info
-from koord.agent.host.features import Feature
-from koord.agent.host.limits import raise_descriptors
-from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, Roots, default_roots, require
+from koord.agent.host import machine
+from koord.agent.host.kernel.feature_probes import probe_features
+from koord.agent.host.kernel.features import Feature
+from koord.agent.host.process_limits import raise_descriptors
+from koord.agent.host.procfs.cpuinfo import read_cpu_info
+from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, HostRoots, default_roots, require
 from koord.base.errors import KoordError
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
@@ -36,7 +37,7 @@ def test_real_machines(
     root = sysfs_dump(name)
     (root / "proc/meminfo").write_text("MemTotal: 1024 kB\nMemAvailable: 512 kB\n")
     (root / "sys/fs/cgroup/cpu/kubepods").mkdir(parents=True)
-    found = machine.find(Roots().beneath(str(root)), version=Version.V1)
+    found = machine.find(HostRoots().beneath(str(root)), version=Version.V1)
     summary = found.topology.summary()
     assert (summary.cpus, summary.nodes) == counts
     assert found.layout.driver is Driver.CGROUPFS
@@ -61,7 +62,7 @@ def test_mounts_of_a_container(tree: MachineTree) -> None:
 
 
 def test_which_mounts_is_told_by_the_environment() -> None:
-    assert default_roots({"agent_mode": HOST_MODE}) == Roots()
+    assert default_roots({"agent_mode": HOST_MODE}) == HostRoots()
     assert default_roots({}) == IN_CONTAINER
 
 
@@ -80,7 +81,7 @@ def test_mounts_that_are_not_there_are_told_with_the_mode(tmp_path: Path) -> Non
     with pytest.raises(KoordError, match=r"host-sys, which has nothing of it: .*--sys-root-dir$"):
         require(nowhere, {"agent_mode": "host"})
     with pytest.raises(KoordError) as refused:
-        require(Roots().beneath(str(tmp_path)), {"agent_mode": HOST_MODE})
+        require(HostRoots().beneath(str(tmp_path)), {"agent_mode": HOST_MODE})
     assert str(refused.value) == (
         "environment agent_mode: got 'hostMode', expected the host's own "
         f"{tmp_path}/sys/fs/cgroup, which is not there: in a container unset agent_mode, and mount "
@@ -114,7 +115,7 @@ def test_features_are_seen_once_their_files_are_there(tree: MachineTree) -> None
     tree.write("sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
     tree.write("sys/fs/resctrl/schemata", "L3:0=f\n")
     tree.write("proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t: cat_l3 mba\n")
-    found = features.find(tree.roots, tree.machine().hierarchy)
+    found = probe_features(tree.roots, tree.machine().hierarchy)
     for feature in (Feature.PSI, Feature.NVML, Feature.RDMA, Feature.RESCTRL):
         assert found.has(feature), found.missing.get(feature)
 
@@ -124,13 +125,13 @@ def test_block_io_of_cgroup_v2_is_there_where_kubepods_has_its_controller(tmp_pa
     pods = tree.tier.partition("/")[0]
     tree.group(pods, Group())
     hierarchy = tree.machine().hierarchy
-    missing = features.find(tree.roots, hierarchy).missing
+    missing = probe_features(tree.roots, hierarchy).missing
     root = tree.root / "sys/fs/cgroup"
     assert missing[Feature.BLKIO_THROTTLE] == f"no io.max in {root}/{pods}"
     assert missing[Feature.BLKIO_COST] == f"no io.cost.qos in {root}/{pods}"
     for path in (f"{pods}/io.max", "io.cost.qos"):
         tree.write(f"sys/fs/cgroup/{path}", "")
-    found = features.find(tree.roots, hierarchy)
+    found = probe_features(tree.roots, hierarchy)
     assert found.has(Feature.BLKIO_THROTTLE)
     assert found.has(Feature.BLKIO_COST)
 
@@ -138,7 +139,7 @@ def test_block_io_of_cgroup_v2_is_there_where_kubepods_has_its_controller(tmp_pa
 def test_what_cannot_be_looked_at_is_missing_with_that_reason(tree: MachineTree) -> None:
     hierarchy = tree.machine().hierarchy
     (tree.root / "proc/cpuinfo").unlink()
-    reason = features.find(tree.roots, hierarchy).missing[Feature.RESCTRL]
+    reason = probe_features(tree.roots, hierarchy).missing[Feature.RESCTRL]
     assert f"{tree.roots.proc}/cpuinfo" in reason
     assert "\n" not in reason
 

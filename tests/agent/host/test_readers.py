@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from koord.agent.host import block, cpuinfo, files, meminfo, pids, proc_stat, rdma, resctrl, xpu
-from koord.agent.host.driver import ask_kubelet
-from koord.agent.host.roots import Roots
+from koord.agent.host import files
+from koord.agent.host.cgroup_driver import ask_kubelet
+from koord.agent.host.devices import block, rdma, xpu
+from koord.agent.host.kernel import resctrl
+from koord.agent.host.procfs import cpuinfo, meminfo, pids, proc_stat
+from koord.agent.host.roots import HostRoots
 from koord.base.errors import KoordError
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.kernels.cgroup_parse import Version
 
 Reader = Callable[[str], object]
@@ -26,7 +30,7 @@ READERS: dict[str, tuple[str, Reader]] = {
         "sys/devices/system/node/node0/meminfo",
         lambda root: meminfo.read_numa_meminfo(f"{root}/sys", 0),
     ),
-    "cpuinfo": ("proc/cpuinfo", lambda root: cpuinfo.read_cpu_info(Roots().beneath(root))),
+    "cpuinfo": ("proc/cpuinfo", lambda root: cpuinfo.read_cpu_info(HostRoots().beneath(root))),
     "cbm mask": (
         "sys/fs/resctrl/info/L3/cbm_mask",
         lambda root: cpuinfo.read_cbm_mask(f"{root}/sys/fs/resctrl"),
@@ -114,7 +118,7 @@ def test_a_read_that_fails(name: str, tmp_path: Path) -> None:
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("1\n")
     error = KoordError(path, "", "EIO", "a file")
-    with inject(Plan(1, {"host.read": Rule(1.0, error)})):
+    with inject(FaultPlan(1, {"host.read": FaultRule(1.0, error)})):
         assert attempt(read, str(tmp_path)) == str(error)
 
 
@@ -132,7 +136,9 @@ def card(root: Path, bus_id: str, kind: str = "0x020000", rdma_name: str = "") -
     (real / "class").write_text(f"{kind}\n")
     (real / "numa_node").write_text("1\n")
     if rdma_name:
-        (real / "infiniband" / rdma_name).mkdir(parents=True)
+        port = real / "infiniband" / rdma_name / "ports/1"
+        port.mkdir(parents=True)
+        (port / "state").write_text("4: ACTIVE\n")
     links = root / "sys/bus/pci/devices"
     links.mkdir(parents=True, exist_ok=True)
     (links / bus_id).symlink_to(real)
@@ -157,6 +163,34 @@ def test_rdma_functions(tmp_path: Path) -> None:
     assert found[0].pcie_root == "pci0000:3a"
     assert found[0].virtual == ("0000:3b:00.2",)
     assert rdma.read_rdma(f"{tmp_path}/none") == []
+
+
+def test_rdma_minors_are_the_numbers_in_the_names(tmp_path: Path) -> None:
+    names = ["mlx5_3", "mlx5_0", "mlx4_3", "rocep59s0f0", "mlx5_12345678901"]
+    for place, name in enumerate(names):
+        card(tmp_path, f"0000:3b:00.{place}", rdma_name=name)
+    found = rdma.read_rdma(f"{tmp_path}/sys")
+    assert [(d.name, d.minor) for d in found] == [
+        ("mlx5_3", 3), ("mlx5_0", 0), ("mlx4_3", 1), ("rocep59s0f0", 2), ("mlx5_12345678901", 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("states", "healthy"),
+    [(["4: ACTIVE"], True), (["5: ACTIVE_DEFER"], True), (["4: ACTIVE", "1: DOWN"], False),
+     (["2: INIT"], False), ([None], False), ([], False)],
+)  # fmt: skip
+def test_rdma_cards_are_as_healthy_as_their_ports(
+    tmp_path: Path, states: list[str | None], healthy: bool
+) -> None:
+    ports = card(tmp_path, "0000:3b:00.0", rdma_name="mlx5_0") / "infiniband/mlx5_0/ports"
+    shutil.rmtree(ports)
+    for number, state in enumerate(states, 1):
+        (ports / str(number)).mkdir(parents=True)
+        if state is not None:
+            (ports / str(number) / "state").write_text(f"{state}\n")
+    (found,) = rdma.read_rdma(f"{tmp_path}/sys")
+    assert found.healthy is healthy
 
 
 class Disks:
@@ -188,7 +222,7 @@ class Disks:
     def mount(self, number: str, where: str) -> None:
         self.mounts.append(f"20 1 {number} / {where} rw - ext4 /dev/x rw\n")
 
-    def read(self) -> block.Storage:
+    def read(self) -> block.BlockStorage:
         (self.root / "proc/1").mkdir(parents=True, exist_ok=True)
         (self.root / "proc/1/mountinfo").write_text("".join(self.mounts))
         return block.read_storage(f"{self.root}/sys", f"{self.root}/proc")

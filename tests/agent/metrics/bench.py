@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from koord.agent.metrics.advisor import Advisor
-from koord.agent.metrics.cache import MetricCache
+from koord.agent.metrics.cgroup_tables import CgroupTables
+from koord.agent.metrics.collection_loop import CollectionLoop
 from koord.agent.metrics.collector import Collector
-from koord.agent.metrics.groups import Groups
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.options import MetricsOptions
 from koord.agent.metrics.reader import Window
 from koord.agent.metrics.samples import Labels
-from koord.agent.metrics.settings import Settings
-from koord.agent.states.pods import PodState, pod_state
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.metrics.storage.metric_cache import MetricCache
+from koord.agent.states.pod_state import PodState, pod_state
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.api.codec import convert
 from koord.api.kinds.nodeslo import NodeSLOSpec
 from koord.api.kinds.pod import Pod
@@ -51,7 +51,7 @@ class Bench:
 
     tree: MachineTree
     collectors: list[Collector]
-    settings: Settings = field(default_factory=Settings)
+    settings: MetricsOptions = field(default_factory=MetricsOptions)
     pods: tuple[PodState, ...] = ()
     kept_max: int = 4096
 
@@ -59,16 +59,18 @@ class Bench:
         self.clock = VirtualClock(START)
         self.machine = self.tree.machine()
         self.cache = MetricCache(self.settings)
-        self.snapshot = Snapshot(pods=Aged(self.pods, 0.0), slo=Aged(NodeSLOSpec(), 0.0))
-        self.groups = Groups(self.machine.hierarchy, self.clock, self.kept_max)
-        self.advisor = Advisor(
+        self.snapshot = Snapshot(
+            pods=Timestamped(self.pods, 0.0), slo=Timestamped(NodeSLOSpec(), 0.0)
+        )
+        self.groups = CgroupTables(self.machine.hierarchy, self.clock, self.kept_max)
+        self.advisor = CollectionLoop(
             self.machine, lambda: self.snapshot, self.cache, self.collectors, self.clock,
             self.groups, aside=None,
         )  # fmt: skip
 
     def set_pods(self, *pods: PodState) -> None:
         now = self.clock.monotonic_seconds()
-        self.snapshot = replace(self.snapshot, pods=Aged(tuple(pods), now))
+        self.snapshot = replace(self.snapshot, pods=Timestamped(tuple(pods), now))
 
     def step(self, seconds: float = 0.0) -> None:
         self.clock.advance(seconds)
@@ -78,16 +80,16 @@ class Bench:
     def now_ms(self) -> int:
         return round(self.clock.wall_seconds() * 1000)
 
-    def last(self, kind: Kind) -> dict[Labels, float]:
+    def last(self, kind: MetricKind) -> dict[Labels, float]:
         """Values of this very moment."""
         rows = self.cache.read(kind, Window(self.now_ms, self.now_ms))
         return dict(zip(rows.labels, rows.last.tolist(), strict=True))
 
-    def one(self, kind: Kind) -> float | None:
+    def one(self, kind: MetricKind) -> float | None:
         return self.last(kind).get(())
 
     def errors(self) -> dict[str, str]:
-        return {n: s.error for n, s in self.advisor.standings.items() if s.error}
+        return {n: s.error for n, s in self.advisor.collector_states.items() if s.error}
 
 
 def lay_out(tree: MachineTree, pod: PodState, group: Group | None = None) -> None:

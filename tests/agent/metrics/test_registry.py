@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.gates import feature_gates
-from koord.agent.host.features import Feature, Features
-from koord.agent.metrics.kinds import Kind
+from koord.agent.feature_gates import feature_gates
+from koord.agent.host.kernel.features import Feature, Features
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.options import MetricsOptions
 from koord.agent.metrics.registry import BUILT_IN, GROUP, built_in, collectors
-from koord.agent.metrics.settings import Settings
 from koord.base.errors import KoordError
 from tests.agent.machine_tree import MachineTree
 from tests.agent.metrics.bench import Bench
@@ -33,32 +33,52 @@ def example(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
     return EntryPoint(name, value, GROUP)
 
 
-def names(settings: Settings | None = None, features: Features = ALL) -> set[str]:
-    found = collectors(settings or Settings(), feature_gates(), features, outside=())
+def names(settings: MetricsOptions | None = None, features: Features = ALL) -> set[str]:
+    found = collectors(settings or MetricsOptions(), feature_gates(), features, outside=())
     return {one.name for one in found}
 
 
 def test_names_of_the_table_are_those_of_the_collectors() -> None:
-    assert [built_in(name, Settings()).name for name in BUILT_IN] == list(BUILT_IN)
+    assert [built_in(name, MetricsOptions()).name for name in BUILT_IN] == list(BUILT_IN)
 
 
 def test_flags_and_features() -> None:
     assert "page-cache" not in names()
-    assert "page-cache" in names(Settings(page_cache=True))
+    assert "page-cache" in names(MetricsOptions(page_cache=True))
     gates = feature_gates()
     gates.set_from("Accelerators=true,PSICollector=true")
     missing = Features({Feature.PSI: "no cpu.pressure"})
-    found = {one.name for one in collectors(Settings(), gates, missing, outside=())}
+    found = {one.name for one in collectors(MetricsOptions(), gates, missing, outside=())}
     assert "gpu" in found
     assert "pressure" not in found
 
 
+def test_an_interval_of_0_switches_a_collector_off() -> None:
+    flags = MetricsOptions(
+        cpu_info=0.0, storage=0.0, cpi=0.0, pressure=0.0, cold_pages=0.0, resctrl=0.0,
+        resctrl_enabled=True,
+    )  # fmt: skip
+    gates = feature_gates()
+    for gate in (
+        "PSICollector",
+        "CPICollector",
+        "ColdPageCollector",
+        "BlkIOReconcile",
+        "ResctrlCollector",
+    ):
+        gates.set_from(f"{gate}=true")
+    off = {"cpu-info", "numa-info", "storage", "cpi", "pressure", "cold-pages", "resctrl"}
+    on = MetricsOptions(resctrl_enabled=True)
+    assert off <= {one.name for one in collectors(on, gates, ALL, outside=())}
+    assert not off & {one.name for one in collectors(flags, gates, ALL, outside=())}
+
+
 def test_the_example_measures(tmp_path: Path, example: EntryPoint) -> None:
     gates = feature_gates()
-    off = collectors(Settings(), gates, ALL, outside=[example])
+    off = collectors(MetricsOptions(), gates, ALL, outside=[example])
     assert "accelerator-use" not in {one.name for one in off}
     gates.set_from("Accelerators=true")
-    one = collectors(Settings(), gates, ALL, outside=[example])[-1]
+    one = collectors(MetricsOptions(), gates, ALL, outside=[example])[-1]
     assert one.name == "accelerator-use"
     tree = MachineTree(tmp_path)
     bench = Bench(tree, [one])
@@ -66,9 +86,9 @@ def test_the_example_measures(tmp_path: Path, example: EntryPoint) -> None:
     assert bench.errors() == {}  # no such devices
     tree.write("run/accelerators/GPU-a", "0 75 1024 4096\n")
     bench.step(1.0)
-    assert bench.last(Kind.NODE_GPU_CORE_USAGE) == {("0", "GPU-a"): 75.0}
-    assert bench.last(Kind.NODE_GPU_MEMORY_USAGE) == {("0", "GPU-a"): 1024.0}
-    assert bench.last(Kind.NODE_GPU_MEMORY_TOTAL) == {("0", "GPU-a"): 4096.0}
+    assert bench.last(MetricKind.NODE_GPU_CORE_USAGE) == {("0", "GPU-a"): 75.0}
+    assert bench.last(MetricKind.NODE_GPU_MEMORY_USAGE) == {("0", "GPU-a"): 1024.0}
+    assert bench.last(MetricKind.NODE_GPU_MEMORY_TOTAL) == {("0", "GPU-a"): 4096.0}
     tree.write("run/accelerators/GPU-b", "0 x 1024 4096\n")
     bench.step(1.0)
     assert "MINOR PERCENT USED_BYTES TOTAL_BYTES" in bench.errors()["accelerator-use"]
@@ -77,13 +97,13 @@ def test_the_example_measures(tmp_path: Path, example: EntryPoint) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("node", "koord.agent.metrics.settings:Settings", "one not taken yet"),
+        ("node", "koord.agent.metrics.options:MetricsOptions", "one not taken yet"),
         ("odd", "koord.no_such_module:X", "no_such_module"),
-        ("odd", "koord.agent.metrics.settings:math", "collector"),
+        ("odd", "koord.agent.metrics.options:math", "collector"),
     ],
 )
 def test_what_is_no_collector_is_one_line(name: str, value: str, message: str) -> None:
     point = EntryPoint(name, value, GROUP)
     with pytest.raises(KoordError, match=message) as caught:
-        collectors(Settings(), feature_gates(), ALL, outside=[point])
+        collectors(MetricsOptions(), feature_gates(), ALL, outside=[point])
     assert "\n" not in str(caught.value)

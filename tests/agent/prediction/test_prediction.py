@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.agent.host.layout import Layout
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.reader import Rows, Window
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.reader import SeriesRows, Window
 from koord.agent.prediction.checkpoints import Checkpoints
-from koord.agent.prediction.models import (
-    NODE,
-    SYSTEM,
-    Models,
-    Peak,
-    PredictionOptions,
-    class_model,
-)
 from koord.agent.prediction.reclaimable import ELIGIBLE, PredictedPod, predict
 from koord.agent.prediction.training import train
-from koord.agent.states.pods import PodState, pod_state
+from koord.agent.prediction.usage_models import (
+    NODE,
+    SYSTEM,
+    PeakUsage,
+    PredictionOptions,
+    UsageModels,
+    class_model,
+)
+from koord.agent.states.pod_state import PodState, pod_state
 from koord.api.kinds.pod import Pod
 from koord.api.objects import decode_as
 from koord.api.protocol.priority import PriorityClass
@@ -46,39 +46,43 @@ GIB = 2**30
 class Fixed:
     """Peaks that a test chooses, in the place of trained models."""
 
-    def __init__(self, peaks: Mapping[str, Peak], margin_percent: int = 10) -> None:
+    def __init__(self, peaks: Mapping[str, PeakUsage], margin_percent: int = 10) -> None:
         self.options = PredictionOptions(safety_margin_percent=margin_percent)
         self.peaks = peaks
 
-    def peak(self, name: str, percentile: str) -> Peak | None:
+    def peak(self, name: str, percentile: str) -> PeakUsage | None:
         assert percentile in ("p95", "p98")
         return self.peaks.get(name)
 
 
 def prod(uid: str, cpu_milli: int, age_seconds: float = 2 * DAY) -> PredictedPod:
-    return PredictedPod(uid, PriorityClass.PROD, age_seconds, False, Peak(cpu_milli, GIB))
+    return PredictedPod(uid, PriorityClass.PROD, age_seconds, False, PeakUsage(cpu_milli, GIB))
 
 
-def with_system(peaks: dict[str, Peak]) -> dict[str, Peak]:
-    return {SYSTEM: Peak(0, 0), **{class_model(name): Peak(0, 0) for name in ELIGIBLE}, **peaks}
+def with_system(peaks: dict[str, PeakUsage]) -> dict[str, PeakUsage]:
+    return {
+        SYSTEM: PeakUsage(0, 0),
+        **{class_model(name): PeakUsage(0, 0) for name in ELIGIBLE},
+        **peaks,
+    }
 
 
 def test_what_a_pod_asked_for_and_does_not_use_is_reclaimable() -> None:
-    models: Any = Fixed(with_system({"a": Peak(5000, 0)}))
-    found = predict(models, [prod("a", 10_000)], Peak(96_000, 100 * GIB))
+    models: Any = Fixed(with_system({"a": PeakUsage(5000, 0)}))
+    found = predict(models, [prod("a", 10_000)], PeakUsage(96_000, 100 * GIB))
     assert (found.reclaimable.cpu_milli, found.peak.cpu_milli) == (4500, 5500)
 
 
 def test_young_pods_count_as_used_up() -> None:
-    models: Any = Fixed(with_system({"a": Peak(5000, 0)}))
-    found = predict(models, [prod("a", 10_000, age_seconds=DAY)], Peak(96_000, 100 * GIB))
-    assert (found.reclaimable, found.peak) == (Peak(0, 0), Peak(10_000, GIB))
+    models: Any = Fixed(with_system({"a": PeakUsage(5000, 0)}))
+    found = predict(models, [prod("a", 10_000, age_seconds=DAY)], PeakUsage(96_000, 100 * GIB))
+    assert (found.reclaimable, found.peak) == (PeakUsage(0, 0), PeakUsage(10_000, GIB))
 
 
 def test_a_class_without_a_model_is_an_error() -> None:
-    models: Any = Fixed({SYSTEM: Peak(0, 0)})
+    models: Any = Fixed({SYSTEM: PeakUsage(0, 0)})
     with pytest.raises(KoordError, match="one trained before a prediction"):
-        predict(models, [], Peak(1000, GIB))
+        predict(models, [], PeakUsage(1000, GIB))
 
 
 amounts = st.tuples(st.integers(0, 200_000), st.integers(0, 2**38))
@@ -107,18 +111,18 @@ def test_prediction_equals_its_model(
     names = [SYSTEM, *map(class_model, ELIGIBLE)]
     others = data.draw(st.lists(amounts, min_size=len(names), max_size=len(names)))
     known = {**peaks, **dict(zip(names, others, strict=True))}
-    models: Any = Fixed({name: Peak(*peak) for name, peak in known.items()}, 25)
+    models: Any = Fixed({name: PeakUsage(*peak) for name, peak in known.items()}, 25)
     seen = [
         PredictedPod(
             pod["uid"],
             PriorityClass.PROD if pod["eligible"] else PriorityClass.BATCH,
             pod["age"],
             pod["ended"],
-            Peak(*pod["request"]),
+            PeakUsage(*pod["request"]),
         )
         for pod in chosen
     ]
-    found = predict(models, seen, Peak(*allocatable))
+    found = predict(models, seen, PeakUsage(*allocatable))
     expected = model.predict(chosen, peaks, others, allocatable, 25, DAY)
     assert (tuple(found.reclaimable), tuple(found.peak)) == expected
 
@@ -126,23 +130,23 @@ def test_prediction_equals_its_model(
 class Measured:
     """A metric cache that holds one 90th percentile a series."""
 
-    def __init__(self, values: Mapping[Kind, Mapping[tuple[str, ...], float]]) -> None:
+    def __init__(self, values: Mapping[MetricKind, Mapping[tuple[str, ...], float]]) -> None:
         self._values = values
         self.windows: set[Window] = set()
 
     def read(
         self,
-        kind: Kind,
+        kind: MetricKind,
         window: Window,
         percentiles: Sequence[float] = (),
         match: Sequence[str | None] = (),
-    ) -> Rows:
+    ) -> SeriesRows:
         assert tuple(percentiles) == (0.9,)
         self.windows.add(window)
         found = self._values.get(kind, {})
         column = np.array(list(found.values()))
         count = np.ones(len(found), np.int64)
-        return Rows(list(found), column, column, count, count, count, column.reshape(-1, 1))
+        return SeriesRows(list(found), column, column, count, count, count, column.reshape(-1, 1))
 
     def last_window(self, now_ms: int) -> Window:
         raise AssertionError("training reads its own window")
@@ -151,17 +155,17 @@ class Measured:
 def state(name: str, priority: int) -> PodState:
     meta = {"name": name, "namespace": "d", "uid": name}
     document = {"metadata": meta, "spec": {"priority": priority}, "status": {"phase": "Running"}}
-    return pod_state(decode_as(document, Pod), Layout(Driver.CGROUPFS))
+    return pod_state(decode_as(document, Pod), CgroupLayout(Driver.CGROUPFS))
 
 
 def test_a_round_feeds_pods_classes_node_and_system() -> None:
-    models = Models()
+    models = UsageModels()
     measured = Measured(
         {
-            Kind.POD_CPU_USAGE: {("a",): 1.0, ("b",): 2.0, ("c",): 4.0},
-            Kind.POD_MEMORY_USAGE: {("a",): 1e9, ("b",): 2e9},
-            Kind.NODE_CPU_USAGE: {(): 5.0},
-            Kind.NODE_MEMORY_USAGE: {(): 4e9},
+            MetricKind.POD_CPU_USAGE: {("a",): 1.0, ("b",): 2.0, ("c",): 4.0},
+            MetricKind.POD_MEMORY_USAGE: {("a",): 1e9, ("b",): 2e9},
+            MetricKind.NODE_CPU_USAGE: {(): 5.0},
+            MetricKind.NODE_MEMORY_USAGE: {(): 4e9},
         }
     )
     pods = [state("a", 9500), state("b", 5500), state("c", 9500)]
@@ -184,14 +188,14 @@ def test_a_round_feeds_pods_classes_node_and_system() -> None:
 
 
 def test_one_sample_of_a_tenth_of_a_core() -> None:
-    models = Models()
+    models = UsageModels()
     models.add("a", 0.1, 0.0, NOW_MS)
     # Bucket 4 ends at 0.025 * (1.05^4 - 1) / 0.05 = 0.10775 cores.
-    assert models.peak("a", "p60") == Peak(107, 5 * 2**20)
+    assert models.peak("a", "p60") == PeakUsage(107, 5 * 2**20)
 
 
 def test_models_without_samples_are_forgotten_with_their_files(tmp_path: Path) -> None:
-    models, files = Models(), Checkpoints(tmp_path)
+    models, files = UsageModels(), Checkpoints(tmp_path)
     files.restore(models, ())
     models.add("old", 1.0, 1e9, NOW_MS)
     assert files.step(models, NOW_MS) == ["old"]
@@ -202,7 +206,7 @@ def test_models_without_samples_are_forgotten_with_their_files(tmp_path: Path) -
 
 
 def test_the_oldest_checkpoints_come_first_and_not_too_many(tmp_path: Path) -> None:
-    models, files = Models(PredictionOptions(checkpoints_per_step=2)), Checkpoints(tmp_path)
+    models, files = UsageModels(PredictionOptions(checkpoints_per_step=2)), Checkpoints(tmp_path)
     for name in "abc":
         models.add(name, 1.0, 1e9, NOW_MS)
     steps = [files.step(models, NOW_MS + at * 60_000) for at in range(3)]
@@ -211,12 +215,12 @@ def test_the_oldest_checkpoints_come_first_and_not_too_many(tmp_path: Path) -> N
 
 
 def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
-    models = Models()
+    models = UsageModels()
     for at in range(100):
         models.add("a", 0.5 + at / 100, 1e9 + at * 1e7, NOW_MS + at * 60_000)
     now_ms = NOW_MS + 6_000_000
     Checkpoints(tmp_path).step(models, now_ms)
-    again = Models()
+    again = UsageModels()
     assert Checkpoints(tmp_path).restore(again, {"a"}) == ["a"]
     for percentile in ("p60", "p90", "p95", "p98", "max"):
         assert again.peak("a", percentile) == models.peak("a", percentile)
@@ -235,7 +239,7 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_deleted(tmp_path: Path, damage: Any) -> None:
-    models, files = Models(), Checkpoints(tmp_path)
+    models, files = UsageModels(), Checkpoints(tmp_path)
     models.add("a", 1.0, 1e9, NOW_MS)
     models.add("b", 1.0, 1e9, NOW_MS)
     files.step(models, NOW_MS)
@@ -245,21 +249,23 @@ def test_what_cannot_be_read_is_deleted(tmp_path: Path, damage: Any) -> None:
     path.write_text(damage(text))
     (tmp_path / "b.tmp").write_text("half")
     (tmp_path / "stranger").write_text("{}")
-    again = Models()
+    again = UsageModels()
     assert files.restore(again, {"a", "b"}) == ["b"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["b"]
 
 
 @pytest.mark.parametrize("where", ["agent.prediction.sync", "agent.prediction.rename"])
 def test_a_write_that_is_cut_off_leaves_the_old_checkpoint(tmp_path: Path, where: str) -> None:
-    models, files = Models(), Checkpoints(tmp_path)
+    models, files = UsageModels(), Checkpoints(tmp_path)
     models.add("a", 1.0, 1e9, NOW_MS)
     files.step(models, NOW_MS)
     before = (tmp_path / "a").read_bytes()
     models.add("a", 9.0, 9e9, NOW_MS + 600_000)
-    plan = faults.Plan(1, {where: faults.Rule(1.0, OSError(28, "No space left on device"))})
+    plan = faults.FaultPlan(
+        1, {where: faults.FaultRule(1.0, OSError(28, "No space left on device"))}
+    )
     with faults.inject(plan), pytest.raises(OSError, match="No space"):
         files.step(models, NOW_MS + 600_000)
     assert (tmp_path / "a").read_bytes() == before
-    again = Models()
+    again = UsageModels()
     assert files.restore(again, {"a"}) == ["a"]

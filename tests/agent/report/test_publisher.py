@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from koord.agent.report.publisher import Publisher
-from koord.agent.states.store import StateStore
+from koord.agent.states.state_store import StateStore
 from koord.api import crds, decode_as, to_document
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.base.clock import VirtualClock

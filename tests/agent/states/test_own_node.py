@@ -10,8 +10,8 @@ from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
 from koord.kube.client import Client
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.messages import Response
-from koord.kube.retry import RetryPolicy
+from koord.kube.requests.retry import RetryPolicy
+from koord.kube.transport.messages import Response
 from tests.kube.harness import FakeTransport, run_virtual
 
 NODE = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from koord.agent.host.layout import Layout
-from koord.agent.states.informers import ClusterStates
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.states.cgroup_events import DirectoryEvents
+from koord.agent.states.cluster_informers import ClusterStates
+from koord.agent.states.effective_specs import effective_metric_spec, effective_slo
 from koord.agent.states.kubelet import Kubelet, kubelet_config, kubelet_server
-from koord.agent.states.nodeslo import effective_metric_spec, effective_slo
-from koord.agent.states.podevents import DirectoryEvents
-from koord.agent.states.pods import ContainerKind, PodState
-from koord.agent.states.pods_source import PolledPods, pod_states
-from koord.agent.states.snapshot import Aged, Part, Snapshot
-from koord.agent.states.store import StateStore
+from koord.agent.states.pod_poller import PodPoller, pod_states
+from koord.agent.states.pod_state import ContainerKind, PodState
+from koord.agent.states.snapshot import Snapshot, SnapshotPart, Timestamped
+from koord.agent.states.state_store import StateStore
 from koord.api import crds
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.node import Node
@@ -30,16 +30,16 @@ from koord.base.errors import KoordError
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_path import Driver, KubeQos
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
 from koord.kube.crds import install
 from koord.kube.errors import TransportError
-from koord.kube.messages import Request, Response
+from koord.kube.transport.config import ClusterConfig
+from koord.kube.transport.messages import Request, Response
 from tests.kube.harness import run, run_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LAYOUT = Layout(Driver.SYSTEMD)
+LAYOUT = CgroupLayout(Driver.SYSTEMD)
 
 
 def document(name: str, uid: str = "", **status: Any) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
 
     async def story() -> None:
         transport, store = Scripted(), StateStore(clock)
-        source = PolledPods(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
         transport.pods(document("a"))
         running = asyncio.create_task(source.run())
         await source.ready()
@@ -215,25 +215,25 @@ def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
 
 
 def test_followers_hear_of_their_parts_once_a_burst() -> None:
-    async def story() -> list[Part]:
+    async def story() -> list[SnapshotPart]:
         store, heard = StateStore(VirtualClock()), []
-        store.subscribe(Part.SLO | Part.PODS, lambda _, parts: heard.append(parts))
-        store.subscribe(Part.SLO, lambda *_: 1 / 0)  # type: ignore[arg-type]
+        store.subscribe(SnapshotPart.SLO | SnapshotPart.PODS, lambda _, parts: heard.append(parts))
+        store.subscribe(SnapshotPart.SLO, lambda *_: 1 / 0)  # type: ignore[arg-type]
         slo = effective_slo(NodeSLOSpec())
-        store.put(Part.SLO, slo)
-        store.put(Part.PODS, ())
-        store.put(Part.NODE, Node())
+        store.put(SnapshotPart.SLO, slo)
+        store.put(SnapshotPart.PODS, ())
+        store.put(SnapshotPart.NODE, Node())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         # The same again is a confirmation, not a change.
-        store.put(Part.SLO, effective_slo(NodeSLOSpec()))
+        store.put(SnapshotPart.SLO, effective_slo(NodeSLOSpec()))
         await asyncio.sleep(0)
         assert store.snapshot().slo.value is slo
         return heard
 
-    assert run_virtual(story()) == [Part.SLO]
-    assert Snapshot().pods == Aged(())
-    assert Aged(1).age_seconds(5.0) == float("inf")
+    assert run_virtual(story()) == [SnapshotPart.SLO]
+    assert Snapshot().pods == Timestamped(())
+    assert Timestamped(1).age_seconds(5.0) == float("inf")
 
 
 def test_a_nodeslo_is_laid_over_its_defaults() -> None:
@@ -388,8 +388,10 @@ def test_what_a_nodeslo_cannot_say_and_what_goes_is_said_once(
             running = asyncio.create_task(states.run())
             await states.node.synced()
             assert said() == []
+            assert SnapshotPart.NODE not in states.gone()
             await client.delete(Node, "n1")
             await asyncio.sleep(1)
+            assert SnapshotPart.NODE in states.gone()
             assert said() == [
                 "gone from the cluster; what it said last stays in force: {'object': 'Node n1'}"
             ]
@@ -403,7 +405,7 @@ def test_the_system_clock_is_a_clock() -> None:
     store = StateStore(SystemClock())
 
     async def put() -> None:
-        store.put(Part.NODE, None)
+        store.put(SnapshotPart.NODE, None)
 
     run(put())
     assert store.snapshot().node.age_seconds(SystemClock().monotonic_seconds()) < 60

@@ -11,14 +11,14 @@ import numpy as np
 
 from koord.agent.executor.claim import Claim, Layer
 from koord.agent.executor.target import Target
-from koord.agent.host.features import Features
-from koord.agent.host.layout import Layout
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.host.kernel.features import Features
 from koord.agent.host.machine import Machine
-from koord.agent.host.roots import Roots
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.reader import Rows, Window
-from koord.agent.states.pods import PodState
-from koord.agent.strategies.eviction.evictor import Fate
+from koord.agent.host.roots import HostRoots
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.reader import SeriesRows, Window
+from koord.agent.states.pod_state import PodState
+from koord.agent.strategies.eviction.evictor import EvictionState
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver
@@ -30,10 +30,10 @@ class FakeReader:
     """Samples by kind and labels, each a (millisecond, value)."""
 
     def __init__(self, interval_seconds: float = 1.0) -> None:
-        self.samples: dict[Kind, dict[tuple[str, ...], list[tuple[int, float]]]] = {}
+        self.samples: dict[MetricKind, dict[tuple[str, ...], list[tuple[int, float]]]] = {}
         self.interval_seconds = interval_seconds
 
-    def add(self, kind: Kind, at_ms: int, value: float, *labels: str) -> None:
+    def add(self, kind: MetricKind, at_ms: int, value: float, *labels: str) -> None:
         self.samples.setdefault(kind, {}).setdefault(labels, []).append((at_ms, value))
 
     def last_window(self, now_ms: int) -> Window:
@@ -41,11 +41,11 @@ class FakeReader:
 
     def read(
         self,
-        kind: Kind,
+        kind: MetricKind,
         window: Window,
         percentiles: Sequence[float] = (),
         match: Sequence[str | None] = (),
-    ) -> Rows:
+    ) -> SeriesRows:
         found = []
         for labels, points in sorted(self.samples.get(kind, {}).items()):
             if any(m is not None and m != have for m, have in zip(match, labels, strict=False)):
@@ -53,7 +53,7 @@ class FakeReader:
             inside = sorted(p for p in points if window.start_ms <= p[0] <= window.end_ms)
             if inside:
                 found.append((labels, inside))
-        return Rows(
+        return SeriesRows(
             labels=[labels for labels, _ in found],
             avg=np.array([sum(v for _, v in pts) / len(pts) for _, pts in found], np.float64),
             last=np.array([pts[-1][1] for _, pts in found], np.float64),
@@ -97,7 +97,7 @@ class FakeExecutor:
         said = (self.files.get((resource, directory)) for directory in directories)
         return [None if text is None else int(text) for text in said]
 
-    def said(self, resource: str, directories: list[str]) -> list[str | int | None]:
+    def last_values(self, resource: str, directories: list[str]) -> list[str | int | None]:
         claimed = {c.directory for c in self.all() if c.resource == resource}
         return self.values(resource, [d if d in claimed else "" for d in directories])
 
@@ -154,17 +154,17 @@ class FakeEvictor:
 
     def __init__(self, refused: frozenset[str] = frozenset()) -> None:
         self.refused = refused
-        self.fates: dict[str, Fate] = {}
+        self.fates: dict[str, EvictionState] = {}
         self.calls: list[tuple[str, str, str]] = []
 
-    def evict(self, pod: PodState, feature: str, message: str) -> Fate:
+    def evict(self, pod: PodState, feature: str, message: str) -> EvictionState:
         self.calls.append((pod.pod.metadata.name, feature, message))
         if pod.uid in self.refused:
-            return Fate.REFUSED
-        self.fates[pod.uid] = Fate.UNDER_WAY
-        return Fate.STARTED
+            return EvictionState.REFUSED
+        self.fates[pod.uid] = EvictionState.UNDER_WAY
+        return EvictionState.STARTED
 
-    def fate(self, uid: str) -> Fate | None:
+    def fate(self, uid: str) -> EvictionState | None:
         return self.fates.get(uid)
 
     @property
@@ -186,9 +186,9 @@ def machine(
     socket = ids // max(1, cpus // 2)
     made = topology or Topology.from_cpus(ids, core=ids // 2, socket=socket, node=socket)
     return Machine(
-        roots=Roots().beneath(str(root)),
+        roots=HostRoots().beneath(str(root)),
         hierarchy=Hierarchy(root / "cgroup", version, "kubepods.slice"),
-        layout=Layout(Driver.SYSTEMD),
+        layout=CgroupLayout(Driver.SYSTEMD),
         topology=made,
         features=Features(dict(missing or {})),  # type: ignore[arg-type]
         memory_bytes=2**34,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from koord.agent.host.layout import Layout
+from koord.agent.host.cgroup_layout import CgroupLayout
 from koord.agent.host.machine import Machine
-from koord.agent.states.pods import PodState, pod_state
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.states.pod_state import PodState, pod_state
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.agent.strategies.strategy import Tick
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodeslo import NodeSLOSpec
@@ -22,7 +22,7 @@ from tests.agent.strategies.fakes import FakeReader
 
 NOW_SECONDS = 1000.0
 NOW_MS = 1_700_000_000_000
-LAYOUT = Layout(Driver.SYSTEMD)
+LAYOUT = CgroupLayout(Driver.SYSTEMD)
 
 
 def pod(
@@ -117,10 +117,10 @@ def tick(
         now_seconds=now_seconds,
         now_ms=now_ms,
         snapshot=Snapshot(
-            node=Aged(of, at),
-            pods=Aged(tuple(pods), at),
-            slo=Aged(slo, at),
-            topology=Aged(topology, at),
+            node=Timestamped(of, at),
+            pods=Timestamped(tuple(pods), at),
+            slo=Timestamped(slo, at),
+            topology=Timestamped(topology, at),
         ),
         metrics=reader,
         machine=machine,
@@ -130,7 +130,7 @@ def tick(
 def aged(before: Tick, **ages_seconds: float) -> Tick:
     """The same tick with other ages, by part of the snapshot."""
     parts = {
-        name: Aged(getattr(before.snapshot, name).value, before.now_seconds - age)
+        name: Timestamped(getattr(before.snapshot, name).value, before.now_seconds - age)
         for name, age in ages_seconds.items()
     }
     return replace(before, snapshot=replace(before.snapshot, **parts))

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from koord.agent.gates import feature_gates
-from koord.base.gates import FeatureGates
+from koord.agent.feature_gates import feature_gates
+from koord.base.feature_gates import FeatureGates
 
 
 def gates(*on: str) -> FeatureGates:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from koord.agent.metrics.kinds import Kind
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.agent.strategies import readings
 from koord.agent.strategies.strategy import Tick
 from koord.base.errors import Code, KoordError
 from tests.agent.strategies.fakes import FakeReader
 
 NOW_MS = 100_000
-SEEN = Snapshot(pods=Aged((), 100.0), node=Aged(None, 100.0))
+SEEN = Snapshot(pods=Timestamped((), 100.0), node=Timestamped(None, 100.0))
 
 
 def tick(reader: FakeReader, snapshot: Snapshot = SEEN) -> Tick:
@@ -27,28 +27,27 @@ def tick(reader: FakeReader, snapshot: Snapshot = SEEN) -> Tick:
 def test_a_sample_that_is_too_old_is_no_sample_that_is_missing() -> None:
     reader = FakeReader()
     with pytest.raises(KoordError) as missing:
-        readings.node_last(tick(reader), Kind.NODE_CPU_USAGE)
+        readings.node_last(tick(reader), MetricKind.NODE_CPU_USAGE)
     assert missing.value.code is Code.NOT_FOUND
-    reader.add(Kind.NODE_CPU_USAGE, NOW_MS - 2001, 1.5)
+    reader.add(MetricKind.NODE_CPU_USAGE, NOW_MS - 2001, 1.5)
     for read in (
-        lambda: readings.node_last(tick(reader), Kind.NODE_CPU_USAGE),
-        lambda: readings.node_average(tick(reader), Kind.NODE_CPU_USAGE, 60),
+        lambda: readings.node_last(tick(reader), MetricKind.NODE_CPU_USAGE),
+        lambda: readings.node_average(tick(reader), MetricKind.NODE_CPU_USAGE, 60),
     ):
         with pytest.raises(KoordError) as old:
             read()
         assert old.value.code is Code.TOO_OLD
-        expected = (
-            f"metric {Kind.NODE_CPU_USAGE}: age: got 'more', expected at most 2 s, to act upon"
-        )
+        kind = MetricKind.NODE_CPU_USAGE
+        expected = f"metric {kind}: age: got 'more', expected at most 2 s, to act upon"
         assert str(old.value) == expected
-    reader.add(Kind.NODE_CPU_USAGE, NOW_MS - 2000, 2.5)
-    assert readings.node_last(tick(reader), Kind.NODE_CPU_USAGE) == 2.5
+    reader.add(MetricKind.NODE_CPU_USAGE, NOW_MS - 2000, 2.5)
+    assert readings.node_last(tick(reader), MetricKind.NODE_CPU_USAGE) == 2.5
 
 
 def test_pods_that_are_too_old_and_pods_never_seen() -> None:
     reader = FakeReader()
     readings.check_fresh(tick(reader), readings.TO_EVICT)
-    stale = replace(SEEN, pods=Aged((), 69.0))
+    stale = replace(SEEN, pods=Timestamped((), 69.0))
     with pytest.raises(KoordError) as old:
         readings.check_fresh(tick(reader, stale), readings.TO_EVICT)
     assert old.value.code is Code.TOO_OLD

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.strategies import registry
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor, FakeExecutor, FakeReader, machine
 from tests.agent.strategies.nodes import NOW_MS, aged, tick
@@ -22,8 +22,8 @@ from tests.agent.strategies.nodes import NOW_MS, aged, tick
 _ROOT = Path(__file__).resolve().parents[3]
 _EXAMPLE = _ROOT / "examples/agent-strategy"
 _SOURCE = _ROOT / "src/koord/agent/strategies"
-_PURE = [*_SOURCE.glob("*/decision.py"), _SOURCE / "eviction/order.py",
-         _SOURCE / "eviction/release.py"]  # fmt: skip
+_PURE = [*_SOURCE.glob("*/decision.py"), _SOURCE / "eviction/victim_order.py",
+         _SOURCE / "eviction/release_amounts.py"]  # fmt: skip
 
 
 def _point(value, name="outside"):
@@ -50,9 +50,9 @@ def test_the_example_is_found_by_its_entry_point_and_does_what_it_says(example, 
     strategy = registry.strategies(StrategyOptions(), made)[-1]
     assert strategy.name == "idle-batch"
     executor, reader = FakeExecutor(), FakeReader()
-    hands = Hands(executor, FakeEvictor())
+    hands = Actuators(executor, FakeEvictor())
     view = tick(machine(tmp_path), reader)
-    reader.add(Kind.NODE_CPU_USAGE, NOW_MS, 4.0)
+    reader.add(MetricKind.NODE_CPU_USAGE, NOW_MS, 4.0)
     assert strategy.run(view, hands) == {"used_percent": 50, "idle": True}
     assert [(c.resource, c.directory, c.value) for c in executor.all()] == [
         ("cpu.idle", "kubepods.slice/kubepods-besteffort.slice", 1)
@@ -60,7 +60,7 @@ def test_the_example_is_found_by_its_entry_point_and_does_what_it_says(example, 
     with pytest.raises(KoordError, match="age"):
         strategy.run(aged(view, pods=660.0), hands)
     reader.samples.clear()
-    reader.add(Kind.NODE_CPU_USAGE, NOW_MS, 1.0)
+    reader.add(MetricKind.NODE_CPU_USAGE, NOW_MS, 1.0)
     assert strategy.run(view, hands)["idle"] is False
     assert executor.all() == []
     strategy.stop(hands)
@@ -72,7 +72,7 @@ def test_the_example_is_found_by_its_entry_point_and_does_what_it_says(example, 
         ("no_such_module:Strategy", "ModuleNotFoundError"),
         ("builtins:len", "TypeError"),
         ("builtins:id", "name"),
-        ("koord.agent.strategies.cpuburst.actor:CPUBurst", "a name of its own"),
+        ("koord.agent.strategies.cpuburst.strategy:CPUBurst", "a name of its own"),
         ("tests.agent.strategies.test_registry:Ungated", "feature gate"),
     ],
 )

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.agent.executor import report
+from koord.agent.executor import write_events
 from koord.agent.executor.claim import Claim, Layer
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cpuset import CPUSet
 from tests.agent.executor.rig import Rig
-from tests.agent.strategies import test_cpuburst, test_cpusuppress
+from tests.agent.strategies.cpuburst import test_cpuburst
+from tests.agent.strategies.cpusuppress import test_cpusuppress
 from tests.agent.strategies.fakes import FakeEvictor
 
 _QUOTA, _BURST, _CPUS = "cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpuset.cpus"
@@ -23,7 +24,7 @@ def _suppression(tmp_path) -> tuple[test_cpusuppress.Scene, Rig]:
     scene = test_cpusuppress.Scene(tmp_path, version=Version.V1)
     rig = Rig(tmp_path / "state", ["kubepods.slice", *scene.be_directories])
     scene.executor = rig.executor
-    scene.hands = Hands(rig.executor, FakeEvictor())
+    scene.hands = Actuators(rig.executor, FakeEvictor())
     return scene, rig
 
 
@@ -98,7 +99,7 @@ def test_the_series_of_bursts_says_what_the_files_say(tmp_path, exceeds, bursts)
     rig.kernel.exceeds = exceeds
     for directory, quota in zip(directories, ("250000", "200000", "50000"), strict=True):
         rig.kernel.put(_QUOTA, directory, quota)
-    scene.executor, scene.hands = rig.executor, Hands(rig.executor, FakeEvictor())
+    scene.executor, scene.hands = rig.executor, Actuators(rig.executor, FakeEvictor())
     for _ in range(2):
         scene.run()
     assert [rig.says(_BURST, directory) for directory in directories] == bursts
@@ -127,7 +128,7 @@ def test_burst_and_normalization_never_fight_and_the_kernel_takes_all(tmp_path_f
     rig = Rig(tmp_path / "state", [above, besteffort, pod.directory, big, small])
     for directory, quota in ((pod.directory, "250000"), (big, "200000"), (small, "50000")):
         rig.kernel.put(_QUOTA, directory, quota)
-    scene.executor, scene.hands = rig.executor, Hands(rig.executor, FakeEvictor())
+    scene.executor, scene.hands = rig.executor, Actuators(rig.executor, FakeEvictor())
     limits = {pod.directory: 250_000, big: 200_000, small: 50_000}
     for throttled, busy, ratio in rounds:
         scene.throttled, scene.busy = {"web-c0": throttled}, busy
@@ -145,7 +146,7 @@ def test_burst_and_normalization_never_fight_and_the_kernel_takes_all(tmp_path_f
             assert least <= said[directory] <= 3 * least + 3
             assert 0 <= bursts[directory] <= said[directory]
         assert said[big] <= said[pod.directory]
-    assert not [told for told in rig.told if isinstance(told, report.Failed)]
+    assert not [told for told in rig.told if isinstance(told, write_events.WriteFailed)]
     scene.strategy.stop(scene.hands)
     rig.executor.withdraw("hooks")
     rig.settle()

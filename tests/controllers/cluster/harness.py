@@ -14,8 +14,8 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
 from koord.base.clock import VirtualClock
 from koord.controllers.scheduler.app import App
-from koord.controllers.scheduler.checker import drift
 from koord.controllers.scheduler.config.load import shipped
+from koord.controllers.scheduler.consistency.checker import drift
 from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as installing

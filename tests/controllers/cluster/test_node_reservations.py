@@ -76,11 +76,11 @@ def test_a_change_of_the_annotation_arrives_everywhere() -> None:
             row, view = world.table.row("n"), world.view(Node).get("n")
             assert row is not None
             assert view is not None
-            at = load.ledger.names.index("cpu")
+            at = load.cache.names.index("cpu")
             return [
                 of_table,
                 quotas.groups.tree("").total["cpu"],
-                int(load.ledger.capacity[at, row]),
+                int(load.cache.capacity[at, row]),
                 view.status.allocatable["cpu"].milli(),
             ]
 

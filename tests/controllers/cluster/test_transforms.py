@@ -14,7 +14,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster import transforms
-from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.feature_gates import feature_gates
 from tests.kube.harness import logged
 
 OLD_NAMES = {
@@ -126,7 +126,10 @@ def test_a_reservation_that_cannot_be_read_is_told_of_once() -> None:
         return convert({"metadata": meta, "status": {"allocatable": {"cpu": "8"}}}, Node, name)
 
     with logged("koord.cluster", logging.WARNING) as records:
-        for name, text in (("bad", "{"), ("bad", "{"), ("cpus", '{"reservedCPUs":"a-b"}')):
+        for name, text in (
+            ("bad", "{"), ("bad", "{"), ("cpus", '{"reservedCPUs":"a-b"}'),
+            ("less", '{"resources":{"memory":"1Gi","cpu":"-2"}}'),
+        ):  # fmt: skip
             found = transforms.node(node(name, text))
             assert to_document(found.status.allocatable) == {"cpu": "8"}
     assert [record.__dict__["koord_fields"]["error"] for record in records] == [
@@ -134,6 +137,8 @@ def test_a_reservation_that_cannot_be_read_is_told_of_once() -> None:
         " was truncated)",
         "Node cpus: annotations[node.koordinator.sh/reservation].reservedCPUs: cpu list: got"
         " 'a-b', expected ids and ranges such as 0-3,8",
+        "Node less: annotations[node.koordinator.sh/reservation].resources[cpu]: got '-2',"
+        " expected an amount of 0 or more",
     ]
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from koord.api import Event, Lease, Node, NodeMetric, NodeSLO
 from koord.base.errors import KoordError
-from koord.controllers.manager.app import LEASE, App
+from koord.controllers.manager.app import LEASE, ManagerApp
 from koord.controllers.manager.options import ManagerOptions
 from koord.kube.client import Client
-from koord.kube.dryrun import DryRun
+from koord.kube.dry_run import DryRun
 from koord.kube.election import LeaderElector
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 from tests.controllers.manager.cluster import Scene, add_node, perform
 from tests.kube.harness import FakeTransport, answer, logged
 
@@ -63,7 +63,7 @@ def mine(thing: Any) -> bool:
     return not isinstance(thing, Lease) or thing.metadata.name == LEASE
 
 
-def start(scene: Scene) -> tuple[App, Counter[str], list[asyncio.Task[Any]]]:
+def start(scene: Scene) -> tuple[ManagerApp, Counter[str], list[asyncio.Task[Any]]]:
     transport = scene.world.plane.transport()
     inner, sent = transport.send, Counter[str]()
 
@@ -74,7 +74,7 @@ def start(scene: Scene) -> tuple[App, Counter[str], list[asyncio.Task[Any]]]:
     transport.send = send  # type: ignore[method-assign]
     client = Client(transport, "koord-manager", requests_per_second=None, dry_run=DryRun())
     recorder = EventRecorder(client, "koord-manager", clock=scene.world.clock)
-    app = App(client, ManagerOptions(), scene.world.clock, recorder)
+    app = ManagerApp(client, ManagerOptions(), scene.world.clock, recorder)
     tasks: list[asyncio.Task[Any]] = [
         asyncio.create_task(app.run()), asyncio.create_task(recorder.run())
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from koord.api import ConfigMap, Lease, NodeSLO
-from koord.controllers.manager.app import LEASE, App
+from koord.controllers.manager.app import LEASE, ManagerApp
 from koord.controllers.manager.options import ManagerOptions
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
@@ -18,11 +18,11 @@ from tests.controllers.manager.cluster import Scene, add_node, perform
 SYSTEM = "koordinator-system"
 
 
-def contender(scene: Scene, name: str) -> App:
+def contender(scene: Scene, name: str) -> ManagerApp:
     client = Client(scene.world.plane.transport(), name, requests_per_second=None)
     elector = LeaderElector(client, LEASE, SYSTEM, name, clock=scene.world.clock)
     recorder = EventRecorder(client, name, clock=scene.world.clock)
-    return App(client, ManagerOptions(), scene.world.clock, recorder, elector)
+    return ManagerApp(client, ManagerOptions(), scene.world.clock, recorder, elector)
 
 
 async def managers(scene: Scene) -> list[str]:

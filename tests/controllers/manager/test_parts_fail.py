@@ -7,7 +7,7 @@ import asyncio
 
 from koord.api import Node, NodeMetric
 from koord.api.kinds.meta import ObjectMeta
-from koord.controllers.manager.app import App, supervise
+from koord.controllers.manager.app import ManagerApp, supervise
 from koord.controllers.manager.metrics import ManagerMetrics
 from koord.controllers.manager.options import ManagerOptions
 from koord.kube.client import Client
@@ -23,7 +23,7 @@ def test_each_loop_fails_alone() -> None:
         supervisor = Striking("manager", metrics.internal, clock)
         recorder = EventRecorder(client, "koord-manager", clock=clock)
         wish = ManagerOptions(feature_gates="ColocationProfileController=true", sync_period="10m")
-        app = App(client, wish, clock, recorder, None, metrics, supervisor=supervisor)
+        app = ManagerApp(client, wish, clock, recorder, None, metrics, supervisor=supervisor)
         await scene.configure(ON)
         running = asyncio.create_task(app.run())
         before = asyncio.all_tasks()

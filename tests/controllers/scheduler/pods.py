@@ -8,7 +8,7 @@ from typing import Any
 from koord.api.codec import convert
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.controllers.cluster.nodes import NodeTable
+from koord.controllers.cluster.node_table import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 
 SHAPES = Shapes()

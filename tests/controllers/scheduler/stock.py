@@ -9,22 +9,25 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base.clock import SystemClock
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.decider import Decider, Decision, Plugins
-from koord.controllers.scheduler.plugins.dynamic_resources import DynamicResources
-from koord.controllers.scheduler.plugins.image_locality import ImageLocality
-from koord.controllers.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
-from koord.controllers.scheduler.plugins.node_affinity import NodeAffinity
-from koord.controllers.scheduler.plugins.node_name import NodeName
-from koord.controllers.scheduler.plugins.node_ports import NodePorts
-from koord.controllers.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from koord.controllers.scheduler.plugins.noderesources.balanced import (
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.decision.decider import Decider, Decision
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
+from koord.controllers.scheduler.plugins.kubernetes.dynamic_resources import DynamicResources
+from koord.controllers.scheduler.plugins.kubernetes.image_locality import ImageLocality
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.plugin import InterPodAffinity
+from koord.controllers.scheduler.plugins.kubernetes.node_affinity import NodeAffinity
+from koord.controllers.scheduler.plugins.kubernetes.node_name import NodeName
+from koord.controllers.scheduler.plugins.kubernetes.node_ports import NodePorts
+from koord.controllers.scheduler.plugins.kubernetes.node_unschedulable import NodeUnschedulable
+from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread.plugin import (
+    PodTopologySpread,
+)
+from koord.controllers.scheduler.plugins.kubernetes.taint_toleration import TaintToleration
+from koord.controllers.scheduler.plugins.noderesources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from koord.controllers.scheduler.plugins.noderesources.fit import NodeResourcesFit
-from koord.controllers.scheduler.plugins.podtopologyspread.plugin import PodTopologySpread
-from koord.controllers.scheduler.plugins.taint_toleration import TaintToleration
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 
 ORDER = (
     NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit,
@@ -47,7 +50,7 @@ class Stock:
 
     def __init__(self, args: dict[str, Any] | None = None, only: tuple[str, ...] = ()) -> None:
         self.views = LocalViews()
-        self.world = World(self.views, SystemClock())
+        self.world = ClusterState(self.views, SystemClock())
         self.table = self.world.table
         given = args or {}
         made: list[Any] = [
@@ -62,7 +65,7 @@ class Stock:
         self.decider = Decider(
             self.table,
             self.world.accounts,
-            Plugins(
+            ProfilePlugins(
                 pre_filter=[plugin for plugin in made if hasattr(plugin, "pre_filter")],
                 filter=[plugin for plugin in made if hasattr(plugin, "filter")],
                 score=[(p, WEIGHTS[p.name]) for p in made if hasattr(p, "score")],

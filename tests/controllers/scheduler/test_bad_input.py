@@ -20,11 +20,11 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol import keys
 from koord.base.clock import VirtualClock
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 from koord.kube.events import EventRecorder
 from tests.controllers.scheduler.histories import documents
 from tests.controllers.scheduler.histories.cluster import History, live
@@ -65,7 +65,7 @@ class Rig:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         registry = Registry(outside=[])
         self.views, self.clock, self.told = LocalViews(), VirtualClock(1_700_000_000.0), Told()
-        world = World(self.views, self.clock, None, self.told)
+        world = ClusterState(self.views, self.clock, None, self.told)
         self.scheduler = Scheduler(world, shipped(registry).profiles, registry)
         self.accounts, self.table = world.accounts, world.table
         self._log = caplog

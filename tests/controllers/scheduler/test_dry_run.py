@@ -15,16 +15,16 @@ from koord.base.clock import VirtualClock
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config import load
 from koord.controllers.scheduler.registry import Registry
-from koord.controlplane.controllers.objects import CLAIM, LEASE, NODE, POD
+from koord.controlplane.controllers.base.objects import CLAIM, LEASE, NODE, POD
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
-from koord.kube.dryrun import DryRun
+from koord.kube.dry_run import DryRun
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
+from koord.kube.transport.messages import Request
 from tests.controllers.scheduler.test_on_a_cluster import NAME, pod
-from tests.embedded.scene import START, Scene
-from tests.embedded.test_controllers_volumes import claim, storage_class
+from tests.controlplane.controllers.test_volumes import claim, storage_class
+from tests.controlplane.scene import START, Scene
 from tests.kube.harness import logged, run_virtual
 
 DAY_SECONDS = 24 * 3600.0

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from koord.controllers.cluster.nodes import NodeTable
-from koord.controllers.scheduler.accounts import Accounts
+from koord.controllers.cluster.node_table import NodeTable
 from koord.controllers.scheduler.config.load import decode
-from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.framework.accounts import Accounts
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.registry import GROUP, Registry
 from tests.controllers.scheduler.config.plugins import registry
 from tests.controllers.scheduler.pods import info, node, pod
@@ -70,7 +71,7 @@ def test_it_packs_up_to_the_target_and_spreads_beyond(found: Registry) -> None:
         row = table.row(name)
         assert row is not None
         accounts.add(row, info(pod(f"on-{name}", cpu=cpu)))
-    decider = Decider(table, accounts, Plugins(score=[(plugin, 1)]))
+    decider = Decider(table, accounts, ProfilePlugins(score=[(plugin, 1)]))
 
     def chosen(cpu: str) -> str:
         return table.name(decider.decide(info(pod(f"asks-{cpu}", cpu=cpu))).row)

@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from koord.base.documents import Document
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config import load
 from koord.controllers.scheduler.registry import Registry
-from koord.controlplane.controllers.objects import CLAIM, POD, VOLUME, Document
+from koord.controlplane.controllers.base.objects import CLAIM, POD, VOLUME
 from koord.kube.client import Client
 from koord.kube.patches import Patch
-from tests.embedded.scene import Scene, play
-from tests.embedded.test_controllers_volumes import claim, storage_class, volume
+from tests.controlplane.controllers.test_volumes import claim, storage_class, volume
+from tests.controlplane.scene import Scene, play
 
 NAME = "koord-scheduler"
 

@@ -10,11 +10,11 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.protocol.resources import BATCH_CPU
 from koord.base.clock import VirtualClock
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 from tests.controllers.scheduler.pods import node, pod
 
 NODES = ("a", "b", "c")
@@ -25,7 +25,7 @@ def placed(*requests: dict[str, str]) -> list[str | None]:
 
     async def run() -> list[str | None]:
         registry, views = Registry(outside=[]), LocalViews()
-        world = World(views, VirtualClock(1_700_000_000.0))
+        world = ClusterState(views, VirtualClock(1_700_000_000.0))
         scheduler = Scheduler(world, shipped(registry).profiles, registry)
         for name in NODES:
             views.view(Node).put(node(name, allocatable={BATCH_CPU: "10000"}))

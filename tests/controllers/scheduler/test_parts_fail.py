@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from koord.api.kinds.pod import Pod
-from koord.base.faults import Plan, Rule, inject
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -57,8 +57,8 @@ def test_each_loop_fails_alone() -> None:
             "podgroup-controller", "podgroup workers", "network-topology", "overdue-gangs",
         } <= set(names)  # fmt: skip
         for name in ("bindings", "conditions of pods"):
-            rule = Rule(1.0, UnforeseenError("struck"))
-            with inject(Plan(1, {f"supervised.{name}": rule})):
+            rule = FaultRule(1.0, UnforeseenError("struck"))
+            with inject(FaultPlan(1, {f"supervised.{name}": rule})):
                 await history.client.create(pod(f"for-{name[0]}", "plain", 0, {}))
                 await history.client.create(pod(f"no-{name[0]}", "plain", 99, {}))
                 await asyncio.sleep(5)

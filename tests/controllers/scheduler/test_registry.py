@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from koord.controllers.scheduler.config.files import POINTS
+from koord.controllers.scheduler.built_in_plugins import ABSORBED, ARGS, BUILT_IN, METHODS
+from koord.controllers.scheduler.config.configuration_file import POINTS
 from koord.controllers.scheduler.framework import plugin as framework
 from koord.controllers.scheduler.framework.plugin import Plugin
-from koord.controllers.scheduler.plugin_table import ABSORBED, ARGS, BUILT_IN, METHODS
 from koord.controllers.scheduler.registry import GROUP, Registry, points_of
 from tests.controllers.scheduler.config.plugins import plugin_class
 from tests.outcomes import refusal

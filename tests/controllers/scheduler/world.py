@@ -10,9 +10,9 @@ from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.base.clock import VirtualClock
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 
 
 class Told:
@@ -56,7 +56,7 @@ def scheduler(
 ) -> tuple[Scheduler, LocalViews, VirtualClock, Told]:
     """A scheduler of some plugins; call ``loop.schedule`` inside an event loop."""
     views, clock, told = LocalViews(), VirtualClock(1_700_000_000.0), Told()
-    world = World(views, clock, None, told)
+    world = ClusterState(views, clock, None, told)
     profile: Any = SomePlugins(name, points)
     made = Scheduler(world, [profile], profile)
     for each in nodes:

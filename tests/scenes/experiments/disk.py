@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from koord.agent.executor.cgroup_kind import CgroupKind, NativeFiles
 from koord.agent.executor.claim import Claim
-from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
+from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCgroupFiles
 from koord.base.clock import SystemClock
 from koord.kernels.cgroup import Base
 from tests.scenes.tree import Tree
@@ -31,9 +31,9 @@ def run(world: World, limit_bytes: int) -> Any:
     number = Path(_DISK).stat().st_rdev
     device = f"{os.major(number)}:{os.minor(number)}"
     tree.make(_POD)
-    kind = CgroupKind({Base.CGROUP: NativeFiles(tree.hierarchy)})
+    kind = CgroupFileWriter({Base.CGROUP: NativeCgroupFiles(tree.hierarchy)})
     journal = Journal(world.folder / "journal", "boot")
-    executor = HostExecutor([kind], journal, SystemClock(), Settings(tree.version))
+    executor = HostExecutor([kind], journal, SystemClock(), ExecutorOptions(tree.version))
     quality = f"{device} enable=1 ctrl=user rpct=95 rlat=3000 wpct=95 wlat=3000"
     claims = [
         Claim("blkio.throttle.read_bps_device", _POD, f"{device} {limit_bytes}", "scene"),

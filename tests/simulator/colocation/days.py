@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from koord.simulator.colocation.scenario import Scenario, decode
+from koord.simulator.colocation.inputs.scenario import Scenario
+from koord.simulator.colocation.inputs.scenario_file import decode
 
 GI = 1 << 30
 

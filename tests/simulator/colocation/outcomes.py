@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from koord.simulator.colocation import result
-from koord.simulator.colocation.result import Outcome, Run
-from koord.simulator.colocation.scenario import Scenario, decode
+from koord.simulator.colocation.inputs.scenario import Scenario
+from koord.simulator.colocation.inputs.scenario_file import decode
+from koord.simulator.colocation.results import result
+from koord.simulator.colocation.results.result import ComparisonResult, DayResult
 
 MINUTES = 120
 CORES = 64.0
@@ -39,11 +40,11 @@ def scenario() -> Scenario:
     return decode(document, "scenario")
 
 
-def run(batch_cores: float, short: float) -> Run:
+def run(batch_cores: float, short: float) -> DayResult:
     """A run whose machines give batch so many cores; in every minute so many pods are short."""
     flat = np.ones(MINUTES)
     services = 20 + 5 * np.sin(np.arange(MINUTES) / 20)
-    series = result.Series(
+    series = result.DaySeries(
         hours=np.arange(MINUTES) / 60,
         cpu_used=services + batch_cores + 1,
         cpu_services=services,
@@ -72,8 +73,8 @@ def run(batch_cores: float, short: float) -> Run:
     )
     share = np.full((2, MINUTES), (21 + batch_cores) / CORES, np.float32)
     machines = result.MachineMinutes(np.arange(2), share, share * 0, share * 0)
-    kind = result.BatchKind("etl", 20, 40, 38, 30, 1, 60.0, 120.0, 1.5, batch_cores * 2, 0.0)
-    return Run(
+    kind = result.BatchKindResult("etl", 20, 40, 38, 30, 1, 60.0, 120.0, 1.5, batch_cores * 2, 0.0)
+    return DayResult(
         series=series,
         cpu_utilisation_percent=float(series.cpu_used.mean() / CORES * 100),
         short_pod_minutes_percent=100 * short / 14,
@@ -90,7 +91,7 @@ def run(batch_cores: float, short: float) -> Run:
     )
 
 
-def outcome() -> Outcome:
+def outcome() -> ComparisonResult:
     """Co-location that adds ten cores of batch and a little shortage."""
     settings = {"colocation-config": {"enable": True}}
-    return Outcome(scenario(), 3, run(4.0, 0.0), run(14.0, 0.1), settings, 2.5)
+    return ComparisonResult(scenario(), 3, run(4.0, 0.0), run(14.0, 0.1), settings, 2.5)

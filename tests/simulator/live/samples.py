@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from koord.simulator.live.record import Record
-from koord.simulator.live.sample import Sample
-from koord.simulator.live.settings import START_SECONDS
+from koord.simulator.live.initial_config import START_SECONDS
+from koord.simulator.live.run_record import RunRecord
+from koord.simulator.live.sample import ClusterSample
 from koord.simulator.nodes.strategies.enforcement import Eviction
 
 MACHINES, CPUS = 3, 32
 
 
-def sample(minute: int = 1, **columns: float | Sequence[float]) -> Sample:
+def sample(minute: int = 1, **columns: float | Sequence[float]) -> ClusterSample:
     """A minute on three machines; of what is not said there is none, and nobody is held down."""
     nothing, full = np.zeros(MACHINES), np.ones(MACHINES)
-    made = Sample(
+    made = ClusterSample(
         seconds=START_SECONDS + 60 * minute,
         services=nothing, batch=nothing, system=nothing, offered=nothing,
         allowed=np.inf * full, held=full, memory_bytes=nothing,
@@ -32,9 +32,9 @@ def sample(minute: int = 1, **columns: float | Sequence[float]) -> Sample:
     return made._replace(**arrays)
 
 
-def record() -> Record:
+def record() -> RunRecord:
     """An hour: services rise, batch fills up, is held down and loses a pod."""
-    kept = Record([f"node-{row}" for row in range(MACHINES)], [CPUS] * MACHINES)
+    kept = RunRecord([f"node-{row}" for row in range(MACHINES)], [CPUS] * MACHINES)
     for minute in range(1, 61):
         held = 0.7 if minute > 40 else 1.0
         evictions = [eviction(minute, 1)] if minute == 50 else []

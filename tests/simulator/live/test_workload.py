@@ -15,11 +15,11 @@ from koord.api import Pod, decode_as
 from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.api.protocol.qos import QoSClass, kubernetes_qos, qos_with_default
 from koord.api.sloconfig import config
-from koord.simulator.live import settings, workload
+from koord.simulator.live import initial_config, workload
 from koord.simulator.live.workload import Arrival
-from koord.simulator.nodes import stages
+from koord.simulator.nodes.agents.usage_model import CPUAndMemory, pod_load
 from koord.simulator.nodes.demand import DemandModel
-from koord.simulator.nodes.usage import Amounts, pod_load
+from koord.simulator.nodes.pod_lifecycle import pod_stages
 
 HOURS, NODES = 200, 20
 
@@ -76,9 +76,9 @@ def test_a_task_is_best_effort_and_ends_by_itself(at: int) -> None:
     assert kubernetes_qos(pod) == "BestEffort"
     load = pod_load(pod, 0, DemandModel(), 0)
     kind = arrival.kind
-    assert load.requests == Amounts(1000 * kind.cpu, kind.memory_gi << 30)
-    ends = [each for each in stages.load_stages(chaos=False) if each.delay.of == "duration"]
-    assert stages.delay_seconds(ends[0], pod, 0) == arrival.duration_seconds
+    assert load.requests == CPUAndMemory(1000 * kind.cpu, kind.memory_gi << 30)
+    ends = [each for each in pod_stages.load_stages(chaos=False) if each.delay.of == "duration"]
+    assert pod_stages.delay_seconds(ends[0], pod, 0) == arrival.duration_seconds
 
 
 def test_services_fit_and_sleep_in_the_morning() -> None:
@@ -91,7 +91,7 @@ def test_services_fit_and_sleep_in_the_morning() -> None:
         total += cores
         demand = load.demand
         assert demand != DemandModel().services, "its annotation is taken"
-        hour = settings.START_SECONDS % 86_400 / 3600
+        hour = initial_config.START_SECONDS % 86_400 / 3600
         morning += cores * demand.cpu * (1 - demand.amplitude * _cosine(hour, demand.peak_hour))
         peak += cores * demand.cpu
     assert total == 24
@@ -99,9 +99,9 @@ def test_services_fit_and_sleep_in_the_morning() -> None:
 
 
 def test_the_settings_are_what_the_manager_reads() -> None:
-    found = config.load(settings.config_map()["data"], object_name="here")
+    found = config.load(initial_config.config_map()["data"], object_name="here")
     assert not found.errors
-    assert json.loads(settings.config_map()["data"]["colocation-config"])["enable"] is True
+    assert json.loads(initial_config.config_map()["data"]["colocation-config"])["enable"] is True
 
 
 def _cosine(hour: float, peak: float) -> float:

@@ -10,9 +10,9 @@ import numpy as np
 
 from koord.agent.baseline import Baseline
 from koord.agent.executor.target import QUOTA, Target
-from koord.agent.host.layout import Layout
-from koord.agent.metrics.kinds import Kind
-from koord.agent.states.pods import PodState, pod_state
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.states.pod_state import PodState, pod_state
 from koord.agent.strategies.strategy import Tick
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodeslo import NodeSLO, NodeSLOSpec
@@ -27,17 +27,17 @@ from tests.agent.strategies.fakes import FakeExecutor, FakeReader, machine
 from tests.agent.strategies.nodes import NOW_MS, NOW_SECONDS, reported, tick
 
 KINDS = {
-    "node_cpu": Kind.NODE_CPU_USAGE,
-    "node_memory": Kind.NODE_MEMORY_USAGE,
-    "be_cpu": Kind.NODE_BE,
-    "pod_cpu": Kind.POD_CPU_USAGE,
-    "pod_memory": Kind.POD_MEMORY_USAGE,
-    "container_cpu": Kind.CONTAINER_CPU_USAGE,
-    "container_throttled": Kind.CONTAINER_CPU_THROTTLED,
-    "host_cpu": Kind.HOST_APPLICATION_CPU_USAGE,
-    "host_memory": Kind.HOST_APPLICATION_MEMORY_USAGE,
+    "node_cpu": MetricKind.NODE_CPU_USAGE,
+    "node_memory": MetricKind.NODE_MEMORY_USAGE,
+    "be_cpu": MetricKind.NODE_BE,
+    "pod_cpu": MetricKind.POD_CPU_USAGE,
+    "pod_memory": MetricKind.POD_MEMORY_USAGE,
+    "container_cpu": MetricKind.CONTAINER_CPU_USAGE,
+    "container_throttled": MetricKind.CONTAINER_CPU_THROTTLED,
+    "host_cpu": MetricKind.HOST_APPLICATION_CPU_USAGE,
+    "host_memory": MetricKind.HOST_APPLICATION_MEMORY_USAGE,
 }
-_LAYOUT = Layout(Driver.SYSTEMD)
+_LAYOUT = CgroupLayout(Driver.SYSTEMD)
 
 
 class Scene:

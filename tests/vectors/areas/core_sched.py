@@ -11,15 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.executor.core_sched_kind import CoreSchedKind
-from koord.agent.executor.executor import HostExecutor, Settings
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
-from koord.agent.hooks.context import pod_context
-from koord.agent.hooks.core_sched import IDLE, CoreSched, group_of, rule_of
+from koord.agent.executor.writers.core_sched import CoreSchedWriter
+from koord.agent.hooks.builtin.core_sched import IDLE, CoreSched, group_of, rule_of
 from koord.agent.hooks.options import HookOptions
-from koord.agent.hooks.reconciler import Reconciler
-from koord.agent.host.features import Feature
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.hooks.pod_contexts import pod_context
+from koord.agent.hooks.reconciliation.reconciler import Reconciler
+from koord.agent.host.kernel.features import Feature
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.api.protocol.qos import QoSClass
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup_parse import Version
@@ -109,10 +109,10 @@ class _Node:
         self._start()
 
     def _start(self) -> None:
-        kind = CoreSchedKind(self._kernel, self._kernel.processes)
+        kind = CoreSchedWriter(self._kernel, self._kernel.processes)
         journal = Journal(self._root / "state", "boot")
         # What is not claimed after a restart is given back in the first round.
-        settings = Settings(Version.V1, grace_seconds=_ROUND_SECONDS / 2)
+        settings = ExecutorOptions(Version.V1, grace_seconds=_ROUND_SECONDS / 2)
         executor = HostExecutor([kind], journal, self._clock, settings)
         self._reconciler = Reconciler(
             [_hook({Feature.CORE_SCHED})], executor, self._machine, _sandbox
@@ -125,7 +125,8 @@ class _Node:
             self._start()
         self._clock.advance(_ROUND_SECONDS)
         snapshot = Snapshot(
-            slo=Aged(slo_of(given)), pods=Aged(tuple(state(pod) for pod in given["pods"]))
+            slo=Timestamped(slo_of(given)),
+            pods=Timestamped(tuple(state(pod) for pod in given["pods"])),
         )
         self._reconciler.changed(snapshot)
         self._reconciler.tick()

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.strategies.cpuburst.actor import CPUBurst
-from koord.agent.strategies.cpuburst.limiter import _Bucket
+from koord.agent.strategies.cpuburst.burst_limiter import _TokenBucket
+from koord.agent.strategies.cpuburst.strategy import CPUBurst
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor
 from tests.agent.strategies.nodes import NOW_SECONDS
@@ -39,7 +39,7 @@ def answer(case: dict[str, Any]) -> object:
         strategy = CPUBurst(StrategyOptions())
         buckets = strategy._limiter._buckets
         for name, each in case["limiters"].items():
-            buckets[name] = _Bucket(
+            buckets[name] = _TokenBucket(
                 each["capacity"], each["tokens"], NOW_SECONDS, 2.0 * each["period"]
             )
         rounds = []
@@ -48,7 +48,7 @@ def answer(case: dict[str, Any]) -> object:
             passed += case["seconds"]
             with suppress(KoordError):
                 tick = scene.tick(samples, passed)
-                strategy.run(tick, Hands(scene.executor, FakeEvictor()))
+                strategy.run(tick, Actuators(scene.executor, FakeEvictor()))
             scene.executor.settle()
             # A bucket of nothing is as good as none.
             tokens = {name: bucket.tokens for name, bucket in buckets.items() if bucket.tokens}

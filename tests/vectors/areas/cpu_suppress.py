@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.strategies.cpusuppress.actor import CPUSuppress
+from koord.agent.strategies.cpusuppress.strategy import CPUSuppress
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor
 from tests.agent.strategies.options import gates
@@ -41,7 +41,7 @@ def answer(case: dict[str, Any]) -> object:
         rounds = []
         for _ in range(case["rounds"]):
             with suppress(KoordError):
-                strategy.run(scene.tick(case["samples"]), Hands(scene.executor, FakeEvictor()))
+                strategy.run(scene.tick(case["samples"]), Actuators(scene.executor, FakeEvictor()))
             scene.executor.settle()
             rounds.append(scene.files())
     return rounds

@@ -18,8 +18,8 @@ from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.api.protocol import resources as res
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.plugins.deviceshare.quantities import resource_list
-from koord.controllers.scheduler.plugins.deviceshare.settings import ScoringType, Settings
+from koord.controllers.scheduler.plugins.deviceshare.args import DeviceShareOptions, ScoringType
+from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import resource_list
 from tests.controllers.scheduler.plugins.deviceshare.clusters import Cluster
 from tests.vectors.area import Difference, Json
 
@@ -40,7 +40,7 @@ def inputs(draw: random.Random) -> list[Json]:
 
 def answer(case: Json) -> Json:
     """See :func:`tests.vectors.area.Area.answer`."""
-    cluster = Cluster(Settings(scoring=ScoringType(case["scoring"])))
+    cluster = Cluster(DeviceShareOptions(scoring=ScoringType(case["scoring"])))
     row = cluster.add("n", labels=case["node"]["metadata"]["labels"])
     cluster.put(convert(case["device"], Device, "Device"))
     for each in case["holders"]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.strategies.cpuevict.actor import CPUEvict
-from koord.agent.strategies.memoryevict.actor import MemoryEvict
+from koord.agent.strategies.cpuevict.strategy import CPUEvict
+from koord.agent.strategies.memoryevict.strategy import MemoryEvict
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor
 from tests.agent.strategies.options import gates
@@ -48,7 +48,7 @@ def answer(case: dict[str, Any]) -> object:
             evictor.calls.clear()
             try:
                 told = strategy.run(
-                    scene.tick(case["samples"], passed), Hands(scene.executor, evictor)
+                    scene.tick(case["samples"], passed), Actuators(scene.executor, evictor)
                 )
             except KoordError:
                 told = {}

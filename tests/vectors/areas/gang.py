@@ -13,8 +13,8 @@ from koord.api import codec
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.controllers.scheduler.plugins.coscheduling import debug
-from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
-from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
+from koord.controllers.scheduler.plugins.coscheduling.objects import gang_declaration as decl
+from koord.controllers.scheduler.plugins.coscheduling.state.gang_cache import GangCache
 from tests.vectors.area import Json
 from tests.vectors.gangs.differences import DIFFERENCES
 from tests.vectors.gangs.history import history
@@ -22,7 +22,7 @@ from tests.vectors.gangs.history import history
 if TYPE_CHECKING:
     import random
 
-    from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang
+    from koord.controllers.scheduler.plugins.coscheduling.state.gangs import Gang
 
 __all__ = ["COVERAGE", "DIFFERENCES", "SEED", "answer", "inputs"]
 SEED = 20263
@@ -53,12 +53,12 @@ def inputs(draw: random.Random) -> list[Json]:
 
 def answer(case: Json) -> Json:
     """See :func:`tests.vectors.area.Area.answer`."""
-    cache = GangCache(decl.Defaults(600.0, case["policy"]), lambda: 0.0, lambda uids: None)
+    cache = GangCache(decl.GangDefaults(600.0, case["policy"]), lambda: 0.0, lambda uids: None)
     permits: list[bool] = []
     for step in case["steps"]:
         if "group" in step:
             group = codec.convert(step["group"], PodGroup, "PodGroup")
-            (cache.pod_group_gone if step["do"] == "delete" else cache.pod_group_seen)(group)
+            (cache.pod_group_deleted if step["do"] == "delete" else cache.pod_group_changed)(group)
         else:
             _pod_step(cache, step["do"], codec.convert(step["pod"], Pod, "Pod"), permits)
     return {"permits": permits, "gangs": {key: _state(gang) for key, gang in cache.gangs.items()}}
@@ -67,9 +67,9 @@ def answer(case: Json) -> Json:
 def _pod_step(cache: GangCache, do: str, pod: Pod, permits: list[bool]) -> None:
     uid = pod.metadata.uid
     if do in ("add", "update"):
-        cache.pod_seen(pod)
+        cache.pod_changed(pod)
     elif do == "delete":
-        cache.gone(uid)
+        cache.pod_deleted(uid)
     elif do == "permit":
         cache.reserved(uid)
         gang = cache.of(uid)

@@ -8,14 +8,14 @@ import math
 from random import Random
 from typing import Any
 
-from koord.agent.hooks.batch_resource import BatchResource
-from koord.agent.hooks.context import container_context, pod_context
-from koord.agent.hooks.cpu_normalization import CPUNormalization
-from koord.agent.hooks.cpuset_allocator import CPUSetAllocator
-from koord.agent.hooks.group_identity import GroupIdentity
+from koord.agent.hooks.builtin.batch_resource import BatchResource
+from koord.agent.hooks.builtin.cpu_normalization import CPUNormalization
+from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
+from koord.agent.hooks.builtin.group_identity import GroupIdentity
 from koord.agent.hooks.options import HookOptions
-from koord.agent.states.pods import ContainerKind
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.hooks.pod_contexts import container_context, pod_context
+from koord.agent.states.pod_state import ContainerKind
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.base.errors import KoordError
 from koord.kernels.cgroup_path import KubeQos
 from tests.vectors.agent import documents
@@ -47,8 +47,8 @@ def answer(case: dict[str, Any]) -> object:
     hook = _HOOKS[case["hook"]](HookOptions(gate=lambda n: on.get(n, False), has=lambda _: True))
     slo = slo_of(case)
     snapshot = Snapshot(
-        node=Aged(node_of(case), 0.0), pods=Aged((), 0.0), slo=Aged(slo, 0.0),
-        topology=Aged(reported_of(case), 0.0),
+        node=Timestamped(node_of(case), 0.0), pods=Timestamped((), 0.0), slo=Timestamped(slo, 0.0),
+        topology=Timestamped(reported_of(case), 0.0),
     )  # fmt: skip
     try:
         hook.learn(snapshot)

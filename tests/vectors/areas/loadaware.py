@@ -16,7 +16,7 @@ from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.controllers.cluster.pods import PodInfo
-from tests.controllers.scheduler.plugins.loadaware.load import START, Load, text
+from tests.controllers.scheduler.plugins.loadaware.reports import START, Load, text
 from tests.vectors.area import Difference, Json
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def answer(case: Json) -> Json:
             load.world.accounts.drop(infos.pop(step["gone"]["metadata"]["uid"]))
     pod = _read(case["pod"], Pod)
     reasons, scores = load.ask(pod)
-    names, ask = load.plugin.names, load.plugin._ask(load.world.shapes.info(pod).shape)
-    found = {name: n for name, n in zip(names, ask.estimate, strict=True) if n}
-    return {"estimate": found, "refused": reasons[_NODE] or "", "score": scores[_NODE]}
+    amounts = load.plugin._pod_estimate(load.world.shapes.info(pod).shape).estimate
+    estimate = {name: n for name, n in zip(load.plugin.names, amounts, strict=True) if n}
+    return {"estimate": estimate, "refused": reasons[_NODE] or "", "score": scores[_NODE]}
 
 
 def _read(document: Json, kind: Any) -> Any:

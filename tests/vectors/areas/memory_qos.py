@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.strategies.memoryqos.actor import MemoryQoS
+from koord.agent.strategies.memoryqos.strategy import MemoryQoS
 from koord.agent.strategies.options import StrategyOptions
-from koord.agent.strategies.strategy import Hands
+from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor
 from tests.vectors.agent import documents
@@ -42,7 +42,9 @@ def answer(case: dict[str, Any]) -> object:
     with tempfile.TemporaryDirectory() as root:
         scene = Scene(case, Path(root))
         with suppress(KoordError):
-            MemoryQoS(StrategyOptions()).run(scene.tick([]), Hands(scene.executor, FakeEvictor()))
+            MemoryQoS(StrategyOptions()).run(
+                scene.tick([]), Actuators(scene.executor, FakeEvictor())
+            )
         scene.executor.settle()
         return {path: text for path, text in scene.files().items() if text != _UNWRITTEN}
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from koord.agent.metrics.cache import MetricCache
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
-from koord.agent.prediction.models import Models
+from koord.agent.metrics.storage.metric_cache import MetricCache
+from koord.agent.prediction.usage_models import UsageModels
 from koord.agent.report.reporters import MetricReporter
-from koord.agent.states.nodeslo import effective_metric_spec
-from koord.agent.states.snapshot import Aged, Snapshot
+from koord.agent.states.effective_specs import effective_metric_spec
+from koord.agent.states.snapshot import Snapshot, Timestamped
 from koord.api import codec
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.objects import decode_as
@@ -43,9 +43,10 @@ def answer(case: dict[str, Any]) -> object:
         pod["metadata"]["creationTimestamp"] = at.isoformat().replace("+00:00", "Z")
     received = decode_as({"metadata": {"name": "n"}, "spec": case["spec"]}, NodeMetric)
     snapshot = Snapshot(
-        node=Aged(node_of(case)), pods=Aged(tuple(state(pod) for pod in case["pods"])),
-        slo=Aged(None if case["slo"] is None else slo_of(case)),
-        metric_spec=Aged(effective_metric_spec(received.spec)),
+        node=Timestamped(node_of(case)),
+        pods=Timestamped(tuple(state(pod) for pod in case["pods"])),
+        slo=Timestamped(None if case["slo"] is None else slo_of(case)),
+        metric_spec=Timestamped(effective_metric_spec(received.spec)),
     )  # fmt: skip
     reporter = MetricReporter(
         None, _States(snapshot), _measured(case), _learned(case), None,  # type: ignore[arg-type]
@@ -92,7 +93,7 @@ def _measured(case: dict[str, Any]) -> MetricCache:
         labels = [str(card["minor"]), card["uuid"]]
         samples = [[at, card["bytes"]] for at in (oldest, 0)]
         row = {"labels": labels, "samples": samples}
-        case["series"].setdefault(Kind.NODE_GPU_MEMORY_TOTAL.value, []).append(row)
+        case["series"].setdefault(MetricKind.NODE_GPU_MEMORY_TOTAL.value, []).append(row)
     found: dict[int, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for kind, rows in case["series"].items():
         for row in rows:
@@ -103,13 +104,13 @@ def _measured(case: dict[str, Any]) -> MetricCache:
         samples_at = rounds.setdefault(age, Samples(_NOW_MS - age))
         for kind, measured in found[age].items():
             keys = tuple(labels for labels, _ in measured)
-            samples_at.add(Kind(kind), keys, [value for _, value in measured])
+            samples_at.add(MetricKind(kind), keys, [value for _, value in measured])
         cache.append(samples_at)
     return cache
 
 
-def _learned(case: dict[str, Any]) -> Models:
-    models = Models()
+def _learned(case: dict[str, Any]) -> UsageModels:
+    models = UsageModels()
     for name, samples in case["learned"].items():
         for ago, cpu, memory in samples:
             models.add(name, cpu, memory, _NOW_MS - 1000 * int(ago))

@@ -19,7 +19,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol import annotation, keys
 from koord.api.sloconfig.strategies import ColocationStrategy
-from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.vectors.area import Difference, Json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def inputs(draw: random.Random) -> list[Json]:
 
 def answer(case: Json) -> Json:
     """See :func:`tests.vectors.area.Area.answer`."""
-    ledger = Ledger()
+    ledger = OvercommitCache()
     strategy = codec.convert({"enable": True, **case["strategy"]}, ColocationStrategy, "strategy")
     ledger.put_node(codec.convert(case["node"], Node, "node"), strategy)
     for each in case["pods"]:
@@ -57,7 +57,7 @@ def answer(case: Json) -> Json:
     found = {}
     for kind, offer in (("batch", ledger.batch), ("mid", ledger.mid)):
         found[kind] = None if offer.degraded[0] else offer.amounts[:, 0].tolist()
-    there = [] if found["batch"] is None else np.flatnonzero(ledger.zones.there[:, 0]).tolist()
+    there = [] if found["batch"] is None else np.flatnonzero(ledger.zones.present[:, 0]).tolist()
     zones = {f"node-{number}": ledger.zone_amounts[:, number, 0].tolist() for number in there}
     return {**found, "zones": zones}
 

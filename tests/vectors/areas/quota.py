@@ -16,16 +16,19 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import ElasticQuota
 from koord.api.protocol import keys
-from koord.controllers.cluster.nodes import NodeTable
+from koord.controllers.cluster.node_table import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
-from koord.controllers.cluster.quotas import integer_amounts
-from koord.controllers.scheduler.accounts import Accounts
+from koord.controllers.cluster.quota_objects import integer_amounts
+from koord.controllers.scheduler.framework.accounts import Accounts
 from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
-from koord.controllers.scheduler.plugins.elasticquota.figures import figures
-from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
-from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger
-from koord.controllers.scheduler.plugins.elasticquota.preemption import QuotaPolicy
-from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
+from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
+from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
+from koord.controllers.scheduler.plugins.elasticquota.state.group_usage import group_usage
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
+    QuotaTreeOptions,
+    QuotaTrees,
+)
 from koord.kernels.quantity import Quantity
 from koord.kernels.quota import DEFAULT, ROOT, SYSTEM, Options, Verdict
 from tests.vectors import quota_histories
@@ -54,7 +57,7 @@ def answer(case: Json) -> Json:
     if case["kind"] == "admit":
         return world.admitted(case["ask"])
     if case["kind"] == "preempt":
-        policy = QuotaPolicy(
+        policy = QuotaVictimPolicy(
             world.groups, world.ledger, Accounts(NodeTable()), spare_default=case["spareDefault"]
         )
         pods = world.pods
@@ -64,13 +67,13 @@ def answer(case: Json) -> Json:
 
 class _World:
     def __init__(self, case: Json) -> None:
-        settings = Settings(
+        settings = QuotaTreeOptions(
             Options(case["runtime"], case["parents"], case["guarantee"]),
             default_max=_limits(case["defaultMax"]), system_max=_limits(case["systemMax"]),
             scale_min=case["scale"],
         )  # fmt: skip
-        self.groups, self.totals, self._shapes = QuotaGroups(settings), NodeTotals(), Shapes()
-        self.ledger = Ledger(self.groups)
+        self.groups, self.totals, self._shapes = QuotaTrees(settings), ClusterTotal(), Shapes()
+        self.ledger = QuotaLedger(self.groups)
         self.quotas: dict[str, ElasticQuota] = {}
         self.pods: dict[str, PodInfo] = {}
 
@@ -99,7 +102,7 @@ class _World:
     def figures(self) -> Json:
         tree, found = self.groups.tree(""), {}
         for name in (*self.quotas, DEFAULT, SYSTEM, ROOT):
-            now = figures(tree, name)
+            now = group_usage(tree, name)
             told = {
                 "runtime": now.runtime, "used": now.used, "request": now.request,
                 "nonPreemptibleUsed": now.non_preemptible_used,
@@ -162,6 +165,9 @@ class _End:
             elif step["do"].startswith("drop"):
                 del tables[step["do"].removeprefix("drop").lower()][step["name"]]
         self.offered = {name for node in nodes.values() for name in node["status"]["allocatable"]}
+        limits = [case["defaultMax"], case["systemMax"]]
+        limits += [quota["spec"]["max"] for quota in self.quotas.values()]
+        self.limited = {name for limit in limits for name in limit}
 
     def is_shared(self, quota: str, resource: str) -> bool:
         """Whether the level of a quota shares a resource out."""
@@ -192,6 +198,8 @@ def _figures_differ(case: Json, theirs: Json, ours: Json) -> str:
 def _why(case: Json, end: _End, quota: str, figure: str, resource: str) -> str:
     if quota == ROOT and figure == "request":
         return "root-request"
+    if quota == ROOT and figure == "runtime" and resource not in end.limited:
+        return "root-counted"
     if figure == "scaledMin" and not end.is_shared(quota, resource):
         return "unshared-minimum"
     if figure in ("scaledMin", "runtime") and resource not in end.offered:
@@ -287,6 +295,9 @@ DIFFERENCES = {
     "quota-minimum-from-start": Difference(
         "the level of a quota that does not lend learns of its minimum late",
         _differ_by("late-minimum"),
+    ),
+    "quota-root-runtime": Difference(
+        "the root's runtime has what some quota limits", _differ_by("root-counted"),
     ),
     "quota-root-request": Difference(
         "the root's request depends on earlier states", _differ_by("root-request"),

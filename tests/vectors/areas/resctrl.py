@@ -6,8 +6,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from koord.agent.strategies.resctrl.actor import _by_group, _planned
-from koord.agent.strategies.resctrl.facts import Facts
+from koord.agent.strategies.resctrl.capabilities import ResctrlCapabilities
+from koord.agent.strategies.resctrl.strategy import _by_group, _planned
 from koord.base.errors import KoordError
 from koord.kernels.resctrl import Info, Limits, Vendor
 from tests.vectors.agent.scene import slo_of
@@ -32,7 +32,7 @@ def answer(case: dict[str, Any]) -> object:
     info = Info(Limits(case["mask"]), True, True, ids)
     strategy = slo_of({"slo": {"resourceQOSStrategy": case["strategy"]}}).resource_qos_strategy
     assert strategy is not None, "every case has one"
-    facts = Facts(Vendor.AMD if amd else Vendor.INTEL, info)
+    facts = ResctrlCapabilities(Vendor.AMD if amd else Vendor.INTEL, info)
     try:
         groups = _planned(facts, _by_group(strategy))
     except KoordError:

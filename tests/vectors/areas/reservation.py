@@ -15,10 +15,11 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.api.protocol import keys
-from koord.controllers.scheduler.config.args_jobs import ReservationArgs
+from koord.controllers.scheduler.config.args_gangs_and_quota import ReservationArgs
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.plugins.reservation import fit, reasons
-from koord.controllers.scheduler.plugins.reservation.state import state_of
+from koord.controllers.scheduler.plugins.reservation import reasons
+from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import state_of
+from koord.controllers.scheduler.plugins.reservation.state import fit
 from koord.kernels.quantity import Quantity
 from tests.controllers.scheduler.plugins.reservation.bench import Bench
 from tests.vectors.area import Difference, Json
@@ -26,7 +27,9 @@ from tests.vectors.area import Difference, Json
 if TYPE_CHECKING:
     import random
 
-    from koord.controllers.scheduler.plugins.reservation.record import Record
+    from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
+        ReservationInfo,
+    )
 
 SEED = 20262
 
@@ -78,9 +81,9 @@ def _bench(case: Json) -> Bench:
 def _answer(bench: Bench, cycle: Cycle) -> Json:
     attempt, chooser = state_of(cycle).attempt, bench.plugin.chooser
     records = attempt.records(0)
-    refusal = chooser.refusal(cycle, attempt, 0)
+    refusal = chooser.rejection(cycle, attempt, 0)
     lacking = sorted(refusal.reasons) if refusal is not None else []
-    if not records or attempt.wish.ignores:
+    if not records or attempt.request.ignores:
         return {"filter": lacking}
     fits, scores = {}, {}
     for each in records:
@@ -99,12 +102,12 @@ def _answer(bench: Bench, cycle: Cycle) -> Json:
     return found
 
 
-def _fits(chooser: Any, cycle: Cycle, attempt: Any, record: Record) -> list[str]:
+def _fits(chooser: Any, cycle: Cycle, attempt: Any, record: ReservationInfo) -> list[str]:
     """As at nomination: the pod may have this reservation and no other."""
-    wish = attempt.wish
+    wish = attempt.request
     if not wish.required and not fit.shares_resources(record, cycle.shape.request):
         return [reasons.NONE_MEETS]
-    node, own = chooser._lacks(cycle, 0, record, detailed=bool(wish.name), of=1)
+    node, own = chooser._shortfalls(cycle, 0, record, detailed=bool(wish.name), of=1)
     return sorted(reasons.by_node(node) + own)
 
 
@@ -115,7 +118,7 @@ def _check_columns(bench: Bench, cycle: Cycle, lacking: list[str], scores: dict[
         return
     flat, chooser = attempt.flat(), bench.plugin.chooser
     assert chooser.passes(cycle, attempt, flat).tolist() == [not lacking]
-    if attempt.wish.required:
+    if attempt.request.required:
         assert chooser.scores(cycle, attempt, flat).tolist() == list(scores.values())
 
 

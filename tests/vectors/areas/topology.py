@@ -10,15 +10,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from koord.agent.hardware import _zone
-from koord.agent.host.meminfo import HugePages
+from koord.agent.host.procfs.meminfo import HugePages
 from koord.agent.metrics.collector import NUMAMemory
+from koord.agent.report.hardware import _zone
 from koord.agent.report.publisher import topology_changes
 from koord.agent.report.reporters import TopologyReporter
-from koord.agent.report.topology import Hardware
+from koord.agent.report.topology_object import NodeHardware
 from koord.agent.states.kubelet import KubeletConfiguration
-from koord.agent.states.snapshot import Part
-from koord.agent.states.store import StateStore
+from koord.agent.states.snapshot import SnapshotPart
+from koord.agent.states.state_store import StateStore
 from koord.api import codec
 from koord.api.kinds.node import Node
 from koord.api.kinds.topology import NodeResourceTopology, Zone, ZoneResource
@@ -26,7 +26,7 @@ from koord.api.objects import decode_as
 from koord.api.protocol.topology import CPUBasicInfo, CPUInfo
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
-from koord.controlplane.patching.merging import merge_patch
+from koord.controlplane.patching.json_patches import merge_patch
 from koord.kernels.quantity import Quantity
 from tests.vectors.agent.scene import state
 from tests.vectors.reports import topology_cases
@@ -62,8 +62,8 @@ async def _answer(case: dict[str, Any]) -> object:
             if each["state"] is not None:
                 file.write_text(each["state"])
             kubelet.told = each["kubelet"]
-            store.put(Part.NODE, decode_as(each["node"], Node))
-            store.put(Part.PODS, tuple(state(pod) for pod in each["pods"]))
+            store.put(SnapshotPart.NODE, decode_as(each["node"], Node))
+            store.put(SnapshotPart.PODS, tuple(state(pod) for pod in each["pods"]))
             api.edit(each["others"])
             try:
                 await reporter.report()
@@ -155,7 +155,7 @@ def _parsed(text: str) -> Any:
         return f'text "{text}"'
 
 
-def _hardware(case: dict[str, Any]) -> Hardware:
+def _hardware(case: dict[str, Any]) -> NodeHardware:
     zones = {}
     for each in case["memory"]:
         held = tuple(
@@ -164,7 +164,7 @@ def _hardware(case: dict[str, Any]) -> Hardware:
         numa = NUMAMemory(each["id"], {"MemTotal": each["kib"] * 1024}, held)
         zones[each["id"]] = _zone(numa, case["hugePages"])
     cpus = [CPUInfo(id=i, core=c, socket=s, node=n) for i, c, s, n in case["cpus"]]
-    return Hardware(cpus, codec.convert(case["basic"], CPUBasicInfo, "basic", ""), zones)
+    return NodeHardware(cpus, codec.convert(case["basic"], CPUBasicInfo, "basic", ""), zones)
 
 
 DIFFERENCES = differences(answer)

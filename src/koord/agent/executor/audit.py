@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.executor import report
+from koord.agent.executor import write_events
 from koord.base import faults, log
 from koord.base.errors import one_line
 
@@ -32,7 +32,7 @@ _CHANGED, _FAILED, _BY_HAND = 3, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AuditSubject:
     """What an event is about: ``pod``, ``node``, ``group`` or ``unknown``."""
 
     type: str = "unknown"
@@ -42,7 +42,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AuditEvent:
     """One event; the JSON names are the original's.
 
     Attributes:
@@ -53,7 +53,7 @@ class Event:
     """
 
     created_seconds: float
-    subject: Subject
+    subject: AuditSubject
     reason: str
     message: str
 
@@ -96,11 +96,11 @@ class AuditLog:
         self.dropped = 0
         self._failing = ""
 
-    def record(self, verbosity: int, subject: Subject, reason: str, message: str) -> None:
+    def record(self, verbosity: int, subject: AuditSubject, reason: str, message: str) -> None:
         """Takes an event up, and writes what waits when that is 5 seconds old."""
         if 0 < self._verbose < verbosity:
             return
-        event = Event(self._clock.wall_seconds(), subject, reason, message)
+        event = AuditEvent(self._clock.wall_seconds(), subject, reason, message)
         self._waiting.append(event.line())
         if self._clock.monotonic_seconds() - self._flushed_seconds >= FLUSH_SECONDS:
             self.flush()
@@ -178,7 +178,7 @@ def _chunks(lines: list[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def reporter(audit: AuditLog, describe: Callable[[Target], Subject]) -> report.Reporter:
+def reporter(audit: AuditLog, describe: Callable[[Target], AuditSubject]) -> write_events.Reporter:
     """Turns what an executor tells into events.
 
     Args:
@@ -186,25 +186,25 @@ def reporter(audit: AuditLog, describe: Callable[[Target], Subject]) -> report.R
         describe: whose a target is.
     """
 
-    def tell(told: report.Told) -> None:
-        subject = describe(told.target)
-        if isinstance(told, report.Failed):
-            if told.failure.attempts == 1:
-                message = f"{told.target}: {told.failure.result.message}"
+    def write(event: write_events.WriteEvent) -> None:
+        subject = describe(event.target)
+        if isinstance(event, write_events.WriteFailed):
+            if event.failure.attempts == 1:
+                message = f"{event.target}: {event.failure.result.message}"
                 audit.record(_FAILED, subject, "WriteFailed", message)
             return
-        if isinstance(told, report.Gone):
-            audit.record(_CHANGED, subject, "Gone", f"{told.target}: its cgroup is not there")
+        if isinstance(event, write_events.CgroupGone):
+            audit.record(_CHANGED, subject, "Gone", f"{event.target}: its cgroup is not there")
             return
-        made = told.made
-        message = f"{told.target} = {made.value!s} for {', '.join(made.owners) or 'nobody'}: "
+        made = event.made
+        message = f"{event.target} = {made.value!s} for {', '.join(made.owners) or 'nobody'}: "
         message += made.reason
-        if isinstance(told, report.Planned):
+        if isinstance(event, write_events.WritePlanned):
             audit.record(_CHANGED, subject, "WouldWrite", message)
-        elif told.by_hand:
+        elif event.by_hand:
             audit.record(_BY_HAND, subject, "EditedByHand", message)
         else:
-            reason = "GivenBack" if told.given_back else "Written"
+            reason = "GivenBack" if event.given_back else "Written"
             audit.record(_CHANGED, subject, reason, message)
 
-    return tell
+    return write

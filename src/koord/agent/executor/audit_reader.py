@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SIZE_USUAL = 256
 
 
-class Response(NamedTuple):
+class AuditResponse(NamedTuple):
     """What an HTTP server is to answer."""
 
     status: int
@@ -29,7 +29,7 @@ class Response(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _OpenPage:
     events: Iterator[dict[str, object]]
     used_seconds: float
 
@@ -58,9 +58,9 @@ class AuditReader:
         self._audit, self._clock, self._new_token = audit, clock, new_token
         self._events_most, self._readers_most = events_most, readers_most
         self._idle_seconds = idle_seconds
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenPage] = {}
 
-    def answer(self, query: Mapping[str, str], accept: str = "") -> Response:
+    def answer(self, query: Mapping[str, str], accept: str = "") -> AuditResponse:
         """One page.
 
         Args:
@@ -93,7 +93,7 @@ class AuditReader:
         while len(self._open) >= self._readers_most:
             del self._open[next(iter(self._open))]
         token = self._new_token()
-        self._open[token] = _Open(self._audit.events(), self._clock.monotonic_seconds())
+        self._open[token] = _OpenPage(self._audit.events(), self._clock.monotonic_seconds())
         return token
 
 
@@ -104,17 +104,17 @@ def _size(text: str) -> int:
         return SIZE_USUAL
 
 
-def _refusal(status: HTTPStatus, text: str) -> Response:
-    return Response(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())
+def _refusal(status: HTTPStatus, text: str) -> AuditResponse:
+    return AuditResponse(status, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())
 
 
-def _page(events: list[dict[str, Any]], token: str, accept: str) -> Response:
+def _page(events: list[dict[str, Any]], token: str, accept: str) -> AuditResponse:
     if "application/json" in accept:
         document = {"NextPageToken": token, "Events": events}
         headers = {"Content-Type": "application/json; charset=utf-8"}
-        return Response(HTTPStatus.OK, headers, json.dumps(document).encode())
+        return AuditResponse(HTTPStatus.OK, headers, json.dumps(document).encode())
     headers = {"Content-Type": "text/plain; charset=utf-8"}
     if token:
         headers["Next-Page-Token"] = token
     lines = "".join(json.dumps(event) + "\n" for event in events)
-    return Response(HTTPStatus.OK, headers, lines.encode())
+    return AuditResponse(HTTPStatus.OK, headers, lines.encode())

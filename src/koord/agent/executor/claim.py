@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an owner wants a file to say, and how the wishes of several owners become one value."""
+"""What an owner wants a file to say, and how the claims of several owners become one value."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Executor(Protocol):
         """The same of many directories, read in one go; numbers as such."""
         ...
 
-    def said(self, resource: str, directories: list[str]) -> list[str | int | None]:
+    def last_values(self, resource: str, directories: list[str]) -> list[str | int | None]:
         """What files said when they were last compared or written; None where they never were."""
         ...
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.executor.target import LASTING, Target, Value, check_directory
+from koord.agent.executor.target import OUTLIVES_REBOOT, Target, Value, check_directory
 from koord.base import faults
 from koord.base.errors import Code, KoordError
 
@@ -35,7 +35,7 @@ class Journal:
         boot: identity of this boot of the machine.
 
     Attributes:
-        changes: another number whenever an original came or went.
+        generation: another number whenever an original came or went.
 
     Raises:
         KoordError: the file is damaged, of another format, or cannot be read. It names the file
@@ -47,7 +47,7 @@ class Journal:
         self._boot = boot
         self._originals: dict[Target, Value] = {}
         self._changed = False
-        self.changes = 0
+        self.generation = 0
         if self.path.exists():
             self._load()
 
@@ -68,21 +68,21 @@ class Journal:
             if target not in self._originals:
                 self._originals[target] = value
                 self._changed = True
-                self.changes += 1
+                self.generation += 1
 
     def replace(self, target: Target, value: Value) -> None:
         """Another original for a target that has one. On disk after :meth:`commit`."""
         if self._originals.get(target, value) != value:
             self._originals[target] = value
             self._changed = True
-            self.changes += 1
+            self.generation += 1
 
     def drop(self, targets: Iterable[Target]) -> None:
         """Forgets what was given back or is gone. On disk after :meth:`commit`."""
         for target in targets:
             if self._originals.pop(target, None) is not None:
                 self._changed = True
-                self.changes += 1
+                self.generation += 1
 
     def commit(self) -> None:
         """Puts on disk what was taken up and dropped; nothing where nothing was.
@@ -137,7 +137,7 @@ class Journal:
         except (ValueError, TypeError, IndexError):
             raise self._unusable(head[:40], "a journal of the executor") from None
         same = boot == self._boot
-        self._originals = {t: v for t, v in rows if same or t.resource in LASTING}
+        self._originals = {t: v for t, v in rows if same or t.resource in OUTLIVES_REBOOT}
 
     @staticmethod
     def _check(target: Target, value: object) -> None:

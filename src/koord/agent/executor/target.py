@@ -36,13 +36,13 @@ RESCTRL_MEMBERS = "resctrl.members"
 OOM_SCORE_ADJ, CORE_SCHED = "oom_score_adj", "core_sched"
 TERWAY_BANDWIDTH, TERWAY_PODS = "terway.global_bps_config", "terway.pod.json"
 
-LASTING = frozenset({TERWAY_BANDWIDTH, TERWAY_PODS})
+OUTLIVES_REBOOT = frozenset({TERWAY_BANDWIDTH, TERWAY_PODS})
 """Outlive a reboot; everything else is as the kernel starts with it."""
 
 INHERITED = frozenset({CPUS, "cpu.bvt_warp_ns"})
 """A new cgroup starts with its parent's value of these."""
 
-LIVING = frozenset({RESCTRL_MEMBERS, OOM_SCORE_ADJ, CORE_SCHED})
+SET_ON_TASKS = frozenset({RESCTRL_MEMBERS, OOM_SCORE_ADJ, CORE_SCHED})
 """Set on tasks, which come and go without anybody claiming anything else."""
 
 LIMITS = frozenset({QUOTA, "memory.limit_in_bytes"})
@@ -78,9 +78,9 @@ class Target(NamedTuple):
         return f"{where}[{self.field}]" if self.field else where
 
 
-def as_found(target: Target, found: Value) -> Value:
+def unchanged_baseline(target: Target, current: Value) -> Value:
     """The baseline of who knows nothing else of a target."""
-    return found
+    return current
 
 
 def target_of(claim: Claim) -> Target:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.agent.executor.claim import Claim
-    from koord.agent.states.snapshot import Part, Snapshot
+    from koord.agent.states.snapshot import Snapshot, SnapshotPart
     from koord.api.kinds.slo_strategies import HostApplication
     from koord.api.protocol.qos import QoSClass
 
 
-class Stage(StrEnum):
+class HookStage(StrEnum):
     """When a hook is asked, as the hook protocol names it."""
 
     PRE_RUN_POD_SANDBOX = "PreRunPodSandbox"
@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CgroupRequest:
     """CPU and memory of a pod or container as the delivery knows them; None is "not told".
 
     Units: shares, quota in microseconds (-1 none), bytes (-1 none).
@@ -71,7 +71,7 @@ class PodContext:
     qos: QoSClass
     kube_qos: KubeQos
     directory: str
-    asked: Asked = Asked()
+    requested: CgroupRequest = CgroupRequest()
     extended: Mapping[str, ExtendedResources] | None = None
     reconciling: bool = True
 
@@ -87,12 +87,12 @@ class ContainerContext:
     name: str
     id: str
     directory: str
-    asked: Asked = Asked()
+    requested: CgroupRequest = CgroupRequest()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Answer:
+class HookResponse:
     """What one hook wants; None and empty mean "nothing to say".
 
     Cgroup values are keyed by resource (``cpu.bvt_warp_ns``, ``cpuset.cpus``, ...) in v1 units;
@@ -118,8 +118,8 @@ class Hook(Protocol):
 
     name: str
     gate: str
-    stages: frozenset[Stage]
-    follows: Part  #: the parts of a snapshot its rule is made from
+    stages: frozenset[HookStage]
+    follows: SnapshotPart  #: the parts of a snapshot its rule is made from
 
     def learn(self, snapshot: Snapshot) -> bool:
         """Makes the rule anew; whether it changed, so that everything is asked again.
@@ -130,19 +130,19 @@ class Hook(Protocol):
         """
         ...
 
-    def pod(self, context: PodContext) -> Answer | None:
+    def pod(self, context: PodContext) -> HookResponse | None:
         """Values of a pod's directory."""
         ...
 
-    def container(self, context: ContainerContext) -> Answer | None:
+    def container(self, context: ContainerContext) -> HookResponse | None:
         """Values of a container's, or its sandbox's."""
         ...
 
-    def kube_qos(self, qos: KubeQos) -> Answer | None:
+    def kube_qos(self, qos: KubeQos) -> HookResponse | None:
         """Values of the directory of a Kubernetes QoS class."""
         ...
 
-    def host_application(self, application: HostApplication) -> Answer | None:
+    def host_application(self, application: HostApplication) -> HookResponse | None:
         """Values of the directory of an application outside Kubernetes."""
         ...
 

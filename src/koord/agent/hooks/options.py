@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.host.core_sched import scheduler_feature
-from koord.agent.host.cpuinfo import read_cpu_info
-from koord.agent.host.features import Feature, Features
+from koord.agent.host.kernel.core_sched import scheduler_feature
+from koord.agent.host.kernel.features import Feature, Features
+from koord.agent.host.procfs.cpuinfo import read_cpu_info
 from koord.base.errors import KoordError
 from koord.kernels import resctrl
 
 if TYPE_CHECKING:
-    from koord.agent.host.roots import Roots
-    from koord.kube.dryrun import DryRun
+    from koord.agent.host.roots import HostRoots
+    from koord.kube.dry_run import DryRun
 
 HAMI_LIBRARY = "/usr/local/vgpu/libvgpu.so"
 
@@ -74,7 +74,7 @@ class HookOptions:
 def machine_options(
     gate: Callable[[str], bool],
     features: Features,
-    roots: Roots,
+    roots: HostRoots,
     *,
     disable_unset_cpu_quota: bool = False,
     hami_library: str = HAMI_LIBRARY,
@@ -97,27 +97,27 @@ def machine_options(
         scheduler_feature=lambda name: scheduler_feature(roots, name),
         pci_names=lambda path: _pci_names(roots, path),
         resctrl_info=lambda: _resctrl_info(roots),
-        make_directory=_make_anew if dry_run is None else partial(dry_run.local, "make"),
+        make_directory=_make_anew if dry_run is None else partial(dry_run.record_local, "make"),
         disable_unset_cpu_quota=disable_unset_cpu_quota,
         hami_library=hami_library,
     )
 
 
-def _sysctl(roots: Roots, name: str) -> str | None:
+def _sysctl(roots: HostRoots, name: str) -> str | None:
     try:
         return Path(roots.proc, "sys/kernel", name).read_text("ascii").strip()
     except (OSError, ValueError):
         return None
 
 
-def _pci_names(roots: Roots, path: str) -> list[str]:
+def _pci_names(roots: HostRoots, path: str) -> list[str]:
     try:
         return sorted(entry.name for entry in Path(roots.sys, "bus/pci/devices", path).iterdir())
     except OSError:
         return []
 
 
-def _resctrl_info(roots: Roots) -> tuple[resctrl.Info, resctrl.Vendor] | None:
+def _resctrl_info(roots: HostRoots) -> tuple[resctrl.Info, resctrl.Vendor] | None:
     try:
         info, cpu = resctrl.read_info(roots.resctrl), read_cpu_info(roots)
     except (OSError, ValueError, KoordError):

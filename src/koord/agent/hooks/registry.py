@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from koord.agent.hooks.batch_resource import BatchResource
-from koord.agent.hooks.core_sched import CoreSched
-from koord.agent.hooks.cpu_normalization import CPUNormalization
-from koord.agent.hooks.cpuset_allocator import CPUSetAllocator
-from koord.agent.hooks.gpu_env import GPUEnvInject
-from koord.agent.hooks.group_identity import GroupIdentity
+from koord.agent.hooks.builtin.batch_resource import BatchResource
+from koord.agent.hooks.builtin.core_sched import CoreSched
+from koord.agent.hooks.builtin.cpu_normalization import CPUNormalization
+from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
+from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
+from koord.agent.hooks.builtin.group_identity import GroupIdentity
+from koord.agent.hooks.builtin.oom_score import OOMScoreAdj
+from koord.agent.hooks.builtin.rdma_device import RDMADeviceInject
+from koord.agent.hooks.builtin.resctrl import Resctrl
+from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.hook import Hook
-from koord.agent.hooks.oom_score import OOMScoreAdj
-from koord.agent.hooks.rdma_device import RDMADeviceInject
-from koord.agent.hooks.resctrl import Resctrl
-from koord.agent.hooks.terway_qos import TerwayQoS
 from koord.base.errors import KoordError, one_line
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ BUILTIN: dict[str, Factory] = {
 """By the name of the entry point; these need no installed metadata."""
 
 
-def load(options: HookOptions, found: Iterable[EntryPoint] | None = None) -> list[Hook]:
+def load(options: HookOptions, entries: Iterable[EntryPoint] | None = None) -> list[Hook]:
     """The hooks whose gate is on, in byte order of their names.
 
     Args:
         options: what hooks are made with.
-        found: entry points; those installed if None.
+        entries: entry points; those installed if None.
 
     Raises:
         KoordError: one cannot be loaded, is no hook, or two have one name.
     """
-    points = entry_points(group=GROUP) if found is None else found
+    points = entry_points(group=GROUP) if entries is None else entries
     factories = dict(BUILTIN)
     for point in sorted(points, key=lambda p: p.name):
         if point.name not in BUILTIN:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.host import driver as drivers
-from koord.agent.host import features, meminfo
-from koord.agent.host.layout import Layout
+from koord.agent.host import cgroup_driver as drivers
+from koord.agent.host.cgroup_layout import CgroupLayout
+from koord.agent.host.kernel.feature_probes import probe_features
+from koord.agent.host.procfs import meminfo
 from koord.base.errors import KoordError
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
@@ -20,8 +21,8 @@ from koord.kernels.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koord.agent.host.features import Features
-    from koord.agent.host.roots import Roots
+    from koord.agent.host.kernel.features import Features
+    from koord.agent.host.roots import HostRoots
     from koord.kernels.cgroup_path import Driver
 
 _TICKS_USUAL = 100
@@ -42,9 +43,9 @@ class Machine:
         tick_seconds: length of a clock tick in /proc/stat.
     """
 
-    roots: Roots
+    roots: HostRoots
     hierarchy: Hierarchy
-    layout: Layout
+    layout: CgroupLayout
     topology: Topology
     features: Features
     memory_bytes: int
@@ -59,7 +60,7 @@ class Machine:
 
 
 def find(
-    roots: Roots,
+    roots: HostRoots,
     driver: Driver | None = None,
     probe: Callable[[], Driver] | None = None,
     ticks_per_second: int | None = None,
@@ -70,7 +71,7 @@ def find(
     Args:
         roots: where its files are.
         driver: the kubelet's cgroup driver where it is known.
-        probe: asks the kubelet where no directory tells, see :mod:`koord.agent.host.driver`.
+        probe: asks the kubelet where no directory tells, see :mod:`koord.agent.host.cgroup_driver`.
         ticks_per_second: of /proc/stat; by default what the C library says.
         version: of cgroups; by default what the file system is.
 
@@ -84,7 +85,7 @@ def find(
         hierarchy=hierarchy,
         layout=layout,
         topology=_topology(roots.sys),
-        features=features.find(roots, hierarchy),
+        features=probe_features(roots, hierarchy),
         memory_bytes=meminfo.require(memory, "MemTotal", f"{roots.proc}/meminfo"),
         page_bytes=os.sysconf("SC_PAGE_SIZE"),
         tick_seconds=1 / (ticks_per_second or _ticks_per_second()),
@@ -92,14 +93,14 @@ def find(
 
 
 def _cgroups(
-    roots: Roots,
+    roots: HostRoots,
     driver: Driver | None,
     probe: Callable[[], Driver] | None,
     version: Version | None,
-) -> tuple[Hierarchy, Layout]:
+) -> tuple[Hierarchy, CgroupLayout]:
     try:
         found = Hierarchy(roots.cgroup, version)
-        layout = Layout(driver or drivers.detect(found, probe))
+        layout = CgroupLayout(driver or drivers.detect(found, probe))
         # Support checks look into the kubepods directory, whose name the driver decides.
         return Hierarchy(roots.cgroup, found.version, layout.kubepods), layout
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ HOST_MODE = "hostMode"
 
 
 @dataclass(frozen=True)
-class Roots:
+class HostRoots:
     """Directories that every path of the host is built from; each is a flag of koordlet.
 
     Defaults are those of an agent on the host itself.
@@ -29,7 +29,7 @@ class Roots:
     sys: str = "/sys"
     sys_fs: str = "/sys/fs"
     proc: str = "/proc"
-    var_run: str = "/var/run"
+    var_run: str = "/var/run"  # these two for collectors of others
     run: str = "/run"
     kubelet: str = "/var/lib/kubelet"
     xpu_device_infos: str = "/var/run/koordlet/xpu-device-infos"
@@ -40,13 +40,13 @@ class Roots:
         """Where resctrl is, or would be, mounted."""
         return f"{self.sys_fs}/resctrl"
 
-    def beneath(self, directory: str) -> Roots:
+    def beneath(self, directory: str) -> HostRoots:
         """The same roots in a tree of files that stands in for a machine, as tests use."""
         moved = {name: f"{directory}{path}" for name, path in vars(self).items()}
         return replace(self, **moved)
 
 
-IN_CONTAINER = Roots(
+IN_CONTAINER = HostRoots(
     cgroup="/host-cgroup",
     sys="/host-sys",
     sys_fs="/host-sys-fs",
@@ -67,12 +67,12 @@ _NEEDED = {
 }
 
 
-def default_roots(environment: Mapping[str, str] | None = None) -> Roots:
+def default_roots(environment: Mapping[str, str] | None = None) -> HostRoots:
     """The roots of this process's mode; ``agent_mode=hostMode`` is the host itself."""
-    return Roots() if _mode(environment) == HOST_MODE else IN_CONTAINER
+    return HostRoots() if _mode(environment) == HOST_MODE else IN_CONTAINER
 
 
-def require(roots: Roots, environment: Mapping[str, str] | None = None) -> str:
+def require(roots: HostRoots, environment: Mapping[str, str] | None = None) -> str:
     """Looks whether the host's directories are where they should be.
 
     Args:

@@ -6,32 +6,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from koord.agent.states.snapshot import NEVER, Aged
+from koord.agent.states.snapshot import NEVER, Timestamped
 
 if TYPE_CHECKING:
-    from koord.agent.host.block import Storage
-    from koord.agent.host.cpuinfo import CPUInfo
-    from koord.agent.host.features import Feature
-    from koord.agent.host.gpus import GPU
+    from koord.agent.host.devices.block import BlockStorage
+    from koord.agent.host.devices.gpus import GPU
+    from koord.agent.host.devices.rdma import RDMADevice
+    from koord.agent.host.devices.xpu import XPUDevice
+    from koord.agent.host.kernel.features import Feature
     from koord.agent.host.machine import Machine
-    from koord.agent.host.meminfo import HugePages
-    from koord.agent.host.proc_stat import CPUTicks
-    from koord.agent.host.rdma import RDMADevice
-    from koord.agent.host.xpu import XPUDevice
-    from koord.agent.metrics.groups import Groups
+    from koord.agent.host.procfs.cpuinfo import CPUInfo
+    from koord.agent.host.procfs.meminfo import HugePages
+    from koord.agent.host.procfs.proc_stat import CPUTicks
+    from koord.agent.metrics.cgroup_tables import CgroupReading, CgroupRows, CgroupTables
     from koord.agent.metrics.samples import Samples
     from koord.agent.states.snapshot import Snapshot
     from koord.base.clock import Clock
 
 
-_UNKNOWN: Aged[None] = Aged(None)
-_NOTHING: Aged[tuple[()]] = Aged(())
-_NO_TEXT: Aged[str] = Aged("")
-_NO_FIGURES: Aged[dict[int, float]] = Aged({})
+_UNKNOWN: Timestamped[None] = Timestamped(None)
+_NOTHING: Timestamped[tuple[()]] = Timestamped(())
+_NO_TEXT: Timestamped[str] = Timestamped("")
+_NO_FIGURES: Timestamped[dict[int, float]] = Timestamped({})
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class MeasuredUsage:
     """CPU in cores and memory in bytes."""
 
     cpu_cores: float
@@ -39,7 +39,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Board:
+class SharedReadings:
     """What collectors tell each other, each entry with its age in monotonic seconds.
 
     Attributes:
@@ -48,14 +48,14 @@ class Board:
         node_numa_cpu, node_numa_memory, pods_numa_memory: by NUMA node; cores and bytes.
     """
 
-    ticks: Aged[CPUTicks] | None = None
-    meminfo: Aged[dict[str, int]] | None = None
-    node: Aged[Usage | None] = _UNKNOWN
-    pods: Aged[Usage | None] = _UNKNOWN
-    host_applications: Aged[Usage | None] = _UNKNOWN
-    node_numa_cpu: Aged[dict[int, float]] = _NO_FIGURES
-    node_numa_memory: Aged[dict[int, float]] = _NO_FIGURES
-    pods_numa_memory: Aged[dict[int, float]] = _NO_FIGURES
+    ticks: Timestamped[CPUTicks] | None = None
+    meminfo: Timestamped[dict[str, int]] | None = None
+    node: Timestamped[MeasuredUsage | None] = _UNKNOWN
+    pods: Timestamped[MeasuredUsage | None] = _UNKNOWN
+    host_applications: Timestamped[MeasuredUsage | None] = _UNKNOWN
+    node_numa_cpu: Timestamped[dict[int, float]] = _NO_FIGURES
+    node_numa_memory: Timestamped[dict[int, float]] = _NO_FIGURES
+    pods_numa_memory: Timestamped[dict[int, float]] = _NO_FIGURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class NUMAMemory:
 
 
 @dataclass(slots=True)
-class Facts:
+class MachineInventory:
     """What is no series: facts of the machine that change seldom or never, each with its age.
 
     Attributes:
@@ -81,18 +81,18 @@ class Facts:
         storage: block devices and mounts.
     """
 
-    cpu: Aged[CPUInfo | None] = _UNKNOWN
-    cbm_mask: Aged[str] = _NO_TEXT
-    numa: Aged[tuple[NUMAMemory, ...]] = _NOTHING
-    gpus: Aged[tuple[GPU, ...]] = _NOTHING
+    cpu: Timestamped[CPUInfo | None] = _UNKNOWN
+    cbm_mask: Timestamped[str] = _NO_TEXT
+    numa: Timestamped[tuple[NUMAMemory, ...]] = _NOTHING
+    gpus: Timestamped[tuple[GPU, ...]] = _NOTHING
     gpu_driver: str = ""
-    xpus: Aged[tuple[XPUDevice, ...]] = _NOTHING
-    rdma: Aged[tuple[RDMADevice, ...]] = _NOTHING
-    storage: Aged[Storage | None] = _UNKNOWN
+    xpus: Timestamped[tuple[XPUDevice, ...]] = _NOTHING
+    rdma: Timestamped[tuple[RDMADevice, ...]] = _NOTHING
+    storage: Timestamped[BlockStorage | None] = _UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class CollectionRound:
     """What a collector may look at; the same for all that are due at the same time.
 
     Attributes:
@@ -101,7 +101,7 @@ class Round:
         snapshot: what the cluster says.
         machine: what the host is.
         groups: the cgroups of pods and containers, each file of them read once a round.
-        board: what other collectors found.
+        shared_readings: what other collectors found.
         facts: what is no series; collectors write here.
         clock: for readings that take their time within the round.
     """
@@ -110,10 +110,18 @@ class Round:
     now_ms: int
     snapshot: Snapshot
     machine: Machine
-    groups: Groups
-    board: Board
-    facts: Facts
+    groups: CgroupTables
+    shared_readings: SharedReadings
+    facts: MachineInventory
     clock: Clock
+
+    def cgroup_rows(self) -> CgroupRows:
+        """The cgroups of the round's pods and their containers."""
+        return self.groups.rows(self.snapshot.pods.value)
+
+    def read_cgroups(self, resource: str, pods_only: bool = False) -> CgroupReading:
+        """One file of every pod and container, or of every pod; read once a round."""
+        return self.groups.read(self.snapshot.pods.value, self.now_seconds, resource, pods_only)
 
     @property
     def knows_pods(self) -> bool:
@@ -143,11 +151,11 @@ class Collector(Protocol):
     window_seconds: float = 0.0
     blocking: bool = False
 
-    def begin(self, now: Round) -> None:
+    def begin(self, now: CollectionRound) -> None:
         """Starts what is collected a window later; raises as :meth:`collect`."""
         return
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures.
 
         Raises:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from koord.agent.metrics.kinds import Kind
+    from koord.agent.metrics.metric_kinds import MetricKind
 
 
 class Window(NamedTuple):
@@ -23,7 +23,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class SeriesRows:
     """A window of every series of a kind that matched; only series with samples in it.
 
     Attributes:
@@ -53,11 +53,11 @@ class MetricReader(Protocol):
 
     def read(
         self,
-        kind: Kind,
+        kind: MetricKind,
         window: Window,
         percentiles: Sequence[float] = (),
         match: Sequence[str | None] = (),
-    ) -> Rows:
+    ) -> SeriesRows:
         """One pass over the window of each series; ``match`` gives label values, None for any."""
         ...
 

@@ -17,10 +17,10 @@ from koord.base.errors import KoordError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from koord.agent.host.features import Features
+    from koord.agent.host.kernel.features import Features
     from koord.agent.metrics.collector import Collector
-    from koord.agent.metrics.settings import Settings
-    from koord.base.gates import FeatureGates
+    from koord.agent.metrics.options import MetricsOptions
+    from koord.base.feature_gates import FeatureGates
 
 GROUP = "koord.agent.collectors"
 _PACKAGE = "koord.agent.metrics.collectors"
@@ -40,15 +40,15 @@ BUILT_IN = {
     "cpi": "cpi:CPICollector",
     "resctrl": "resctrl:ResctrlCollector",
     "gpu": "gpu:GPUCollector",
-    "xpu": "facts:XPUCollector",
-    "rdma": "facts:RDMACollector",
-    "cpu-info": "facts:ProcessorCollector",
-    "numa-info": "facts:NUMAInfoCollector",
-    "storage": "facts:StorageCollector",
+    "xpu": "inventory:XPUCollector",
+    "rdma": "inventory:RDMACollector",
+    "cpu-info": "inventory:ProcessorCollector",
+    "numa-info": "inventory:NUMAInfoCollector",
+    "storage": "inventory:StorageCollector",
 }
 """In the order in which those run that are due together: each after what it builds on."""
 
-_SWITCHES: dict[str, Callable[[Settings], bool]] = {
+_SWITCHES: dict[str, Callable[[MetricsOptions], bool]] = {
     "page-cache": lambda settings: settings.page_cache,
     "resctrl": lambda settings: settings.resctrl_enabled,
     "gpu": lambda settings: not settings.devices_from_files,
@@ -57,12 +57,14 @@ _SWITCHES: dict[str, Callable[[Settings], bool]] = {
 
 
 def collectors(
-    settings: Settings,
+    settings: MetricsOptions,
     gates: FeatureGates,
     features: Features,
     outside: Iterable[EntryPoint] | None = None,
 ) -> list[Collector]:
     """Makes every collector that is switched on and that this machine can serve.
+
+    One whose interval is 0 is switched off.
 
     Args:
         settings: flags.
@@ -75,21 +77,22 @@ def collectors(
     """
     found = [built_in(name, settings) for name in BUILT_IN if _switched_on(name, settings)]
     found += _outside(settings, entry_points(group=GROUP) if outside is None else outside)
+    found = [one for one in found if one.interval_seconds > 0]
     return [one for one in found if _enabled(one, gates) and _served(one, features)]
 
 
-def built_in(name: str, settings: Settings) -> Collector:
+def built_in(name: str, settings: MetricsOptions) -> Collector:
     """One of koord's own, whatever gates and flags say; KeyError for a name of no collector."""
     module, _, kind = BUILT_IN[name].partition(":")
     made: Collector = getattr(import_module(f"{_PACKAGE}.{module}"), kind)(settings)
     return made
 
 
-def _switched_on(name: str, settings: Settings) -> bool:
+def _switched_on(name: str, settings: MetricsOptions) -> bool:
     return name not in _SWITCHES or _SWITCHES[name](settings)
 
 
-def _outside(settings: Settings, points: Iterable[EntryPoint]) -> list[Collector]:
+def _outside(settings: MetricsOptions, points: Iterable[EntryPoint]) -> list[Collector]:
     made: dict[str, Collector] = {}
     for point in sorted(points, key=lambda point: (point.name, point.value)):
         if point.name in BUILT_IN or point.name in made:
@@ -98,7 +101,7 @@ def _outside(settings: Settings, points: Iterable[EntryPoint]) -> list[Collector
     return list(made.values())
 
 
-def _checked(point: EntryPoint, settings: Settings) -> Collector:
+def _checked(point: EntryPoint, settings: MetricsOptions) -> Collector:
     try:
         made: Any = point.load()(settings)
     except Exception as error:

@@ -11,14 +11,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from koord.agent.metrics.kinds import Kind
+    from koord.agent.metrics.metric_kinds import MetricKind
 
 Labels = tuple[str, ...]
 Keys = tuple[Labels, ...]
 NO_LABELS: Keys = ((),)
 
 
-class Column(NamedTuple):
+class SampleColumn(NamedTuple):
     """Samples of one kind.
 
     Attributes:
@@ -28,7 +28,7 @@ class Column(NamedTuple):
         values: float64, a value a row; NaN is "no sample".
     """
 
-    kind: Kind
+    kind: MetricKind
     labels: Keys
     values: NDArray[np.float64]
 
@@ -43,14 +43,14 @@ class Samples:
     """
 
     time_ms: int
-    columns: list[Column] = field(default_factory=list)
+    columns: list[SampleColumn] = field(default_factory=list)
 
-    def add(self, kind: Kind, labels: Keys, values: ArrayLike) -> None:
+    def add(self, kind: MetricKind, labels: Keys, values: ArrayLike) -> None:
         """A column; an empty one is left out."""
         if labels:
-            self.columns.append(Column(kind, labels, np.asarray(values, np.float64)))
+            self.columns.append(SampleColumn(kind, labels, np.asarray(values, np.float64)))
 
-    def one(self, kind: Kind, value: float | None) -> None:
+    def one(self, kind: MetricKind, value: float | None) -> None:
         """A single number of a kind without labels; None is no sample."""
         if value is not None:
             self.add(kind, NO_LABELS, [value])

@@ -21,8 +21,8 @@ from koord.base.errors import one_line
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from koord.agent.prediction.models import Model, Models
-    from koord.kube.dryrun import DryRun
+    from koord.agent.prediction.usage_models import UsageModel, UsageModels
+    from koord.kube.dry_run import DryRun
 
 VERSION = 1
 _SUFFIX = ".tmp"
@@ -41,7 +41,7 @@ class Checkpoints:
     def __init__(self, folder: str | os.PathLike[str], dry_run: DryRun | None = None) -> None:
         self._folder, self._dry_run = Path(folder), dry_run
 
-    def restore(self, models: Models, known: Container[str]) -> list[str]:
+    def restore(self, models: UsageModels, known: Container[str]) -> list[str]:
         """Reads the models whose names are known; deletes every other file.
 
         Returns:
@@ -68,7 +68,7 @@ class Checkpoints:
                 self._delete(name)
         return restored
 
-    def step(self, models: Models, now_ms: int) -> list[str]:
+    def step(self, models: UsageModels, now_ms: int) -> list[str]:
         """Deletes the files of expired models and writes the oldest checkpoints anew.
 
         Returns:
@@ -87,14 +87,14 @@ class Checkpoints:
             written.append(name)
         return written
 
-    def _write(self, name: str, model: Model) -> None:
+    def _write(self, name: str, model: UsageModel) -> None:
         body = {
             "cpu": model.cpu.save(),
             "memory": model.memory.save(),
             "updatedMilliseconds": model.updated_ms,
         }
         if self._dry_run is not None:
-            self._dry_run.local("write", str(self._folder / name))
+            self._dry_run.record_local("write", str(self._folder / name))
             return
         text = json.dumps(body, sort_keys=True)
         document = {"version": VERSION, "crc32": zlib.crc32(text.encode()), "model": body}
@@ -111,10 +111,10 @@ class Checkpoints:
         if self._dry_run is None:
             (self._folder / name).unlink(missing_ok=True)
         elif (self._folder / name).exists():
-            self._dry_run.local("delete", str(self._folder / name))
+            self._dry_run.record_local("delete", str(self._folder / name))
 
 
-def _loaded(models: Models, document: dict[str, Any]) -> Model:
+def _loaded(models: UsageModels, document: dict[str, Any]) -> UsageModel:
     body = document["model"]
     if document["version"] != VERSION:
         raise ValueError(f"version: got {document['version']!r}, expected {VERSION}")

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.agent.prediction.models import SYSTEM, Peak, class_model
+from koord.agent.prediction.usage_models import SYSTEM, PeakUsage, class_model
 from koord.api.protocol.priority import PriorityClass
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from koord.agent.prediction.models import Models
+    from koord.agent.prediction.usage_models import UsageModels
 
 ELIGIBLE = (PriorityClass.PROD, PriorityClass.NONE)
-_NOTHING = Peak(0, 0)
+_NOTHING = PeakUsage(0, 0)
 
 
 class PredictedPod(NamedTuple):
@@ -35,18 +35,20 @@ class PredictedPod(NamedTuple):
     priority_class: PriorityClass
     age_seconds: float
     ended: bool
-    request: Peak
+    request: PeakUsage
 
 
 @dataclass(frozen=True)
 class Reclaimable:
     """What can be lent, and how much prod pods may come to use."""
 
-    reclaimable: Peak
-    peak: Peak
+    reclaimable: PeakUsage
+    peak: PeakUsage
 
 
-def predict(models: Models, pods: Iterable[PredictedPod], allocatable: Peak) -> Reclaimable:
+def predict(
+    models: UsageModels, pods: Iterable[PredictedPod], allocatable: PeakUsage
+) -> Reclaimable:
     """Both predictors' answers joined: the smaller reclaimable, the larger peak.
 
     Args:
@@ -68,15 +70,15 @@ def predict(models: Models, pods: Iterable[PredictedPod], allocatable: Peak) -> 
     by_pods = single.result(allocatable)
     by_class = _by_class(models, requests, allocatable)
     return Reclaimable(
-        _each(min, by_pods.reclaimable, by_class.reclaimable),
-        _each(max, by_pods.peak, by_class.peak),
+        _by_resource(min, by_pods.reclaimable, by_class.reclaimable),
+        _by_resource(max, by_pods.peak, by_class.peak),
     )
 
 
 class _PodPredictor:
     """Sums what single pods are predicted to need and to leave."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: UsageModels) -> None:
         self._models = models
         self._seen: set[str] = set()
         self._needed = self._left = self._unpredicted = _NOTHING
@@ -95,42 +97,44 @@ class _PodPredictor:
         if cpu is None or memory is None:
             self._unpredicted = _plus(self._unpredicted, pod.request)
             return False
-        peak = _with_margin(Peak(cpu.cpu_milli, memory.memory_bytes), self._models)
+        peak = _with_margin(PeakUsage(cpu.cpu_milli, memory.memory_bytes), self._models)
         self._needed = _plus(self._needed, peak)
-        self._left = _plus(self._left, _each(max, _NOTHING, _minus(pod.request, peak)))
+        self._left = _plus(self._left, _by_resource(max, _NOTHING, _minus(pod.request, peak)))
         return True
 
-    def result(self, allocatable: Peak) -> Reclaimable:
+    def result(self, allocatable: PeakUsage) -> Reclaimable:
         """The sums, within what the node has."""
-        room = _each(max, _NOTHING, _minus(allocatable, self._needed))
-        return Reclaimable(_each(min, room, self._left), _plus(self._needed, self._unpredicted))
+        room = _by_resource(max, _NOTHING, _minus(allocatable, self._needed))
+        return Reclaimable(
+            _by_resource(min, room, self._left), _plus(self._needed, self._unpredicted)
+        )
 
 
-def _by_class(models: Models, requests: Peak, allocatable: Peak) -> Reclaimable:
+def _by_class(models: UsageModels, requests: PeakUsage, allocatable: PeakUsage) -> Reclaimable:
     total = _NOTHING
     for name in (SYSTEM, *map(class_model, ELIGIBLE)):
         cpu, memory = models.peak(name, "p95"), models.peak(name, "p98")
         if cpu is None or memory is None:
             raise KoordError("prediction", "model", name, "one trained before a prediction")
-        total = _plus(total, Peak(cpu.cpu_milli, memory.memory_bytes))
+        total = _plus(total, PeakUsage(cpu.cpu_milli, memory.memory_bytes))
     peak = _with_margin(total, models)
-    room = _each(max, _NOTHING, _minus(allocatable, peak))
-    left = _each(max, _NOTHING, _minus(requests, peak))
-    return Reclaimable(_each(min, room, left), peak)
+    room = _by_resource(max, _NOTHING, _minus(allocatable, peak))
+    left = _by_resource(max, _NOTHING, _minus(requests, peak))
+    return Reclaimable(_by_resource(min, room, left), peak)
 
 
-def _with_margin(peak: Peak, models: Models) -> Peak:
+def _with_margin(peak: PeakUsage, models: UsageModels) -> PeakUsage:
     factor = (100 + models.options.safety_margin_percent) / 100
-    return Peak(int(peak.cpu_milli * factor), int(peak.memory_bytes * factor))
+    return PeakUsage(int(peak.cpu_milli * factor), int(peak.memory_bytes * factor))
 
 
-def _plus(one: Peak, other: Peak) -> Peak:
-    return Peak(one.cpu_milli + other.cpu_milli, one.memory_bytes + other.memory_bytes)
+def _plus(one: PeakUsage, other: PeakUsage) -> PeakUsage:
+    return PeakUsage(one.cpu_milli + other.cpu_milli, one.memory_bytes + other.memory_bytes)
 
 
-def _minus(one: Peak, other: Peak) -> Peak:
-    return Peak(one.cpu_milli - other.cpu_milli, one.memory_bytes - other.memory_bytes)
+def _minus(one: PeakUsage, other: PeakUsage) -> PeakUsage:
+    return PeakUsage(one.cpu_milli - other.cpu_milli, one.memory_bytes - other.memory_bytes)
 
 
-def _each(choose: Callable[[int, int], int], one: Peak, other: Peak) -> Peak:
-    return Peak(*map(choose, one, other))
+def _by_resource(choose: Callable[[int, int], int], one: PeakUsage, other: PeakUsage) -> PeakUsage:
+    return PeakUsage(*map(choose, one, other))

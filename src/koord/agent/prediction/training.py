@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.reader import Window
-from koord.agent.prediction.models import NODE, SYSTEM, class_model
+from koord.agent.prediction.usage_models import NODE, SYSTEM, class_model
 from koord.api.protocol.priority import PriorityClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from koord.agent.metrics.reader import MetricReader
-    from koord.agent.prediction.models import Models
-    from koord.agent.states.pods import PodState
+    from koord.agent.prediction.usage_models import UsageModels
+    from koord.agent.states.pod_state import PodState
 
 _SHARE = 0.9
 _MILLI = 1000
@@ -26,14 +26,16 @@ _MILLI = 1000
 Usage = tuple[float, float]
 
 
-def train(models: Models, metrics: MetricReader, pods: Iterable[PodState], now_ms: int) -> None:
+def train(
+    models: UsageModels, metrics: MetricReader, pods: Iterable[PodState], now_ms: int
+) -> None:
     """One round over the last training interval.
 
     A pod whose CPU or memory was not measured is left out, also of the sums.
     """
     window = Window(now_ms - int(models.options.training_seconds * _MILLI), now_ms)
-    cpu = _by_pod(metrics, Kind.POD_CPU_USAGE, window)
-    memory = _by_pod(metrics, Kind.POD_MEMORY_USAGE, window)
+    cpu = _by_pod(metrics, MetricKind.POD_CPU_USAGE, window)
+    memory = _by_pod(metrics, MetricKind.POD_MEMORY_USAGE, window)
     classes: dict[str, Usage] = dict.fromkeys(PriorityClass, (0.0, 0.0))
     all_pods: Usage = (0.0, 0.0)
     for pod in pods:
@@ -53,14 +55,14 @@ def train(models: Models, metrics: MetricReader, pods: Iterable[PodState], now_m
     models.add(SYSTEM, *rest, now_ms)
 
 
-def _by_pod(metrics: MetricReader, kind: Kind, window: Window) -> dict[str, float]:
+def _by_pod(metrics: MetricReader, kind: MetricKind, window: Window) -> dict[str, float]:
     rows = metrics.read(kind, window, (_SHARE,))
     return rows.by_label(rows.percentiles[:, 0])
 
 
 def _node(metrics: MetricReader, window: Window) -> Usage | None:
-    cpu = metrics.read(Kind.NODE_CPU_USAGE, window, (_SHARE,))
-    memory = metrics.read(Kind.NODE_MEMORY_USAGE, window, (_SHARE,))
+    cpu = metrics.read(MetricKind.NODE_CPU_USAGE, window, (_SHARE,))
+    memory = metrics.read(MetricKind.NODE_MEMORY_USAGE, window, (_SHARE,))
     if not cpu.labels or not memory.labels:
         return None
     return float(cpu.percentiles[0, 0]), float(memory.percentiles[0, 0])

@@ -26,13 +26,13 @@ from koord.kube.patches import Patch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from koord.agent.states.snapshot import States
+    from koord.agent.states.snapshot import SnapshotSource
     from koord.base.supervision import Supervisor
     from koord.kube.client import Client
     from koord.kube.events import EventRecorder
 
 FIELD_MANAGER = "koordlet"
-# What a NodeResourceTopology has of its node, where the node has it.
+# What a NodeResourceTopology has of its node: it goes where the node has it no more.
 _COPIED = {
     "annotations": (keys.NODE_RESERVATION, keys.SYSTEM_QOS_RESOURCE),
     "labels": (keys.ENABLE_NUMA_RESERVATION,),
@@ -51,7 +51,7 @@ class Publisher:
     """
 
     def __init__(
-        self, client: Client, states: States, recorder: EventRecorder | None = None
+        self, client: Client, states: SnapshotSource, recorder: EventRecorder | None = None
     ) -> None:
         self._client = client
         self._states = states
@@ -59,29 +59,29 @@ class Publisher:
         self._left: set[str] = set()
 
     async def publish(
-        self, wanted: O, there: O | None, changes: Callable[[O, O], dict[str, Any] | None]
+        self, wanted: O, published: O | None, changes: Callable[[O, O], dict[str, Any] | None]
     ) -> bool:
         """Makes the object, or patches it where it differs; whether anything was written.
 
         Args:
             wanted: the agent's part of it, whole.
-            there: as it is in a cache; None if it is not there. Patches carry its version, so that
-                one made from an old state is refused and made again.
+            published: as it is in a cache; None if it is not there. Patches carry its version, so
+                that one made from an old state is refused and made again.
             changes: gives the merge patch that makes the agent's part right; None if it is.
 
         Raises:
             ApiError, TransportError: not written; a later call tries again.
         """
-        if there is None:
+        if published is None:
             faults.point("agent.report.create")
             await self._client.create(stamped(wanted), field_manager=FIELD_MANAGER)
             return True
-        if self.is_left(there):
+        if self.is_left(published):
             return False
-        change = changes(there, wanted)
+        change = changes(published, wanted)
         if change is None:
             return False
-        change.setdefault("metadata", {})["resourceVersion"] = there.metadata.resource_version
+        change.setdefault("metadata", {})["resourceVersion"] = published.metadata.resource_version
         faults.point("agent.report.patch")
         kind = kind_of_type(type(wanted))
         await self._client.patch(
@@ -90,11 +90,11 @@ class Publisher:
         )  # fmt: skip
         return True
 
-    async def write_status(self, there: Object, status: object, most_seconds: float) -> None:
+    async def write_status(self, published: Object, status: object, most_seconds: float) -> None:
         """Replaces a whole status: what is not said any more goes, such as pods that went.
 
         Args:
-            there: the object as it is in a cache.
+            published: the object as it is in a cache.
             status: the whole status.
             most_seconds: for all tries. A connection that is dead and does not say so takes no
                 longer than that, and the next call has another one.
@@ -102,20 +102,20 @@ class Publisher:
         Raises:
             ApiError, TransportError: not written.
         """
-        if self.is_left(there):
+        if self.is_left(published):
             return
-        kind = kind_of_type(type(there))
+        kind = kind_of_type(type(published))
         whole = {"op": "add", "path": "/status", "value": codec.to_document(status)}
         faults.point("agent.report.status")
         await self._client.patch(
-            Object, there.metadata.name, Patch.json([whole]), subresource="status",
+            Object, published.metadata.name, Patch.json([whole]), subresource="status",
             field_manager=FIELD_MANAGER, kind=kind, timeout_seconds=most_seconds,
         )  # fmt: skip
 
-    def is_left(self, there: Object) -> bool:
+    def is_left(self, published: Object) -> bool:
         """Whether an object is its author's; says so once, as an event on the node."""
-        left = there.metadata.annotations.get(keys.MANAGED) == "false"
-        name = f"{type(there).__name__} {there.metadata.name}"
+        left = published.metadata.annotations.get(keys.MANAGED) == "false"
+        name = f"{type(published).__name__} {published.metadata.name}"
         node = self._states.snapshot().node.value
         if left and name not in self._left and self._recorder is not None and node is not None:
             text = f'{name} is annotated {keys.MANAGED}: "false"; nothing is reported in it'
@@ -124,7 +124,7 @@ class Publisher:
         return left
 
 
-class Attempt:
+class PublishAttempt:
     """One try to report; what the server or the way to it fails of is told once and counted.
 
     It counts as a part of its own, ``report of KIND``: those who compute have done their work.
@@ -141,7 +141,7 @@ class Attempt:
         self._supervisor, self._part = supervisor, f"report of {what}"
         self.again = False
 
-    def __enter__(self) -> Attempt:
+    def __enter__(self) -> PublishAttempt:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
@@ -156,42 +156,45 @@ class Attempt:
         return True
 
 
-def metadata_changes(there: Object, wanted: Object) -> dict[str, Any]:
-    """The labels and annotations that differ; JSON is compared by what it says."""
+def metadata_changes(
+    published: Object, wanted: Object, own: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """The labels and annotations that differ; JSON is compared by what it says.
+
+    Args:
+        published: the object as it is.
+        wanted: as it should be.
+        own: keys by field, ``labels`` or ``annotations``, that go where they are not wanted.
+    """
     changed: dict[str, Any] = {}
     for field in ("labels", "annotations"):
-        have, want = getattr(there.metadata, field), getattr(wanted.metadata, field)
+        have, want = getattr(published.metadata, field), getattr(wanted.metadata, field)
         differing = {key: text for key, text in want.items() if not _same(have.get(key), text)}
-        if differing:
-            changed[field] = differing
+        gone = [key for key in own.get(field, ()) if key in have and key not in want]
+        if differing or gone:
+            changed[field] = {**differing, **dict.fromkeys(gone)}
     return changed
 
 
 def topology_changes(
-    there: NodeResourceTopology, wanted: NodeResourceTopology
+    published: NodeResourceTopology, wanted: NodeResourceTopology
 ) -> dict[str, Any] | None:
     """What to patch; resources that others keep in a zone stay.
 
     Rule: docs/reference/reports.md#when-the-topology-is-written.
     """
-    metadata = metadata_changes(there, wanted)
-    # What is gone from the node must go from here too.
-    for field, names in _COPIED.items():
-        have, want = getattr(there.metadata, field), getattr(wanted.metadata, field)
-        for name in names:
-            if name in have and name not in want:
-                metadata.setdefault(field, {})[name] = None
+    metadata = metadata_changes(published, wanted, _COPIED)
     change: dict[str, Any] = {"metadata": metadata} if metadata else {}
-    if there.topology_policies != wanted.topology_policies:
+    if published.topology_policies != wanted.topology_policies:
         change["topologyPolicies"] = wanted.topology_policies
-    zones = _merged_zones(there.zones, wanted.zones)
-    if zones != [_in_order(zone) for zone in there.zones]:
+    zones = _merged_zones(published.zones, wanted.zones)
+    if zones != [_in_order(zone) for zone in published.zones]:
         change["zones"] = codec.to_document(zones)
     return change or None
 
 
-def _merged_zones(there: Sequence[Zone], wanted: Sequence[Zone]) -> list[Zone]:
-    known: Mapping[str, Zone] = {zone.name: zone for zone in there}
+def _merged_zones(published: Sequence[Zone], wanted: Sequence[Zone]) -> list[Zone]:
+    known: Mapping[str, Zone] = {zone.name: zone for zone in published}
     merged = []
     for zone in wanted:
         old = known.get(zone.name)

@@ -8,20 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.prediction.models import Peak
 from koord.agent.prediction.reclaimable import PredictedPod, predict
-from koord.agent.report.nodemetric import Reported, measured_pods, status
-from koord.agent.report.publisher import Attempt, topology_changes
-from koord.agent.report.topology import (
+from koord.agent.prediction.usage_models import PeakUsage
+from koord.agent.report.nodemetric_status import NodeMetricInputs, measured_pods, status
+from koord.agent.report.publisher import PublishAttempt, topology_changes
+from koord.agent.report.topology_object import (
     STATIC,
-    Hardware,
     KubeletView,
+    NodeHardware,
     kubelet_allocations,
     topology_object,
 )
 from koord.agent.states import cpu_manager
-from koord.agent.states.nodeslo import effective_metric_spec
-from koord.agent.states.snapshot import Part
+from koord.agent.states.effective_specs import effective_metric_spec
+from koord.agent.states.snapshot import SnapshotPart
 from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
@@ -32,20 +32,20 @@ from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
     from koord.agent.metrics.reader import MetricReader
-    from koord.agent.prediction.models import Models
     from koord.agent.prediction.reclaimable import Reclaimable
+    from koord.agent.prediction.usage_models import UsageModels
     from koord.agent.report.publisher import Publisher
-    from koord.agent.states.informers import ClusterStates
+    from koord.agent.states.cluster_informers import ClusterStates
     from koord.agent.states.kubelet import Kubelet, KubeletConfiguration
-    from koord.agent.states.pods import PodState
-    from koord.agent.states.snapshot import States
-    from koord.agent.states.store import StateStore
+    from koord.agent.states.pod_state import PodState
+    from koord.agent.states.snapshot import SnapshotSource
+    from koord.agent.states.state_store import StateStore
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetricStatus
     from koord.api.kinds.topology import NodeResourceTopology
     from koord.base.clock import Clock
     from koord.kernels.cpuset import CPUSet
-    from koord.kube.informer import Informer
+    from koord.kube.informers.informer import Informer
 
 _LOG = log.get("agent.report")
 _MILLI = 1000
@@ -71,9 +71,9 @@ class MetricReporter:
     def __init__(
         self,
         cluster: ClusterStates,
-        states: States,
+        states: SnapshotSource,
         metrics: MetricReader,
-        models: Models | None,
+        models: UsageModels | None,
         publisher: Publisher,
         clock: Clock,
         *,
@@ -110,7 +110,7 @@ class MetricReporter:
 
     async def _reported(self) -> bool:
         """Whether nothing is left to do until the next interval."""
-        attempt = Attempt(self._supervisor, "NodeMetric")
+        attempt = PublishAttempt(self._supervisor, "NodeMetric")
         with self._supervisor.round("NodeMetric"), attempt:
             await self.report()
         return not attempt.again
@@ -129,7 +129,7 @@ class MetricReporter:
         snapshot = self._states.snapshot()
         spec = snapshot.metric_spec.value
         slo = snapshot.slo.value
-        reported = Reported(
+        reported = NodeMetricInputs(
             spec=spec or effective_metric_spec(NodeMetricSpec()),
             pods=snapshot.pods.value,
             applications=slo.host_applications if slo else [],
@@ -168,11 +168,11 @@ def predicted_pod(pod: PodState, now_seconds: float) -> PredictedPod:
         priority_class=pod.priority_class,
         age_seconds=now_seconds - created.timestamp() if created else 0.0,
         ended=pod.terminated or metadata.deletion_timestamp is not None,
-        request=Peak(asked.get("cpu", 0), asked.get("memory", 0)),
+        request=PeakUsage(asked.get("cpu", 0), asked.get("memory", 0)),
     )
 
 
-def _allocatable(node: Node) -> Peak:
+def _allocatable(node: Node) -> PeakUsage:
     """Before amplification, where the node says what that was."""
     try:
         amounts = raw_allocatable(node)
@@ -182,7 +182,7 @@ def _allocatable(node: Node) -> Peak:
     if amounts is None:
         amounts = node.status.allocatable
     zero = Quantity()
-    return Peak(
+    return PeakUsage(
         amounts.get("cpu", zero).milli(Rounding.DOWN),
         amounts.get("memory", zero).value(Rounding.DOWN),
     )
@@ -205,7 +205,7 @@ class TopologyReporter:
     def __init__(
         self,
         store: StateStore,
-        hardware: Hardware,
+        hardware: NodeHardware,
         kubelet: Kubelet | None,
         kubelet_root: str,
         existing: Informer[NodeResourceTopology] | None,
@@ -227,7 +227,7 @@ class TopologyReporter:
     async def run(self) -> None:
         """Looks again and again until cancelled."""
         while True:
-            attempt = Attempt(self._supervisor, "NodeResourceTopology")
+            attempt = PublishAttempt(self._supervisor, "NodeResourceTopology")
             with self._supervisor.round("topology"), attempt:
                 await self.report()
             await asyncio.sleep(self._interval_seconds)
@@ -243,15 +243,15 @@ class TopologyReporter:
         found: list[str] = []
         pods = snapshot.pods.value
         wanted = topology_object(node, self._hardware, pods, view, found.append)
-        self._tell(found)
-        self._store.put(Part.TOPOLOGY, wanted)
+        self._log_malformed(found)
+        self._store.put(SnapshotPart.TOPOLOGY, wanted)
         if self._existing is None or not self._existing.has_synced:
             return
         if self._existing.served:
             there = self._existing.get(wanted.metadata.name)
             await self._publisher.publish(wanted, there, topology_changes)
 
-    def _tell(self, malformed: list[str]) -> None:
+    def _log_malformed(self, malformed: list[str]) -> None:
         """Each malformed annotation once, and again when it was well, or says something else."""
         for line in malformed:
             if line not in self._malformed:

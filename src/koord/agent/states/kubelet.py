@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw, field
 
-from koord.agent.states.seen import SeenPod
+from koord.agent.states.trimmed_pods import AgentPod
 from koord.api import codec
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import kind_of_type
 from koord.api.wirestruct import WireStruct
 from koord.base import faults, log
 from koord.base.errors import Code, KoordError
-from koord.kube.answers import Decoder
-from koord.kube.config import ClusterConfig
-from koord.kube.messages import Request
+from koord.kube.codec.decoder import Decoder
+from koord.kube.transport.config import ClusterConfig
+from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from koord.api.kinds.node import Node
-    from koord.kube.messages import Transport
+    from koord.kube.transport.messages import Transport
 
 READ_ONLY_PORT = 10255
 _SERVED_PORT = 10250
@@ -64,7 +64,7 @@ class Kubelet:
         self._transport = transport
         self._timeout_seconds = timeout_seconds
         self._read: dict[bytes, Pod] = {}
-        self._decoder = Decoder(kind_of_type(Pod), SeenPod)
+        self._decoder = Decoder(kind_of_type(Pod), AgentPod)
 
     async def pods(self) -> list[Pod]:
         """The pods of the node, cut to what the agent reads of them.

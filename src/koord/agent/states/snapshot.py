@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koord.agent.states.pods import PodState
+    from koord.agent.states.pod_state import PodState
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetricSpec
     from koord.api.kinds.nodeslo import NodeSLOSpec
@@ -21,7 +21,7 @@ NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Aged(Generic[T]):
+class Timestamped(Generic[T]):
     """A value and when its source last confirmed it, in seconds of the monotonic clock."""
 
     value: T
@@ -32,7 +32,7 @@ class Aged(Generic[T]):
         return now_seconds - self.at_seconds
 
 
-class Part(Flag):
+class SnapshotPart(Flag):
     """Parts of a snapshot, for those who want to know of changes."""
 
     NODE = auto()  #: labels, annotations or status of the Node
@@ -42,7 +42,7 @@ class Part(Flag):
     METRIC_SPEC = auto()
 
 
-_NONE: Aged[None] = Aged(None)
+_NONE: Timestamped[None] = Timestamped(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,22 @@ class Snapshot:
         metric_spec: with its defaults (docs/reference/measuring.md#nodemetric-spec).
     """
 
-    node: Aged[Node | None] = _NONE
-    pods: Aged[tuple[PodState, ...]] = Aged(())
-    slo: Aged[NodeSLOSpec | None] = _NONE
-    topology: Aged[NodeResourceTopology | None] = _NONE
-    metric_spec: Aged[NodeMetricSpec | None] = _NONE
+    node: Timestamped[Node | None] = _NONE
+    pods: Timestamped[tuple[PodState, ...]] = Timestamped(())
+    slo: Timestamped[NodeSLOSpec | None] = _NONE
+    topology: Timestamped[NodeResourceTopology | None] = _NONE
+    metric_spec: Timestamped[NodeMetricSpec | None] = _NONE
 
 
-class States(Protocol):
+class SnapshotSource(Protocol):
     """Where snapshots come from."""
 
     def snapshot(self) -> Snapshot:
         """The newest view; the same object as long as nothing changed."""
         ...
 
-    def subscribe(self, parts: Part, changed: Callable[[Snapshot, Part], None]) -> None:
+    def subscribe(
+        self, parts: SnapshotPart, changed: Callable[[Snapshot, SnapshotPart], None]
+    ) -> None:
         """Calls back in the event loop after any of the parts changed; bursts are coalesced."""
         ...

@@ -6,19 +6,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from koord.agent.gates import feature_gates
-from koord.agent.strategies.instruments import Instruments
+from koord.agent.feature_gates import feature_gates
+from koord.agent.strategies.strategy_metrics import StrategyMetrics
 from koord.base.metrics import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koord.agent.strategies.blkio.devices import Storage
-    from koord.base.gates import FeatureGates
+    from koord.agent.strategies.blkio.device_resolver import DeviceLookup
+    from koord.base.feature_gates import FeatureGates
 
 
-def _instruments() -> Instruments:
-    return Instruments(registry(), "")
+def _instruments() -> StrategyMetrics:
+    return StrategyMetrics(registry(), "")
 
 
 def _no_volume(namespace: str, claim: str) -> str:
@@ -44,7 +44,7 @@ class StrategyOptions:
     """
 
     gates: FeatureGates = field(default_factory=feature_gates)
-    instruments: Instruments = field(default_factory=_instruments)
+    instruments: StrategyMetrics = field(default_factory=_instruments)
     reconcile_interval_seconds: float = 1.0
     cpu_suppress_interval_seconds: float = 1.0
     cpu_evict_interval_seconds: float = 1.0
@@ -52,5 +52,5 @@ class StrategyOptions:
     collect_interval_seconds: float = 1.0
     memory_evict_cool_seconds: float = 4.0
     cpu_evict_cool_seconds: float = 20.0
-    storage: Callable[[], Storage] | None = None
+    storage: Callable[[], DeviceLookup] | None = None
     volume_of: Callable[[str, str], str] = _no_volume

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.reader import Rows, Window
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.metrics.reader import SeriesRows, Window
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from koord.api.kinds.slo_strategies import ResourceThresholdStrategy
 
 
-class Ages(NamedTuple):
+class AgeLimits(NamedTuple):
     """How old parts of a snapshot may be, in seconds."""
 
     pods: float
     node: float
 
 
-TO_EVICT = Ages(pods=30.0, node=600.0)
+TO_EVICT = AgeLimits(pods=30.0, node=600.0)
 """Three polls of the kubelet; a node's capacity and allocatable change seldom, and its watch may be
 quiet for minutes."""
-TO_SUPPRESS = Ages(pods=600.0, node=float("inf"))
+TO_SUPPRESS = AgeLimits(pods=600.0, node=float("inf"))
 """Usage of pods that are not in the list counts as the system's, so that an old list
 leaves best-effort pods less, never services; and services need protection most while the API server
 or the kubelet is away."""
@@ -71,7 +71,7 @@ def node(tick: Tick) -> Node:
     return tick.snapshot.node.value
 
 
-def check_fresh(tick: Tick, most: Ages) -> None:
+def check_fresh(tick: Tick, most: AgeLimits) -> None:
     """Whether pods and node are young enough to act upon; configuration stays valid.
 
     Raises:
@@ -89,30 +89,32 @@ def check_fresh(tick: Tick, most: Ages) -> None:
             raise _too_old(name, limit)
 
 
-def last(tick: Tick, kind: Kind, match: tuple[str | None, ...] = ()) -> Rows:
+def last(tick: Tick, kind: MetricKind, match: tuple[str | None, ...] = ()) -> SeriesRows:
     """The newest values of a kind within the window of "last" reads; no row is no value."""
     return tick.metrics.read(kind, tick.metrics.last_window(tick.now_ms), match=match)
 
 
-def over(tick: Tick, kind: Kind, seconds: float, match: tuple[str | None, ...] = ()) -> Rows:
+def over(
+    tick: Tick, kind: MetricKind, seconds: float, match: tuple[str | None, ...] = ()
+) -> SeriesRows:
     """A window of a kind up to now."""
     window = Window(tick.now_ms - int(seconds * 1000), tick.now_ms)
     return tick.metrics.read(kind, window, match=match)
 
 
-def last_by_label(tick: Tick, kind: Kind) -> dict[str, float]:
+def last_by_label(tick: Tick, kind: MetricKind) -> dict[str, float]:
     """The newest values by pod UID, container id or host application."""
     rows = last(tick, kind)
     return rows.by_label(rows.last)
 
 
-def average_by_label(tick: Tick, kind: Kind, seconds: float) -> dict[str, float]:
+def average_by_label(tick: Tick, kind: MetricKind, seconds: float) -> dict[str, float]:
     """Averages of a window by pod UID, container id or host application."""
     rows = over(tick, kind, seconds)
     return rows.by_label(rows.avg)
 
 
-def node_last(tick: Tick, kind: Kind) -> float:
+def node_last(tick: Tick, kind: MetricKind) -> float:
     """The newest value of a kind that has no labels.
 
     Raises:
@@ -120,11 +122,11 @@ def node_last(tick: Tick, kind: Kind) -> float:
     """
     rows = last(tick, kind)
     if not rows.labels:
-        raise _lacking(tick, kind)
+        raise _not_measured(tick, kind)
     return float(rows.last[0])
 
 
-def node_average(tick: Tick, kind: Kind, seconds: float) -> float:
+def node_average(tick: Tick, kind: MetricKind, seconds: float) -> float:
     """The average of a kind without labels over a window that reaches up to now.
 
     Raises:
@@ -132,11 +134,11 @@ def node_average(tick: Tick, kind: Kind, seconds: float) -> float:
     """
     rows = over(tick, kind, seconds)
     if not rows.labels or int(rows.newest_ms[0]) < tick.metrics.last_window(tick.now_ms).start_ms:
-        raise _lacking(tick, kind)
+        raise _not_measured(tick, kind)
     return float(rows.avg[0])
 
 
-def _lacking(tick: Tick, kind: Kind) -> KoordError:
+def _not_measured(tick: Tick, kind: MetricKind) -> KoordError:
     """Why there is no newest value: nobody measured, or not for too long."""
     if not tick.metrics.read(kind, Window(0, tick.now_ms)).labels:
         return _missing(f"metric {kind}", "", "a sample in the window of last values")

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from koord.agent.strategies.options import StrategyOptions
     from koord.agent.strategies.strategy import Strategy
-    from koord.base.gates import FeatureGates
+    from koord.base.feature_gates import FeatureGates
 
 GROUP = "koord.agent.strategies"
 """Entry points of this group are callables ``(StrategyOptions) -> Strategy``."""
 
 BUILTIN: Mapping[str, str] = {
-    "cpusuppress": "cpusuppress.actor:CPUSuppress",
-    "cpuburst": "cpuburst.actor:CPUBurst",
-    "cpuevict": "cpuevict.actor:CPUEvict",
-    "memoryevict": "memoryevict.actor:MemoryEvict",
-    "memoryqos": "memoryqos.actor:MemoryQoS",
-    "resctrl": "resctrl.actor:Resctrl",
-    "blkio": "blkio.actor:BlkIO",
-    "sysreconcile": "sysreconcile.actor:SystemConfig",
+    "cpusuppress": "cpusuppress.strategy:CPUSuppress",
+    "cpuburst": "cpuburst.strategy:CPUBurst",
+    "cpuevict": "cpuevict.strategy:CPUEvict",
+    "memoryevict": "memoryevict.strategy:MemoryEvict",
+    "memoryqos": "memoryqos.strategy:MemoryQoS",
+    "resctrl": "resctrl.strategy:ResctrlStrategy",
+    "blkio": "blkio.strategy:BlkIO",
+    "sysreconcile": "sysreconcile.strategy:SystemConfig",
 }
 """koord's own, in the order in which they run within a round."""
 

@@ -36,7 +36,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class Actuators:
     """The two ways in which a strategy acts."""
 
     executor: Executor
@@ -55,7 +55,7 @@ class Strategy(Protocol):
     gate: str
     interval_seconds: float
 
-    def run(self, tick: Tick, hands: Hands) -> Mapping[str, object]:
+    def run(self, tick: Tick, hands: Actuators) -> Mapping[str, object]:
         """One round; gives what it saw and decided, for ``koord node status`` and the log.
 
         Raises:
@@ -63,6 +63,6 @@ class Strategy(Protocol):
         """
         ...
 
-    def stop(self, hands: Hands) -> None:
+    def stop(self, hands: Actuators) -> None:
         """Takes back what it holds, when the gate or the agent goes."""
         ...

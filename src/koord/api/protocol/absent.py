@@ -7,6 +7,7 @@ know: here is told what it would have to say.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.meta import ResourceList
@@ -33,6 +34,10 @@ POD_LABELS = frozenset((
 _QUOTA_SWITCHES = (keys.QUOTA_IS_PARENT, keys.QUOTA_IS_ROOT, keys.QUOTA_IGNORE_DEFAULT_TREE,
                    keys.QUOTA_ALLOW_LENT_RESOURCE, keys.QUOTA_ALLOW_FORCE_UPDATE)  # fmt: skip
 _CLASSES = frozenset(QoSClass)
+# What a namespace may be called, and what a PodGroup, or a label's value.
+_GANG_ID = re.compile(
+    r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?"
+)
 
 
 def pod_labels(pod: Pod) -> Iterator[KoordError]:
@@ -101,6 +106,15 @@ def gang_groups(item: Object) -> Iterator[KoordError]:
         annotation.read(item, keys.GANG_GROUPS, list[str])
     except KoordError as error:
         yield error
+
+
+def gang_ids(item: Object) -> Iterator[KoordError]:
+    """Names in that list that are no gang's: they count, and the group waits for them."""
+    for number, name in enumerate(gang.groups(item)):
+        if not _GANG_ID.fullmatch(name):
+            field = f"{annotation.field_of(keys.GANG_GROUPS)}[{number}]"
+            expected = "NAMESPACE/NAME of one gang: the group waits for a gang that is called so"
+            yield KoordError(item.title, field, name, expected)
 
 
 def quota(item: ElasticQuota) -> Iterator[KoordError]:

@@ -181,3 +181,5 @@ SECONDARY_DEVICE_WELL_PLANNED: Final = "node.koordinator.sh/secondary-device-wel
 
 # koord's own: what is wrong with an object, in one line; gone once nothing is.
 PROBLEM: Final = "koord.sh/problem"
+# koord's own: on the Lease of a leader, where it answers questions.
+LEADER_ENDPOINT: Final = "koord.sh/endpoint"

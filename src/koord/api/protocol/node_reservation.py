@@ -36,9 +36,25 @@ def node_reservation(obj: Object) -> NodeReservation | None:
     """The reservation of a node or its topology object; None if absent or empty.
 
     Raises:
-        KoordError: malformed; readers that return amounts take it for none and log it.
+        KoordError: malformed, or an amount is negative; readers that return amounts take it for
+            none and log it.
     """
-    return annotation.read(obj, keys.NODE_RESERVATION, NodeReservation, empty_is_absent=True)
+    found = annotation.read(obj, keys.NODE_RESERVATION, NodeReservation, empty_is_absent=True)
+    if found is not None:
+        check_amounts(found, obj.title)
+    return found
+
+
+def check_amounts(reservation: NodeReservation, object_name: str) -> None:
+    """Nobody holds back less than nothing.
+
+    Raises:
+        KoordError: an amount is negative.
+    """
+    for name, amount in reservation.resources.items():
+        if amount < _ZERO:
+            field = f"{annotation.field_of(keys.NODE_RESERVATION)}.resources[{name}]"
+            raise KoordError(object_name, field, str(amount), "an amount of 0 or more")
 
 
 def reserved_cpus(reservation: NodeReservation | None) -> tuple[str, int]:
@@ -55,10 +71,11 @@ def reserved_resources(reservation: NodeReservation | None, object_name: str) ->
     """The amounts held back; CPUs by number count instead of an amount of cpu.
 
     Raises:
-        KoordError: the CPUs are no Linux CPU list.
+        KoordError: the CPUs are no Linux CPU list, or an amount is negative.
     """
     if reservation is None:
         return {}
+    check_amounts(reservation, object_name)
     amounts = dict(reservation.resources)
     if reservation.reserved_cpus:
         try:
@@ -75,7 +92,8 @@ def trimmed_allocatable(
 ) -> ResourceList:
     """What is allocatable to pods in the scheduler's view.
 
-    Nothing changes under a policy other than ``Default``, or where the CPU list is malformed.
+    Nothing changes under a policy other than ``Default``, or where the CPU list is malformed or an
+    amount negative.
     """
     if reservation is None or reservation.apply_policy not in ("", DEFAULT):
         return allocatable

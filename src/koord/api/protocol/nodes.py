@@ -14,7 +14,7 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from koord.api.kinds.node import Node
 
@@ -24,6 +24,10 @@ DISTRIBUTE_EVENLY = "DistributeEvenly"
 HONOR, PREFER = "Honor", "Prefer"
 
 NO_RATIO = -1.0
+LARGEST_RATIO = 1000
+"""Nodes that say more are not placed on."""
+PLAUSIBLE_RATIO = 10
+PLAUSIBLE = f"a ratio of at most {PLAUSIBLE_RATIO}: a node cannot keep what it offers beyond that"
 RATIO_TOLERANCE = 0.01
 
 
@@ -100,6 +104,33 @@ def amplification_ratios(node: Node) -> dict[str, float]:
         KoordError: malformed.
     """
     return annotation.read(node, keys.RESOURCE_AMPLIFICATION_RATIO, dict[str, float]) or {}
+
+
+def unfollowed_ratios(node: Node) -> Iterator[KoordError]:
+    """Amplification ratios that are none: below 1 nothing is amplified, beyond 1000 nothing is.
+
+    Raises:
+        KoordError: malformed.
+    """
+    for name, ratio in amplification_ratios(node).items():
+        if not 1 <= ratio <= LARGEST_RATIO:
+            expected = f"a ratio from 1 to {LARGEST_RATIO:g}"
+            yield KoordError(node.title, _ratio_field(name), ratio, expected)
+
+
+def implausible_ratios(node: Node) -> Iterator[KoordError]:
+    """Amplification ratios that are followed, and that nobody can have meant.
+
+    Raises:
+        KoordError: malformed.
+    """
+    for name, ratio in amplification_ratios(node).items():
+        if PLAUSIBLE_RATIO < ratio <= LARGEST_RATIO:
+            yield KoordError(node.title, _ratio_field(name), ratio, PLAUSIBLE)
+
+
+def _ratio_field(name: str) -> str:
+    return f"{annotation.field_of(keys.RESOURCE_AMPLIFICATION_RATIO)}[{name}]"
 
 
 def ratios_text(ratios: Mapping[str, float]) -> str:

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ConfigMap slo-controller-config: its sections, defaults, rules, merging and selection."""
+"""The sections of slo-controller-config: layout, defaults, rules, merge, what holds for one node.
+
+Begin with `sections`, then `config`.
+"""

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.api.protocol.keys import COLOCATION_STRATEGY, NETWORK_BANDWIDTH
-from koord.api.protocol.nodes import network_bandwidth
+from koord.api.protocol.nodes import PLAUSIBLE, PLAUSIBLE_RATIO, network_bandwidth
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.checks import DEFAULT_NAME, validate
 from koord.api.sloconfig.node_settings import read_annotation, read_labels
 from koord.api.sloconfig.reading import missing, read
 from koord.api.sloconfig.unknown import unknown_sections
-from koord.base.errors import KoordError, one_line, shown
+from koord.base.errors import KoordError, one_line, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from koord.api.kinds.node import Node
+    from koord.api.sloconfig.merge import MergedSection
     from koord.api.sloconfig.substitutes import Substitute
     from koord.api.sloconfig.unknown import Unknown
 
@@ -34,6 +35,7 @@ MATCHES_NONE = "it matches no node"
 NO_EFFECT = "no effect"
 NOT_FOLLOWED = "as if it were not there"
 NO_SYSTEM = "the node's NodeSLO has no systemStrategy"
+FOLLOWED = "in effect"
 REFUSED = "in effect, but refused where the validating webhook is on"
 
 _LONGEST_PATH = 200
@@ -47,7 +49,7 @@ class Severity(StrEnum):
     WARNING = "warning"
     """It is in effect, but not as it reads: another value is taken, or a name is not known."""
     NOTICE = "notice"
-    """It is in effect as it reads; admission refuses it."""
+    """It is in effect as it reads; admission refuses it, or nobody can have meant it."""
 
 
 class Kind(StrEnum):
@@ -56,6 +58,7 @@ class Kind(StrEnum):
     INVALID = "Invalid"
     SUBSTITUTE = "Substituted"
     UNKNOWN = "Unknown"
+    IMPLAUSIBLE = "Implausible"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -87,7 +90,7 @@ class Problem(msgspec.Struct, frozen=True):
         if self.kind is Kind.UNKNOWN:
             meant = f", did you mean {self.expected}?" if self.expected else ""
             return one_line(f"{path} has no effect{meant}")
-        got = f"{path}: got {shown(self.value)}, expected {self.expected}"
+        got = f"{path}: got {value_text(self.value)}, expected {self.expected}"
         return one_line(f"{got} ({self.effect})")
 
 
@@ -143,6 +146,7 @@ def section_problems(key: str, text: str, object_name: str = DEFAULT_NAME) -> li
         *(_invalid(key, each, Severity.ERROR, MATCHES_NONE) for each in reading.selector_errors),
         *(_substitute(key, each) for each in reading.substitutes),
         *(_unknown(key, each) for each in reading.unknown),
+        *_implausible(key, reading.merged, object_name),
     ]
 
 
@@ -168,6 +172,25 @@ def node_problems(node: Node) -> list[Problem]:
     except KoordError as error:
         found.append(_invalid(NETWORK_BANDWIDTH, error, Severity.ERROR, NO_SYSTEM))
     return found
+
+
+def _implausible(
+    key: str, merged: MergedSection[Any] | None, object_name: str
+) -> Iterator[Problem]:
+    """Ratios of amplification where they are first in force."""
+    if key != sections.AMPLIFICATION or merged is None:
+        return
+    cluster = merged.cluster.resource_amplification_ratio
+    levels: list[tuple[str, dict[str, float], dict[str, float]]] = [("", cluster, {})]
+    levels += [(f".{each.path}", each.strategy.resource_amplification_ratio, cluster)
+               for each in merged.nodes]  # fmt: skip
+    for path, ratios, above in levels:
+        for name, ratio in ratios.items():
+            if ratio > PLAUSIBLE_RATIO and above.get(name) != ratio:
+                field = f"data.{key}{path}.resourceAmplificationRatio[{name}]"
+                error = KoordError(object_name, field, ratio, PLAUSIBLE)
+                found = _invalid(key, error, Severity.NOTICE, FOLLOWED)
+                yield msgspec.structs.replace(found, kind=Kind.IMPLAUSIBLE)
 
 
 def _invalid(section: str, error: KoordError, severity: Severity, effect: str) -> Problem:

@@ -20,10 +20,14 @@ from koord.api.kinds.qos_strategy import (
     ResourceQOSPolicies,
 )
 from koord.api.kinds.slo_strategies import (
+    CgroupPath,
     CPUBurstStrategy,
+    HostApplication,
     ResourceThresholdStrategy,
     SystemStrategy,
 )
+from koord.api.protocol.priority import PriorityClass
+from koord.api.protocol.qos import QoSClass
 from koord.api.sloconfig.strategies import (
     ColocationStrategy,
     CPUNormalizationStrategy,
@@ -34,7 +38,7 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Bounds(NamedTuple):
@@ -193,6 +197,11 @@ CHOICES: dict[type, dict[str, tuple[str, ...]]] = {
         "cpuPolicy": ("groupIdentity", "coreSched"),
         "netQOSPolicy": ("tc", "terway-qos"),
     },
+    HostApplication: {
+        "qos": tuple(filter(None, QoSClass)),
+        "priority": tuple(filter(None, PriorityClass)),
+    },
+    CgroupPath: {"base": ("CgroupRoot", "Kubepods", "KubepodsBurstable", "KubepodsBesteffort")},
 }
 
 # (lesser, greater): where both are in force the first must be below the second.
@@ -253,9 +262,22 @@ def _inner_problems(
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _inner_problems(item, object_name, f"{path}[{index}]", table)
+        applications = (item for item in value if isinstance(item, HostApplication))
+        yield from _name_problems(applications, object_name, path)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _inner_problems(item, object_name, f"{path}[{key}]", table)
+
+
+def _name_problems(
+    applications: Iterable[HostApplication], object_name: str, path: str
+) -> Iterator[KoordError]:
+    """Applications of the host are told apart by their names, of two the later one would count."""
+    seen = set()
+    for index, each in enumerate(applications):
+        if not each.name or each.name in seen:
+            yield KoordError(object_name, f"{path}[{index}].name", each.name, "a name, used once")
+        seen.add(each.name)
 
 
 def _outside(value: Any, bounds: Bounds, object_name: str, path: str) -> Iterator[KoordError]:

@@ -16,12 +16,12 @@ from koord.check.registry import ANY, checker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
 
 @checker(ANY)
-def documents(subject: Subject, world: World) -> Iterator[Finding]:
+def documents(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """Each JSON annotation of any object, and of any pod template."""
     del world
     metadata = subject.document.get("metadata")

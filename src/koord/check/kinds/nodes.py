@@ -9,17 +9,17 @@ from koord.api.kinds.node import Node
 from koord.api.protocol import keys, node_reservation, nodes
 from koord.api.protocol.annotation import field_of
 from koord.base.errors import KoordError
-from koord.check.kinds.slo import node_findings
-from koord.check.problem import Finding
+from koord.check.kinds.slo_config import node_findings
+from koord.check.problem import Finding, Severity
 from koord.check.registry import checker
-from koord.controllers.scheduler.invalid.nodes import WORDS
+from koord.controllers.scheduler.invalid.node_labels import WORDS
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
 _READERS: tuple[Callable[[Node], object], ...] = (
     nodes.system_qos_resource, nodes.usage_thresholds, nodes.amplification_ratios,
@@ -32,36 +32,46 @@ _READERS: tuple[Callable[[Node], object], ...] = (
 
 
 @checker("Node", "")
-def node(subject: Subject, world: World) -> Iterator[Finding]:
+def node(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """Everything that koord reads of a node's metadata."""
     del world
-    found = subject.typed
-    if not isinstance(found, Node):
+    node_object = subject.typed
+    if not isinstance(node_object, Node):
         return
     for reader in _READERS:
         try:
-            reader(found)
+            reader(node_object)
         except KoordError as error:
             yield Finding.of(error)
-    yield from _labels(found)
-    yield from _cpus(found)
-    yield from node_findings(found)
+    yield from _ratios(node_object)
+    yield from _labels(node_object)
+    yield from _cpus(node_object)
+    yield from node_findings(node_object)
 
 
-def _labels(found: Node) -> Iterator[Finding]:
-    labels = found.metadata.labels
+def _ratios(node_object: Node) -> Iterator[Finding]:
+    try:
+        yield from map(Finding.of, nodes.unfollowed_ratios(node_object))
+        for error in nodes.implausible_ratios(node_object):
+            yield Finding.of(error, Severity.WARNING)
+    except KoordError:
+        return
+
+
+def _labels(node_object: Node) -> Iterator[Finding]:
+    labels = node_object.metadata.labels
     for key, words in WORDS.items():
         if labels.get(key) and labels[key] not in words:
             yield Finding(f"labels[{key}]", labels[key], " or ".join(words))
 
 
-def _cpus(found: Node) -> Iterator[Finding]:
+def _cpus(node_object: Node) -> Iterator[Finding]:
     try:
-        system = nodes.system_qos_resource(found)
+        system = nodes.system_qos_resource(node_object)
         if system is not None and system.cpuset:
             CPUSet.parse_wire(system.cpuset)
     except KoordError:
         return
     except ValueError as error:
         field = f"{field_of(keys.SYSTEM_QOS_RESOURCE)}.cpuset"
-        yield Finding.of(KoordError.wrap(found.title, field, error))
+        yield Finding.of(KoordError.wrap(node_object.title, field, error))

@@ -19,28 +19,31 @@ from koord.api.protocol.annotation import field_of
 from koord.api.protocol.quotas import pod_quota_name
 from koord.api.sloconfig.rules import problems as strategy_problems
 from koord.base.errors import KoordError
+from koord.check.object_index import DEFAULT_NAMESPACE
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.check.world import DEFAULT_NAMESPACE
-from koord.controllers.scheduler.plugins.coscheduling import declaration
-from koord.controllers.scheduler.plugins.deviceshare.request import (
+from koord.controllers.scheduler.plugins.coscheduling.objects import gang_declaration
+from koord.controllers.scheduler.plugins.deviceshare.objects.resource_combinations import (
     InvalidRequestError,
     device_requests,
 )
-from koord.controllers.scheduler.plugins.numa.request import request_of
-from koord.controllers.scheduler.plugins.reservation.affinity import Wish
+from koord.controllers.scheduler.plugins.nodenumaresource.objects.pod_request import request_of
+from koord.controllers.scheduler.plugins.reservation.objects.reservation_affinity import (
+    ReservationRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
 _READERS: tuple[Callable[[Pod], object], ...] = (
     agent.network_limits_bytes, agent.cpu_qos, agent.memory_qos, agent.blkio_qos, agent.resctrl,
     agent.extended_resource_spec, eviction.eviction_priority, eviction.eviction_cost,
     eviction.soft_eviction, scheduling.device_hints, scheduling.gpu_partition_spec,
-    scheduling.scheduling_hint, gang.network_topology_spec, gang.network_topology_index, Wish,
+    scheduling.scheduling_hint, gang.network_topology_spec, gang.network_topology_index,
+    ReservationRequest,
     lambda pod: request_of(pod, requests.effective(pod), ""),
     lambda pod: [agent.oom_score_adj(pod, each.name) for each in pod.spec.containers],
 )  # fmt: skip
@@ -54,7 +57,7 @@ _RESERVATION = kind_of_type(Reservation)
 
 
 @checker("Pod", "")
-def labels_and_annotations(subject: Subject, world: World) -> Iterator[Finding]:
+def labels_and_annotations(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """What the components read of a pod's metadata, read as they do."""
     del world
     pod = subject.typed
@@ -67,7 +70,7 @@ def labels_and_annotations(subject: Subject, world: World) -> Iterator[Finding]:
 
 
 @checker("Pod", "")
-def classes(subject: Subject, world: World) -> Iterator[Finding]:
+def classes(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """QoS class, priority and requests as admission compares them."""
     pod = subject.typed
     if not isinstance(pod, Pod):
@@ -97,12 +100,12 @@ def _amounts(pod: Pod) -> Iterator[Finding]:
     try:
         device_requests(requests.effective(pod))
     except InvalidRequestError as error:
-        asked = " ".join(f"{name} {amount}" for name, amount in sorted(error.asked.items()))
+        asked = " ".join(f"{name} {amount}" for name, amount in sorted(error.requested.items()))
         yield Finding("spec.containers[0].resources.requests", asked, error.expected)
 
 
 @checker("Pod", "")
-def references(subject: Subject, world: World) -> Iterator[Finding]:
+def references(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """Priority class, quota, gang and reservation that a pod names."""
     pod = subject.typed
     if not isinstance(pod, Pod):
@@ -115,7 +118,7 @@ def references(subject: Subject, world: World) -> Iterator[Finding]:
         from koord.check.kinds.quotas import quota_reference
 
         yield from quota_reference(world, f"labels[{keys.QUOTA_NAME}]", name, namespace)
-    if declaration.by_pod_group(pod):
+    if gang_declaration.by_pod_group(pod):
         name = gang.gang_name(pod)
         key = keys.POD_GROUP if keys.POD_GROUP in pod.metadata.labels else keys.POD_GROUP_OLD
         yield from world.reference(_POD_GROUP, f"labels[{key}]", name, namespace)
@@ -169,13 +172,17 @@ def _words(pod: Pod) -> Iterator[Finding]:
 
 
 def _gang(pod: Pod) -> Iterator[Finding]:
-    if gang.gang_name(pod) and not declaration.by_pod_group(pod):
+    if gang.gang_name(pod) and not gang_declaration.by_pod_group(pod):
         try:
-            declaration.of_pod(pod, declaration.gang_id(pod), declaration.Defaults())
+            gang_declaration.of_pod(
+                pod, gang_declaration.gang_id(pod), gang_declaration.GangDefaults()
+            )
         except KoordError as error:
             value = pod.metadata.annotations.get(keys.GANG_MIN_AVAILABLE)
             yield Finding.of(error)._replace(value=error.value or value)
     yield from map(Finding.of, absent.gang_annotations(pod))
+    if gang.gang_name(pod):
+        yield from map(Finding.of, absent.gang_ids(pod))
 
 
 def _readable(reader: Callable[[Pod], object], pod: Pod) -> bool:
@@ -186,7 +193,7 @@ def _readable(reader: Callable[[Pod], object], pod: Pod) -> bool:
     return True
 
 
-def priority_of(pod: Pod, world: World) -> int | None:
+def priority_of(pod: Pod, world: ObjectIndex) -> int | None:
     """The priority that admission gives a pod; None where its class is not known."""
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None or not name:
@@ -197,7 +204,7 @@ def priority_of(pod: Pod, world: World) -> int | None:
     return _known_priorities().get(name)
 
 
-def priority_findings(world: World, path: str, name: str) -> Iterator[Finding]:
+def priority_findings(world: ObjectIndex, path: str, name: str) -> Iterator[Finding]:
     """Whether a priority class that is named exists."""
     yield from world.reference(_PRIORITY_CLASS, path, name, known=list(_known_priorities()))
 

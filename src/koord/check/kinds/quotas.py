@@ -13,28 +13,28 @@ from koord.api.protocol import absent, keys
 from koord.api.protocol import quotas as protocol
 from koord.api.protocol.quotas import GROUPS_PARENT, ROOT_QUOTA
 from koord.base.errors import KoordError
+from koord.check.object_index import DEFAULT_NAMESPACE
 from koord.check.problem import Finding, Severity
 from koord.check.registry import checker
-from koord.check.world import DEFAULT_NAMESPACE
-from koord.controllers.cluster import quota_relations
-from koord.controllers.cluster.quota_relations import Group
-from koord.controllers.cluster.quotas import group_name, quota_object
-from koord.controllers.manager.quotaroots import ratio_problem
-from koord.controllers.scheduler.plugins.elasticquota.groups import BUILTIN, QuotaGroups
+from koord.controllers.cluster import quota_validation
+from koord.controllers.cluster.quota_objects import group_name, quota_object
+from koord.controllers.cluster.quota_validation import QuotaGroup
+from koord.controllers.manager.quotaprofile.quota_root import ratio_problem
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import BUILTIN, QuotaTrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.api.kinds.meta import Object
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
 _TREE, _GUIDE = kind_of_type(ElasticQuota), kind_of_type(GroupQuota)
 _MOST_WRONG = 100
 _PARENT = f"labels[{keys.QUOTA_PARENT}]"
 
 
-class Quotas:
+class DeclaredQuotas:
     """All quotas of the files, and those of the cluster that no file replaces.
 
     Attributes:
@@ -44,9 +44,9 @@ class Quotas:
         children: of each group, those that can be read, by name.
     """
 
-    def __init__(self, world: World) -> None:
-        self.trees = QuotaGroups()
-        self.groups: dict[str, Group] = {}
+    def __init__(self, world: ObjectIndex) -> None:
+        self.trees = QuotaTrees()
+        self.groups: dict[str, QuotaGroup] = {}
         self.names: set[str] = set(BUILTIN)
         self._wrong = 0
         here = [each for kind in (_TREE, _GUIDE) for each in world.typed(kind)]
@@ -72,13 +72,13 @@ class Quotas:
             self._wrong += self.trees.put(item) is not None
         if isinstance(item, ElasticQuota):
             try:
-                self.groups[item.metadata.name] = Group(item, quota_object(item))
+                self.groups[item.metadata.name] = QuotaGroup(item, quota_object(item))
             except KoordError:
                 self.groups.pop(item.metadata.name, None)
 
 
 @checker("ElasticQuota", "scheduling.sigs.k8s.io")
-def tree_quota(subject: Subject, world: World) -> Iterator[Finding]:
+def tree_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """A group, what is above it, and its siblings."""
     item = subject.typed
     if not isinstance(item, ElasticQuota):
@@ -97,14 +97,14 @@ def tree_quota(subject: Subject, world: World) -> Iterator[Finding]:
     group = quotas.groups.get(name)
     if group is None or group.item.metadata.namespace != item.metadata.namespace:
         return
-    for each in quota_relations.problems(
+    for each in quota_validation.problems(
         group, quotas.groups, quotas.children[group.read.spec.parent]
     ):
         yield Finding.of(each, Severity.WARNING)
 
 
 @checker("ElasticQuota", "quota.koordinator.sh")
-def guide_quota(subject: Subject, world: World) -> Iterator[Finding]:
+def guide_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """A quota without a tree, and whether its kind is there at all."""
     if world.cluster is None or not world.cluster.serves(_GUIDE):
         told = world.memo.setdefault("guide", set())
@@ -125,7 +125,7 @@ def guide_quota(subject: Subject, world: World) -> Iterator[Finding]:
 
 
 @checker("ElasticQuotaProfile", "quota.koordinator.sh")
-def profile(subject: Subject, world: World) -> Iterator[Finding]:
+def profile(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """A profile that sizes a tree."""
     del world
     item = subject.typed
@@ -138,7 +138,7 @@ def profile(subject: Subject, world: World) -> Iterator[Finding]:
         selectors.check(item.spec.node_selector, item.title, "spec.nodeSelector")
 
 
-def quota_reference(world: World, path: str, name: str, namespace: str) -> Iterator[Finding]:
+def quota_reference(world: ObjectIndex, path: str, name: str, namespace: str) -> Iterator[Finding]:
     """Whether a quota that a pod names exists and takes pods."""
     quotas = _quotas(world)
     if name in (ROOT_QUOTA, GROUPS_PARENT):
@@ -154,10 +154,10 @@ def quota_reference(world: World, path: str, name: str, namespace: str) -> Itera
     yield world.missing(path, name, "quota", sorted(quotas.names))
 
 
-def _quotas(world: World) -> Quotas:
-    found: Quotas | None = world.memo.get("quotas")
+def _quotas(world: ObjectIndex) -> DeclaredQuotas:
+    found: DeclaredQuotas | None = world.memo.get("quotas")
     if found is None:
-        found = world.memo["quotas"] = Quotas(world)
+        found = world.memo["quotas"] = DeclaredQuotas(world)
     return found
 
 

@@ -11,21 +11,21 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.reservation import Reservation
 from koord.api.protocol import reservations as protocol
 from koord.base.errors import KoordError
-from koord.check import server
+from koord.check import api_validation
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.controllers.scheduler.plugins.reservation import owners, phases
+from koord.controllers.scheduler.plugins.reservation.objects import lifecycle, owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
-    from koord.check.world import World
 
 _NODE = kind_of_type(Node)
 _HOSTNAME = "kubernetes.io/hostname"
 _READERS: tuple[Callable[[Reservation], object], ...] = (
-    phases.check,
+    lifecycle.check,
     lambda each: owners.check(each.spec.owners, each.title, "spec.owners"),
     protocol.reservation_order,
     protocol.restricted_options,
@@ -35,11 +35,11 @@ _READERS: tuple[Callable[[Reservation], object], ...] = (
 
 
 @checker("Reservation", "scheduling.koordinator.sh")
-def reservation(subject: Subject, world: World) -> Iterator[Finding]:
+def reservation(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     """A Reservation with the server's defaults."""
     if not isinstance(subject.typed, Reservation):
         return
-    found = objects.decode(server.defaulted(subject.document), subject.title)
+    found = objects.decode(api_validation.defaulted(subject.document), subject.title)
     assert isinstance(found, Reservation)
     for reader in _READERS:
         try:
@@ -52,6 +52,9 @@ def reservation(subject: Subject, world: World) -> Iterator[Finding]:
     if template is None:
         return
     spec = template.spec
+    if not spec.containers:
+        path, expected = "spec.template.spec.containers", "at least one, whose requests it reserves"
+        yield Finding.warning(path, None, expected)
     if spec.node_name:
         yield from world.reference(_NODE, "spec.template.spec.nodeName", spec.node_name)
     elif host := spec.node_selector.get(_HOSTNAME):

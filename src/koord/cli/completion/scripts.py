@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from koord.cli.completion import ASKED, FILES_STATUS
+from koord.cli.completion.protocol import COMPLETION_FLAG, FILES_STATUS
 
 # Shells before bash 4 have no compopt; there a value that is a file is not completed.
 _BASH = """\
@@ -76,4 +76,4 @@ def script(shell: str, programs: tuple[str, ...]) -> str:
         programs: for which.
     """
     text = SCRIPTS[shell].replace("@PROGRAMS@", " ".join(programs))
-    return text.replace("@ASKED@", ASKED).replace("@FILES@", str(FILES_STATUS))
+    return text.replace("@ASKED@", COMPLETION_FLAG).replace("@FILES@", str(FILES_STATUS))

@@ -12,7 +12,7 @@ import re
 from inspect import cleandoc
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.cli.help.wrap import help_width, wrapped
+from koord.cli.terminal.text_wrap import help_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _NAMES = 28
 _INDENT = "  "
 
 
-class Flag(NamedTuple):
+class HelpFlag(NamedTuple):
     """A flag.
 
     Attributes:
@@ -49,7 +49,7 @@ class Argument(NamedTuple):
     """A word that has its place instead of a name.
 
     Attributes:
-        metavar: what it is, as :attr:`Flag.metavar`.
+        metavar: what it is, as :attr:`HelpFlag.metavar`.
         text: what it is for.
         required: whether it must be given.
         several: whether more may follow.
@@ -61,7 +61,7 @@ class Argument(NamedTuple):
     several: bool = False
 
 
-class Page(NamedTuple):
+class HelpPage(NamedTuple):
     """A program, a group of verbs or a verb.
 
     Attributes:
@@ -74,20 +74,20 @@ class Page(NamedTuple):
     path: str
     text: str
     arguments: tuple[Argument, ...] = ()
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[HelpFlag, ...] = ()
     verbs: tuple[tuple[str, str], ...] = ()
 
 
-HELP = Flag(("-h", "--help"), text="show this help")
-VERSION = Flag(("--version",), text="print the version")
+HELP = HelpFlag(("-h", "--help"), text="show this help")
+VERSION = HelpFlag(("--version",), text="print the version")
 
 
-def purpose(page: Page) -> str:
+def purpose(page: HelpPage) -> str:
     """What it is for, in one line."""
     return " ".join(_paragraphs(page.text)[0].split())
 
 
-def examples(page: Page) -> list[str]:
+def examples(page: HelpPage) -> list[str]:
     """Command lines."""
     return [
         " ".join(block.removeprefix(_EXAMPLE).split())
@@ -96,7 +96,7 @@ def examples(page: Page) -> list[str]:
     ]
 
 
-def rendered(page: Page, width: int | None = None) -> str:
+def rendered(page: HelpPage, width: int | None = None) -> str:
     """The page as text.
 
     Args:
@@ -124,7 +124,7 @@ def _paragraphs(text: str) -> list[str]:
     return [block.strip("\n") for block in cleandoc(text).split("\n\n") if block.strip("\n ")]
 
 
-def _usage(page: Page) -> str:
+def _usage(page: HelpPage) -> str:
     if page.verbs:
         return f"{page.path} VERB [FLAG]..."
     flags = [f"{each.names[-1]} {each.metavar}" for each in page.flags if each.required]
@@ -169,7 +169,7 @@ def _rows(head: str, rows: Sequence[tuple[str, str]], width: int) -> Iterator[st
         yield from (f"{' ' * margin}{line}" for line in lines)
 
 
-def _flag(flag: Flag) -> tuple[str, str]:
+def _flag(flag: HelpFlag) -> tuple[str, str]:
     names = ", ".join(flag.names)
     if len(flag.names[0]) > 2:
         names = f"    {names}"

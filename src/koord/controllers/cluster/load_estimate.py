@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.cluster.pods import Asked
+    from koord.controllers.cluster.pods import ContainerRequests
 
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 250, 200 * 1024 * 1024
 _LEAST = {
@@ -28,7 +28,9 @@ _LEAST = {
 
 
 def estimate(
-    pod: Pod, factors_percent: Mapping[str, int], asked: Asked | None = None
+    pod: Pod,
+    factors_percent: Mapping[str, int],
+    container_requests: ContainerRequests | None = None,
 ) -> dict[str, int]:
     """Expected usage by native resource: CPU in milli, all else in units.
 
@@ -39,11 +41,13 @@ def estimate(
     Args:
         pod: whose.
         factors_percent: by native resource; others are not estimated.
-        asked: what its containers ask for, where that is known.
+        container_requests: what its containers ask for, where that is known.
     """
     priority_class = class_with_default(pod)
-    requests = effective(pod) if asked is None else asked.requests
-    limits = effective(pod, limits=True) if asked is None else asked.limits
+    requests = effective(pod) if container_requests is None else container_requests.requests
+    limits = (
+        effective(pod, limits=True) if container_requests is None else container_requests.limits
+    )
     return {
         name: _one(names.translated(priority_class, name), requests, limits, factor)
         for name, factor in factors_percent.items()

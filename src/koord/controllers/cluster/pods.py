@@ -12,23 +12,21 @@ from itertools import count
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
 from koord.api import requests
 from koord.api.codec import to_json
 from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
-from koord.controllers.cluster.nodes import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from koord.api.kinds.meta import OwnerReference
     from koord.api.kinds.pod import ContainerStatus, Pod
-    from koord.controllers.cluster.nodes import NodeTable
 
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 100, 200 * 1024 * 1024
 """What a container without a request counts as in scores (Kubernetes' non-zero requests)."""
@@ -70,40 +68,29 @@ _SCALARS = attrgetter(
 _STATES = 64
 
 
-class Counted:
+class CountedRequests:
     """What a pod counts as on its node; not to be changed.
 
     Attributes:
         request: resource to amount, without the pod itself.
         nonzero: CPU milli and memory bytes as scores count them.
+        columns, columns_table: the request as columns of a node table and amounts, and that table:
+            kept by :meth:`koord.controllers.cluster.node_table.NodeTable.columns_of`.
     """
 
-    __slots__ = ("_at", "_vector", "nonzero", "request")
+    __slots__ = ("columns", "columns_table", "nonzero", "request")
 
     def __init__(self, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.request = {name: value for name, value in amounts.items() if value}
         self.request.pop(requests.PODS, None)
         self.nonzero = nonzero
-        self._vector: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
-        self._at: object = None
+        self.columns: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
+        self.columns_table: object = None
 
-    def equals(self, other: Counted) -> bool:
+    def equals(self, other: CountedRequests) -> bool:
         """Whether both are the same amounts."""
         same = self.request == other.request and self.nonzero == other.nonzero
         return self is other or same
-
-    def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """The request as columns of a table and amounts, one pod included."""
-        if self._vector is None or self._at is not table:
-            names = sorted(self.request)
-            index = [table.resource(name) for name in names]
-            amounts = [self.request[name] for name in names]
-            self._vector = (
-                np.array([PODS, *index], np.intp),
-                np.array([1, *amounts], np.int64),
-            )
-            self._at = table
-        return self._vector
 
 
 class _States(NamedTuple):
@@ -117,11 +104,11 @@ class _States(NamedTuple):
 
     of: list[ContainerStatus]
     init: list[ContainerStatus]
-    feasible: Counted | None = None
-    infeasible: Counted | None = None
+    feasible: CountedRequests | None = None
+    infeasible: CountedRequests | None = None
 
 
-class Asked(Counted):
+class ContainerRequests(CountedRequests):
     """What the containers of a pod ask for; not to be changed.
 
     The pods of a StatefulSet or a training job run the same containers and differ in a label, so
@@ -148,7 +135,7 @@ class Asked(Counted):
         self._by_states: dict[tuple[int, int], _States] = {}
         self._latest = _States([], [])
 
-    def counted(self, pod: Pod) -> Counted:
+    def counted(self, pod: Pod) -> CountedRequests:
         """What a pod with these containers counts as on a node: this, unless it is being resized.
 
         The pods of a workload share the states of their containers (what of these says how much
@@ -179,10 +166,10 @@ class Asked(Counted):
             self._by_states[id(of), id(init)] = known
         return known
 
-    def _held(self, pod: Pod, conditions: list[PodCondition]) -> Counted | None:
+    def _held(self, pod: Pod, conditions: list[PodCondition]) -> CountedRequests | None:
         """What a pod counts as under other conditions; None where that is what is asked for."""
         pod = replace(pod, status=replace(pod.status, conditions=conditions))
-        found = Counted(requests.effective(pod, held=True), _nonzero(pod, held=True))
+        found = CountedRequests(requests.effective(pod, held=True), _nonzero(pod, held=True))
         return None if found.equals(self) else found
 
 
@@ -200,24 +187,28 @@ class PodShape:
         request: resource to amount, without the pod itself.
         problem: what of the requests cannot be meant; such a pod is placed nowhere.
         nonzero: CPU milli and memory bytes as scores count them of a pod that is to be placed.
-        asked: what these three come from; shapes whose pods run the same containers have one.
+        container_requests: what these three come from; shapes whose pods run the same containers
+            have one.
         memo: what plugins have worked out for the shape, by plugin name.
     """
 
     __slots__ = (
-        "asked", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem", "request",
+        "container_requests", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem",
+        "request",
     )  # fmt: skip
 
-    def __init__(self, number: int, pod: Pod, asked: Asked | None = None) -> None:
-        asked = asked or Asked(pod)
+    def __init__(
+        self, number: int, pod: Pod, container_requests: ContainerRequests | None = None
+    ) -> None:
+        container_requests = container_requests or ContainerRequests(pod)
         self.id = number
         self.pod = pod
         self.namespace = pod.metadata.namespace
         self.owner: OwnerReference | None = controller(pod)
-        self.asked = asked
-        self.problem = asked.problem
-        self.request = asked.request
-        self.nonzero = asked.scored
+        self.container_requests = container_requests
+        self.problem = container_requests.problem
+        self.request = container_requests.request
+        self.nonzero = container_requests.scored
         self.memo: dict[str, Any] = {}
 
     @property
@@ -229,10 +220,6 @@ class PodShape:
     def annotations(self) -> dict[str, str]:
         """The pods' annotations."""
         return self.pod.metadata.annotations
-
-    def vector(self, table: NodeTable) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """See :meth:`Counted.vector`."""
-        return self.asked.vector(table)
 
 
 class PodInfo:
@@ -254,7 +241,7 @@ class PodInfo:
         meta = pod.metadata
         self.pod = pod
         self.shape = shape
-        self.counted = shape.asked.counted(pod)
+        self.counted = shape.container_requests.counted(pod)
         self.uid = meta.uid
         self.key = f"{meta.namespace}/{meta.name}"
         self.priority: int = pod.spec.priority or 0
@@ -273,7 +260,7 @@ class PodInfo:
         return f"PodInfo({self.key!r}, row={self.row})"
 
 
-class Arrivals(NamedTuple):
+class PodBatch(NamedTuple):
     """Pods of one shape that come to nodes together, as a list brings them.
 
     Attributes:
@@ -289,11 +276,11 @@ class Arrivals(NamedTuple):
     pods: list[PodInfo]
 
 
-def by_shape(placed: Iterable[tuple[int, PodInfo]]) -> list[Arrivals]:
+def by_shape(placed: Iterable[tuple[int, PodInfo]]) -> list[PodBatch]:
     """Rows and pods, those together that follow each other and are alike; those of a list do."""
-    found: list[Arrivals] = []
+    found: list[PodBatch] = []
     shape: PodShape | None = None
-    counted: Counted | None = None
+    counted: CountedRequests | None = None
     allocated = False
     for row, pod in placed:
         alike = pod.shape is shape and pod.counted is counted
@@ -301,7 +288,7 @@ def by_shape(placed: Iterable[tuple[int, PodInfo]]) -> list[Arrivals]:
             shape, counted, allocated = pod.shape, pod.counted, bool(pod.allocations)
             rows: list[int] = []
             pods: list[PodInfo] = []
-            found.append(Arrivals(shape, allocated, rows, pods))
+            found.append(PodBatch(shape, allocated, rows, pods))
         rows.append(row)
         pods.append(pod)
     return found
@@ -324,7 +311,9 @@ class Shapes:
         self._last: tuple[Pod, PodShape] | None = None
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
-        self._by_containers: dict[tuple[int, ...], tuple[Asked, tuple[object, ...]]] = {}
+        self._by_containers: dict[
+            tuple[int, ...], tuple[ContainerRequests, tuple[object, ...]]
+        ] = {}
         self._by_spec: dict[tuple[Any, ...], tuple[int, tuple[object, ...]]] = {}
         self._by_spec_text: dict[bytes, int] = {}
         self._specs = count()
@@ -384,7 +373,7 @@ class Shapes:
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod, self._asked(pod))
+            shape = PodShape(self._made, pod, self._container_requests(pod))
             _bound(self._by_text, self._limit)
             self._by_text[text] = shape
         return shape
@@ -403,14 +392,14 @@ class Shapes:
             known = self._by_spec[identity] = number, parts
         return known[0]
 
-    def _asked(self, pod: Pod) -> Asked:
+    def _container_requests(self, pod: Pod) -> ContainerRequests:
         spec = pod.spec
         parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
         identity = tuple(map(id, parts))
         known = self._by_containers.get(identity)
         if known is None:
             _bound(self._by_containers, self._limit)
-            known = self._by_containers[identity] = Asked(pod), parts
+            known = self._by_containers[identity] = ContainerRequests(pod), parts
         return known[0]
 
 

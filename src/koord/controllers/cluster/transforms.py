@@ -7,7 +7,7 @@ nobody behind the caches has to know of any of these, and nothing is taken off t
 agents read objects as they are.
 
 Most objects need none of it and come through as they came. Parts of an object may be another's too
-(:mod:`koord.kube.sharing`), so what changes is changed in a copy.
+(:mod:`koord.kube.codec.interner`), so what changes is changed in a copy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koord.api.kinds.meta import ResourceList
-    from koord.base.gates import FeatureGates
+    from koord.base.feature_gates import FeatureGates
 
 _LOG = log.get("cluster")
 _OLD = frozenset(DEPRECATED_NAMES)

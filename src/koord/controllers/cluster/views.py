@@ -7,20 +7,20 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from koord.base.supervision import Supervisor
-from koord.kube.informer import Informer
-from koord.kube.served import note
+from koord.kube.daemon.missing_kinds import note
+from koord.kube.informers.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from koord.kube.answers import Unreadable
     from koord.kube.client import Client
-    from koord.kube.reflector import InformerMetrics
+    from koord.kube.codec.decoder import UnreadableObject
+    from koord.kube.informers.reflector import InformerMetrics
 
-O = TypeVar("O")  # noqa: E741
+ObjectT = TypeVar("ObjectT")
 
 
-class View(Protocol[O]):
+class View(Protocol[ObjectT]):
     """All objects of one kind: an informer's cache, or one that is fed by hand."""
 
     @property
@@ -36,20 +36,20 @@ class View(Protocol[O]):
         """
         ...
 
-    def get(self, key: str) -> O | None:
+    def get(self, key: str) -> ObjectT | None:
         """The object of a key, ``namespace/name`` or ``name``."""
         ...
 
-    def items(self) -> Iterable[tuple[str, O]]:
+    def items(self) -> Iterable[tuple[str, ObjectT]]:
         """Keys and objects."""
         ...
 
     def on_change(
         self,
-        added: Callable[[O], None] | None = None,
-        updated: Callable[[O, O], None] | None = None,
-        deleted: Callable[[O, bool], None] | None = None,
-        listed: Callable[[list[O]], list[O]] | None = None,
+        added: Callable[[ObjectT], None] | None = None,
+        updated: Callable[[ObjectT, ObjectT], None] | None = None,
+        deleted: Callable[[ObjectT, bool], None] | None = None,
+        listed: Callable[[list[ObjectT]], list[ObjectT]] | None = None,
     ) -> None:
         """Tells of what is there, and of changes from then on.
 
@@ -62,12 +62,12 @@ class View(Protocol[O]):
         """
         ...
 
-    def on_unreadable(self, handler: Callable[[str, Unreadable | None], None]) -> None:
+    def on_unreadable(self, handler: Callable[[str, UnreadableObject | None], None]) -> None:
         """Tells of objects that are there and do not decode: key and why; None once they do."""
         ...
 
 
-class Followed(NamedTuple):
+class FollowedKind(NamedTuple):
     """An informer, and which objects it follows.
 
     Attributes:
@@ -89,7 +89,7 @@ class InformerViews:
     Args:
         client: the way to the API server.
         metrics: shared by all informers.
-        options: keyword arguments of :class:`koord.kube.informer.Informer`, by kind.
+        options: keyword arguments of :class:`koord.kube.informers.informer.Informer`, by kind.
         supervisor: keeps the informers going.
     """
 
@@ -106,7 +106,7 @@ class InformerViews:
         self._options = dict(options or {})
         self._informers: dict[type | tuple[type, str, str], Informer[Any]] = {}
 
-    def transform(self, kind: type[O], by: Callable[[O], O]) -> None:
+    def transform(self, kind: type[ObjectT], by: Callable[[ObjectT], ObjectT]) -> None:
         """Has objects of a kind pass through a function before any cache has them.
 
         Raises:
@@ -116,7 +116,7 @@ class InformerViews:
             raise ValueError(f"{kind.__name__}: its objects are followed already")
         self._options[kind] = {**self._options.get(kind, {}), "transform": by}
 
-    def view(self, kind: type[O]) -> View[O]:
+    def view(self, kind: type[ObjectT]) -> View[ObjectT]:
         """All objects of a kind. The informer runs once :meth:`run` does."""
         informer = self._informers.get(kind)
         if informer is None:
@@ -127,7 +127,7 @@ class InformerViews:
             self._informers[kind] = informer
         return informer  # type: ignore[return-value]
 
-    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+    def view_of(self, kind: type[ObjectT], namespace: str, name: str) -> View[ObjectT]:
         """One object; its name is all that the server is asked for, and must allow."""
         key = (kind, namespace, name)
         informer = self._informers.get(key)
@@ -145,13 +145,13 @@ class InformerViews:
         """The kinds that anybody asked for, in that order."""
         return [key if isinstance(key, type) else key[0] for key in self._informers]
 
-    def followed(self) -> list[Followed]:
+    def followed(self) -> list[FollowedKind]:
         """All informers, with what they ask the server for."""
         found = []
         for key, informer in self._informers.items():
             kind, namespace, name = (key, "", "") if isinstance(key, type) else key
             selection = f"metadata.name={name}" if name else ""
-            found.append(Followed(kind, namespace, selection, informer))
+            found.append(FollowedKind(kind, namespace, selection, informer))
         return found
 
     async def run(self) -> None:

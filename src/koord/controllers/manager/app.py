@@ -21,26 +21,26 @@ from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base import log
 from koord.base.supervision import Supervisor
-from koord.controllers.cluster.seen import SeenPod
+from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.cluster.views import InformerViews
-from koord.controllers.manager.around import Around
 from koord.controllers.manager.colocationprofile.controller import ColocationProfiles
-from koord.controllers.manager.complaints import NodeComplaints
-from koord.controllers.manager.config import ConfigCache
-from koord.controllers.manager.extenders import Extenders
+from koord.controllers.manager.dependencies import ControllerDependencies
 from koord.controllers.manager.metrics import ManagerMetrics
-from koord.controllers.manager.nodemetric import NodeMetrics
+from koord.controllers.manager.node_objects.nodemetric import NodeMetrics
+from koord.controllers.manager.node_objects.nodeslo import NodeSLOs
+from koord.controllers.manager.node_objects.nodeslo_extenders import NodeSLOExtenders
 from koord.controllers.manager.noderesource.controller import NodeResource
-from koord.controllers.manager.nodeslo import NodeSLOs
-from koord.controllers.manager.quotaprofile import QuotaProfiles
-from koord.kube.reflector import InformerMetrics
-from koord.kube.served import tell_of_start
+from koord.controllers.manager.quotaprofile.controller import QuotaProfiles
+from koord.controllers.manager.sloconfig.config_cache import ConfigCache
+from koord.controllers.manager.sloconfig.config_events import NodeConfigEvents
+from koord.kube.daemon.missing_kinds import log_missing_kinds
+from koord.kube.informers.reflector import InformerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from koord.base.clock import Clock
-    from koord.controllers.manager.around import Part
+    from koord.controllers.manager.dependencies import ManagerController
     from koord.controllers.manager.options import ManagerOptions
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
@@ -50,7 +50,7 @@ NAME = "koord-manager"
 LEASE = "koordinator-manager"
 """The Lease of the lead; the original's, so that the two never act at once."""
 
-CONTROLLERS: Mapping[str, Callable[[Around], Part]] = {
+CONTROLLERS: Mapping[str, Callable[[ControllerDependencies], ManagerController]] = {
     "colocationprofile": ColocationProfiles,
     "nodemetric": NodeMetrics,
     "noderesource": NodeResource,
@@ -72,7 +72,7 @@ _WITHOUT = {
 """What is not done without a kind, by its informer's name."""
 
 
-class App:
+class ManagerApp:
     """One manager process, or the part of one.
 
     Args:
@@ -97,7 +97,7 @@ class App:
         recorder: EventRecorder,
         elector: LeaderElector | None = None,
         metrics: ManagerMetrics | None = None,
-        extenders: Extenders | None = None,
+        extenders: NodeSLOExtenders | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         self.metrics = metrics or ManagerMetrics()
@@ -111,8 +111,8 @@ class App:
         config_maps = self.views.view_of(
             ConfigMap, options.config_namespace, options.slo_config_name
         )
-        extended = Extenders() if extenders is None else extenders
-        self.around = Around(
+        extended = NodeSLOExtenders() if extenders is None else extenders
+        self.dependencies = ControllerDependencies(
             client,
             self.views,
             ConfigCache(
@@ -132,12 +132,12 @@ class App:
             supervisor=self.supervisor,
         )
         self.parts = {
-            name: CONTROLLERS[name](self.around) for name in options.enabled_controllers()
+            name: CONTROLLERS[name](self.dependencies) for name in options.enabled_controllers()
         }
         # Those that go by what nodes say; without them no informer of nodes need run.
         follows = not self.parts.keys().isdisjoint(("nodemetric", "noderesource", "nodeslo"))
         nodes = self.views.view(Node) if follows else None
-        self._complaints = NodeComplaints(nodes, recorder.event) if nodes is not None else None
+        self._complaints = NodeConfigEvents(nodes, recorder.event) if nodes is not None else None
         self._elector = elector
         self._ready = asyncio.Event()
 
@@ -160,7 +160,7 @@ class App:
             watching = self.supervisor.keep("informers", self.views.run)
             informers = tasks.create_task(watching, name="informers")
             await self.views.synced()
-            await tell_of_start(_LOG, self.views.informers(), _WITHOUT)
+            await log_missing_kinds(_LOG, self.views.informers(), _WITHOUT)
             self._ready.set()
             if self._elector is None:
                 await self._work()
@@ -181,7 +181,7 @@ class App:
             self.metrics.leads(False)
 
     async def _configure(self) -> None:
-        self.around.config.start()
+        self.dependencies.config.start()
         if self._complaints is not None:
             self._complaints.start()
 
@@ -209,5 +209,5 @@ def _informers(options: ManagerOptions) -> dict[type, dict[str, Any]]:
             resync,
         ),
         **dict.fromkeys((ElasticQuota, ElasticQuotaProfile), within),
-        Pod: {"project": SeenPod, **within},
+        Pod: {"project": TrimmedPod, **within},
     }

@@ -49,9 +49,9 @@ class ManagerMetrics:
         for bring in self.before_read:
             bring()
 
-    def counted(self, name: str, doc: str) -> Counts:
+    def counted(self, name: str, doc: str) -> OutcomeCounts:
         """Successes and failures under a name of the reference, one of each name."""
-        return Counts(self.counter(name, doc, _STATUS))
+        return OutcomeCounts(self.counter(name, doc, _STATUS))
 
     def counter(self, name: str, doc: str, labels: Sequence[str]) -> Metric:
         """What only grows, for others to rely on, under its very name.
@@ -65,7 +65,7 @@ class ManagerMetrics:
         self._leader.set(1 if leading else 0)
 
 
-class Counts:
+class OutcomeCounts:
     """Successes and failures, each with a reason."""
 
     def __init__(self, metric: Metric) -> None:

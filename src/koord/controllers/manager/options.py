@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 from koord.api.duration import Duration
 from koord.base import log
 from koord.base.errors import KoordError, nearest
-from koord.controllers.manager.gates import feature_gates
+from koord.controllers.manager.feature_gates import feature_gates
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from koord.base.gates import FeatureGates
+    from koord.base.feature_gates import FeatureGates
 
 CONTROLLERS = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
 """The controllers' names."""

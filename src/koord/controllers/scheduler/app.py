@@ -11,29 +11,29 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.pod import Pod
-from koord.base import collector, log
+from koord.base import garbage_collection, log
 from koord.base.supervision import Supervisor
-from koord.controllers.cluster.seen import SeenPod
+from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.cluster.views import InformerViews
-from koord.controllers.scheduler import checker
-from koord.controllers.scheduler.explain.history import History
-from koord.controllers.scheduler.explain.pods import Explainer
-from koord.controllers.scheduler.invalid.labels import Labels
-from koord.controllers.scheduler.invalid.nodes import Nodes
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.consistency import checker
+from koord.controllers.scheduler.consistency.informer_check import ACCOUNT, InformerCheck
+from koord.controllers.scheduler.debug.flags import DebugFlags
+from koord.controllers.scheduler.explain.attempt_history import AttemptHistory
+from koord.controllers.scheduler.explain.pod_explainer import PodExplainer
+from koord.controllers.scheduler.invalid.node_labels import NodeLabelValidator
+from koord.controllers.scheduler.invalid.pod_labels import PodLabelValidator
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.spotcheck import ACCOUNT, SpotCheck
-from koord.controllers.scheduler.switches import Switches
-from koord.controllers.scheduler.world import World
-from koord.kube.reflector import InformerMetrics
-from koord.kube.served import tell_of_start
+from koord.kube.daemon.missing_kinds import log_missing_kinds
+from koord.kube.informers.reflector import InformerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from koord.base.clock import Clock
-    from koord.base.gates import FeatureGates
+    from koord.base.feature_gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
@@ -92,15 +92,17 @@ class App:
         self.views = InformerViews(
             client,
             InformerMetrics(self.metrics.registry),
-            {Pod: {"project": SeenPod}},
+            {Pod: {"project": TrimmedPod}},
             self.supervisor,
         )
         profiles = [each.scheduler_name for each in configuration.profiles]
-        tell: Any = _teller(recorder, profiles) if recorder is not None else None
+        write_event: Any = _event_writer(recorder, profiles) if recorder is not None else None
         name = profiles[0]
-        self.world = World(self.views, clock, client, tell, gates, name, supervisor=self.supervisor)
-        self.switches = Switches()
-        self.history = History(self.world.table, clock)
+        self.world = ClusterState(
+            self.views, clock, client, write_event, gates, name, supervisor=self.supervisor
+        )
+        self.switches = DebugFlags()
+        self.history = AttemptHistory(self.world.table, clock)
         self.scheduler = Scheduler(
             self.world,
             configuration.profiles,
@@ -111,12 +113,12 @@ class App:
         )
         if recorder is not None:
             recorder.yield_to(lambda: self.scheduler.loop.binder.writing > 0)
-        self.spot_check = SpotCheck(
-            client, self.views, lambda names: checker.tell(self.scheduler, ACCOUNT, names), seed
+        self.spot_check = InformerCheck(
+            client, self.views, lambda names: checker.report(self.scheduler, ACCOUNT, names), seed
         )
-        Labels(self.world, self.world.invalid, profiles)
-        Nodes(self.world, self.world.invalid)
-        self.explainer = Explainer(self.scheduler, self.history)
+        PodLabelValidator(self.world, self.world.invalid, profiles)
+        NodeLabelValidator(self.world, self.world.invalid)
+        self.explainer = PodExplainer(self.scheduler, self.history)
         self._elector = elector
         self._ready = asyncio.Event()
 
@@ -144,10 +146,10 @@ class App:
                 tasks.create_task(self.supervisor.keep(name, run), name=name)
                 for name, run in (("informers", self.views.run), ("memory of lists", _set_aside))
             )
-            with collector.filling():
+            with garbage_collection.collection_paused():
                 await self.views.synced()
             aside.cancel()
-            await tell_of_start(_LOG, self.views.informers(), _WITHOUT)
+            await log_missing_kinds(_LOG, self.views.informers(), _WITHOUT)
             self._ready.set()
             if self._elector is None:
                 await self._work()
@@ -180,15 +182,15 @@ async def _set_aside() -> None:
     """Keeps garbage from piling up while first lists come, until cancelled."""
     while True:
         await asyncio.sleep(_ASIDE_SECONDS)
-        collector.set_aside()
+        garbage_collection.freeze_new_objects()
 
 
-def _teller(recorder: EventRecorder, profiles: Collection[str]) -> Callable[..., None]:
+def _event_writer(recorder: EventRecorder, profiles: Collection[str]) -> Callable[..., None]:
     """Writes events in the name of the profile that a pod belongs to."""
 
-    def tell(about: Any, kind: Any, reason: str, message: str) -> None:
+    def write_event(about: Any, kind: Any, reason: str, message: str) -> None:
         name = about.spec.scheduler_name if isinstance(about, Pod) else ""
         component = name if name in profiles else ""
         recorder.event(about, kind, reason, message, component=component)
 
-    return tell
+    return write_event

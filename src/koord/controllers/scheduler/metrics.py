@@ -10,7 +10,7 @@ from koord.base.metrics import registry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.base.metrics import Metric, Registry
+    from koord.base.metrics import Metric, MetricRegistry
 
 _ATTEMPT = tuple(0.001 * 2**i for i in range(15))
 _SLI = tuple(0.01 * 2**i for i in range(20))
@@ -26,7 +26,7 @@ class SchedulerMetrics:
         metrics: the component's registry.
     """
 
-    def __init__(self, metrics: Registry | None = None) -> None:
+    def __init__(self, metrics: MetricRegistry | None = None) -> None:
         into = self.registry = metrics or registry()
         self._attempts = into.counter(
             "scheduler_schedule_attempts_total",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.base.errors import Code, KoordError, nearest
+from koord.controllers.scheduler.built_in_plugins import ABSORBED, ARGS, BUILT_IN, METHODS
 from koord.controllers.scheduler.framework.plugin import Plugin
-from koord.controllers.scheduler.plugin_table import ABSORBED, ARGS, BUILT_IN, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,27 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.controllers.scheduler.decider import Decider, Plugins
-from koord.controllers.scheduler.feed import Feed
-from koord.controllers.scheduler.jobs import JobPlanner
-from koord.controllers.scheduler.loop import Loop, Parts
+from koord.controllers.scheduler.cache.event_handlers import EventHandlers
+from koord.controllers.scheduler.cycles.scheduling_loop import LoopDependencies, SchedulingLoop
+from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.decision.nominations import QueueNominations
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
+from koord.controllers.scheduler.job_planning.planner import JobPlanner
 from koord.controllers.scheduler.metrics import SchedulerMetrics
-from koord.controllers.scheduler.nominations import QueueNominations
-from koord.controllers.scheduler.plugins.priority_sort import PrioritySort
+from koord.controllers.scheduler.plugins.kubernetes.priority_sort import PrioritySort
 from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.queue.options import QueueProfile, priority_sort
-from koord.controllers.scheduler.queue.queue import SchedulingQueue
-from koord.controllers.scheduler.standins import StandIns
+from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from koord.controllers.scheduler.cluster_state import ClusterState
     from koord.controllers.scheduler.config import Profile
-    from koord.controllers.scheduler.decider import Decision
+    from koord.controllers.scheduler.decision.decider import Decision
     from koord.controllers.scheduler.queue.options import QueueOptions, SortKey
-    from koord.controllers.scheduler.queue.queued import QueuedPod
+    from koord.controllers.scheduler.queue.queued_pod import QueuedPod
     from koord.controllers.scheduler.registry import Registry
-    from koord.controllers.scheduler.world import World
 
 
 class Scheduler:
@@ -50,12 +51,12 @@ class Scheduler:
         registry: where plugin classes are found.
         options: times of the queue.
         metrics: counts and times.
-        observers: see :class:`koord.controllers.scheduler.loop.Loop`.
+        observers: see :class:`koord.controllers.scheduler.cycles.scheduling_loop.SchedulingLoop`.
     """
 
     def __init__(
         self,
-        world: World,
+        world: ClusterState,
         profiles: Sequence[Profile],
         registry: Registry,
         options: QueueOptions | None = None,
@@ -71,19 +72,15 @@ class Scheduler:
             p.scheduler_name: self._points(p, sets[p.scheduler_name]) for p in profiles
         }
         self.plugins = list(self._made.values())
-        listeners = [plugin for plugin in self.plugins if hasattr(plugin, "pod_added")]
-        for listener in listeners:
-            world.accounts.listen(listener)
+        for plugin in self.plugins:
+            if hasattr(plugin, "pod_added"):
+                world.accounts.listen(plugin)
         nominations = QueueNominations(world.table)
-        self.queue = SchedulingQueue(
-            world.clock,
-            {name: _queue_profile(self.profiles[name], sets[name]) for name in self.profiles},
-            _sort_key(profiles[0], sets[profiles[0].scheduler_name]),
-            options,
-        )
+        sort_key = _sort_key(profiles[0], sets[profiles[0].scheduler_name])
+        self.queue = self._queue(sets, sort_key, options)
         nominations.nominator = self.queue.nominator
         self.deciders = self._deciders(nominations)
-        self.feed = Feed(
+        self.feed = EventHandlers(
             world.table,
             world.orphans,
             world.shapes,
@@ -93,12 +90,28 @@ class Scheduler:
             [plugin for plugin in self.plugins if hasattr(plugin, "restore")],
             self._woken,
         )
-        parts = Parts(
+        parts = LoopDependencies(
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,
-            self.metrics, world.event, StandIns(self.plugins), world.supervisor,
+            self.metrics, world.event, SurrogatePods(self.plugins), world.supervisor,
         )  # fmt: skip
         self.planners = self._planners(sets)
-        self.loop = Loop(parts, world.client, self.planners, observers)
+        self.loop = SchedulingLoop(parts, world.client, self.planners, observers)
+        self._connect(sets, parts.stand_ins)
+
+    def _queue(
+        self,
+        sets: Mapping[str, Mapping[str, Any]],
+        sort_key: SortKey,
+        options: QueueOptions | None,
+    ) -> SchedulingQueue:
+        queue_profiles = {
+            name: _queue_profile(self.profiles[name], sets[name]) for name in self.profiles
+        }
+        return SchedulingQueue(self.world.clock, queue_profiles, sort_key, options)
+
+    def _connect(self, sets: Mapping[str, Mapping[str, Any]], surrogates: SurrogatePods) -> None:
+        """Lets the parts know each other, and has the views tell them of objects."""
+        world = self.world
         world.queue, world.binder, world.woken = self.queue, self.loop.binder, self._woken
         world.refuse = self.loop.refuse
         for members in sets.values():
@@ -112,8 +125,8 @@ class Scheduler:
         world.view(Pod).on_change(
             deleted=lambda pod, _: self.loop.failures.forget(pod.metadata.uid)
         )
-        for stand_in in parts.stand_ins.plugins:
-            stand_in.attach(self.feed)
+        for plugin in surrogates.plugins:
+            plugin.attach(self.feed)
 
     def _woken(self) -> None:
         self.loop.woken()
@@ -128,12 +141,12 @@ class Scheduler:
             found[name] = self._made[key]
         return found
 
-    def _points(self, profile: Profile, instances: Mapping[str, Any]) -> Plugins:
+    def _points(self, profile: Profile, instances: Mapping[str, Any]) -> ProfilePlugins:
         def at(point: str) -> list[Any]:
             return [instances[name] for name in profile.at(point)]
 
         weighted = [(instances[name], profile.weight(name)) for name in profile.at("score")]
-        return Plugins(
+        return ProfilePlugins(
             at("preEnqueue"), at("preFilter"), at("filter"), at("postFilter"), at("preScore"),
             weighted, at("reserve"), at("permit"), at("preBind"), at("bind"), at("postBind"),
         )  # fmt: skip
@@ -146,7 +159,7 @@ class Scheduler:
             quota = next((p for p in plugins.values() if hasattr(p, "admit")), None)
             if jobs is not None:
                 tell = self.world.gate("GangPendingPodsConditionPatch")
-                made[name] = JobPlanner(jobs, self.queue, quota, tell_others=tell)
+                made[name] = JobPlanner(jobs, self.queue, quota, report_others=tell)
         return made
 
     def _deciders(self, nominations: QueueNominations) -> dict[str, Decider]:
@@ -162,7 +175,7 @@ class Scheduler:
         return made
 
 
-def _queue_profile(plugins: Plugins, instances: Mapping[str, Any]) -> QueueProfile:
+def _queue_profile(plugins: ProfilePlugins, instances: Mapping[str, Any]) -> QueueProfile:
     gates = [(plugin.name, plugin.pre_enqueue) for plugin in plugins.pre_enqueue]
     events = {name: plugin.events() for name, plugin in instances.items()}
     return QueueProfile(gates, {**events, ev.OWN: ev.own_events()})

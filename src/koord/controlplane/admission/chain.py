@@ -5,24 +5,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane.admission.caller import Caller
-from koord.controlplane.admission.claims import DefaultStorageClass
-from koord.controlplane.admission.lifecycle import NamespaceLifecycle
-from koord.controlplane.admission.limits import LimitRanger
-from koord.controlplane.admission.nodes import TaintNewNodes
-from koord.controlplane.admission.pods import DefaultTolerationSeconds
+from koord.controlplane.admission.default_storage_class import DefaultStorageClass
+from koord.controlplane.admission.limit_ranger import LimitRanger
+from koord.controlplane.admission.namespace_lifecycle import NamespaceLifecycle
+from koord.controlplane.admission.not_ready_nodes import DefaultTolerationSeconds, TaintNewNodes
 from koord.controlplane.admission.priority import Priority
-from koord.controlplane.admission.quotas import ResourceQuotas
+from koord.controlplane.admission.resource_quota import ResourceQuotas
+from koord.controlplane.admission.webhook_client import WebhookClient
 from koord.controlplane.admission.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from koord.base.clock import Clock
-    from koord.controlplane.admission.caller import LocalWebhook
-    from koord.controlplane.admission.quotas import Put
-    from koord.controlplane.admission.rule import Rule
-    from koord.controlplane.extension import Attributes, Reader, State
+    from koord.controlplane.admission.plugin import AdmissionPlugin
+    from koord.controlplane.admission.resource_quota import Put
+    from koord.controlplane.admission.webhook_client import LocalWebhook
+    from koord.controlplane.extension import AdmissionGenerations, Attributes, Reader
     from koord.controlplane.resource import Resource
 
 
@@ -40,34 +39,34 @@ class Chain:
     def __init__(
         self,
         reader: Reader,
-        rules: Sequence[Rule],
+        rules: Sequence[AdmissionPlugin],
         webhooks: Webhooks,
-        caller: Caller,
+        caller: WebhookClient,
         quotas: ResourceQuotas,
     ) -> None:
         self._reader = reader
         self._quotas = quotas
-        self._looks_at = (
-            *dict.fromkeys(name for rule in rules for name in rule.looks_at),
-            *webhooks.looks_at,
+        self._depends_on = (
+            *dict.fromkeys(name for rule in rules for name in rule.depends_on),
+            *webhooks.depends_on,
         )
-        self._versions: tuple[int, ...] = ()
+        self._generations: tuple[int, ...] = ()
         self._has_webhooks = False
         self._mutating = [rule for rule in rules if rule.mutates]
         self._validating = [rule for rule in rules if rule.validates]
         self._webhooks, self._caller = webhooks, caller
 
-    def state(self, namespace: str = "") -> State:
-        """The versions of all that the rules look at.
+    def generations(self, namespace: str = "") -> AdmissionGenerations:
+        """The generations of all that the rules look at.
 
         None while there are webhooks, or where quotas count what is created.
         """
         if namespace and self._quotas.count_in(namespace):
             return None
-        versions = self._reader.versions(*self._looks_at)
-        if versions != self._versions:
-            self._versions, self._has_webhooks = versions, self._webhooks.configured
-        return None if self._has_webhooks else versions
+        generations = self._reader.generations(*self._depends_on)
+        if generations != self._generations:
+            self._generations, self._has_webhooks = generations, self._webhooks.configured
+        return None if self._has_webhooks else generations
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""
@@ -90,7 +89,7 @@ class Chain:
         self._quotas.admit(attributes)
 
     def register_local(self, name: str, webhook: LocalWebhook) -> None:
-        """Serves a webhook in this process; see :meth:`.caller.Caller.register_local`."""
+        """Serves a webhook in this process; see :meth:`.caller.WebhookClient.register_local`."""
         self._caller.register_local(name, webhook)
 
     async def close(self) -> None:
@@ -103,7 +102,7 @@ def chain(
     clock: Clock,
     *,
     store: Put | None = None,
-    caller: Caller | None = None,
+    caller: WebhookClient | None = None,
     equivalents: Callable[[Resource], Sequence[Resource]] | None = None,
 ) -> Chain:
     """The rules of the embedded server.
@@ -116,7 +115,7 @@ def chain(
         caller: how webhooks are reached.
         equivalents: the same resource at all its versions; without, each has one version.
     """
-    caller = caller or Caller()
+    caller = caller or WebhookClient()
     webhooks = Webhooks(reader, caller, equivalents or (lambda resource: (resource,)))
     rules = (
         NamespaceLifecycle(reader),

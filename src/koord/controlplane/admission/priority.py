@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.controlplane.admission.rule import Remembered, Rule
-from koord.controlplane.failures import forbidden
-from koord.controlplane.kinds.policy import SYSTEM_CLASSES
+from koord.controlplane.admission.plugin import AdmissionPlugin, LookupCache
+from koord.controlplane.api_errors import forbidden
+from koord.controlplane.kinds.cluster.priority_classes import SYSTEM_CLASSES
 
 if TYPE_CHECKING:
+    from koord.base.documents import Document
     from koord.controlplane.extension import Attributes, Reader
-    from koord.controlplane.resource import Document
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 PREEMPT = "PreemptLowerPriority"
@@ -26,16 +26,16 @@ class _Class(NamedTuple):
 _NO_CLASS = _Class("", 0, PREEMPT)
 
 
-class Priority(Rule):
-    """Kubernetes' plugin of the same name: pods get a value, classes one global default."""
+class Priority(AdmissionPlugin):
+    """Kubernetes' plugin Priority: pods get a value, classes one global default."""
 
     mutates = True
     validates = True
-    looks_at = (PRIORITY_CLASSES,)
+    depends_on = (PRIORITY_CLASSES,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._classes = Remembered(reader, PRIORITY_CLASSES, self._look_up)
+        self._classes = LookupCache(reader, PRIORITY_CLASSES, self._look_up)
 
     def mutate(self, attributes: Attributes) -> None:
         """Sets ``priority`` and ``preemptionPolicy`` of a new pod; an update keeps the old ones."""

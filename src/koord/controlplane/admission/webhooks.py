@@ -10,25 +10,30 @@ import asyncio
 import copy
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koord.base import rng
-from koord.controlplane.admission.caller import CallError
-from koord.controlplane.admission.matching import Matcher
-from koord.controlplane.admission.review import ReviewError, Verdict, request, verdict
-from koord.controlplane.admission.rule import Remembered
-from koord.controlplane.failures import bad_request, internal
+from koord.base.documents import Document
+from koord.controlplane.admission.admission_review import (
+    ReviewError,
+    ReviewResponse,
+    request,
+    response_of,
+)
+from koord.controlplane.admission.plugin import LookupCache
+from koord.controlplane.admission.webhook_client import WebhookCallError
+from koord.controlplane.admission.webhook_rules import WebhookMatcher
+from koord.controlplane.api_errors import bad_request, internal
 from koord.controlplane.patching import json_patch
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from koord.controlplane.admission.caller import Caller
+    from koord.controlplane.admission.webhook_client import WebhookClient
     from koord.controlplane.extension import Attributes, Reader
     from koord.controlplane.resource import Resource
 
-Document = dict[str, Any]
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -36,11 +41,11 @@ _HARMLESS = ("None", "NoneOnDryRun")
 
 
 @dataclass(frozen=True)
-class _Called:
+class _WebhookCall:
     """One webhook that a request goes to."""
 
     webhook: Document
-    seen_as: Resource
+    as_resource: Resource
 
 
 class Webhooks:
@@ -52,20 +57,20 @@ class Webhooks:
         equivalents: the same resource at all its versions and groups.
     """
 
-    looks_at = (MUTATING, VALIDATING)
+    depends_on = (MUTATING, VALIDATING)
 
     def __init__(
         self,
         reader: Reader,
-        caller: Caller,
+        caller: WebhookClient,
         equivalents: Callable[[Resource], Sequence[Resource]],
     ) -> None:
         self._reader, self._caller = reader, caller
         self._random = rng.stream(0, "admission.review")
-        self._labels = Remembered(reader, "namespaces", self._labels_of)
-        self._matcher = Matcher(self._labels.get, equivalents)
-        self._mutating = Remembered(reader, MUTATING, lambda _: self._configured(MUTATING))
-        self._validating = Remembered(reader, VALIDATING, lambda _: self._configured(VALIDATING))
+        self._labels = LookupCache(reader, "namespaces", self._labels_of)
+        self._matcher = WebhookMatcher(self._labels.get, equivalents)
+        self._mutating = LookupCache(reader, MUTATING, lambda _: self._configured(MUTATING))
+        self._validating = LookupCache(reader, VALIDATING, lambda _: self._configured(VALIDATING))
 
     @property
     def configured(self) -> bool:
@@ -102,9 +107,9 @@ class Webhooks:
             ApiError: a webhook refused, or failed under ``failurePolicy: Fail``.
         """
         calls = [
-            _Called(webhook, seen_as)
+            _WebhookCall(webhook, as_resource)
             for webhook in self._validating.get()
-            if (seen_as := self._matcher.match(webhook, attributes)) is not None
+            if (as_resource := self._matcher.match(webhook, attributes)) is not None
         ]
         if not calls:
             return
@@ -117,30 +122,32 @@ class Webhooks:
 
     async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool | None:
         """Calls one webhook; whether it has changed the document, None if it does not match."""
-        seen_as = self._matcher.match(webhook, attributes)
-        if seen_as is None:
+        as_resource = self._matcher.match(webhook, attributes)
+        if as_resource is None:
             return None
-        answer = await self._ask(_Called(webhook, seen_as), attributes, mutating=True)
+        answer = await self._ask(_WebhookCall(webhook, as_resource), attributes, mutating=True)
         if answer is None:
             return False
         if answer.refusal is not None:
             raise answer.refusal
         if not answer.patch or answer.patch.strip() in (b"[]", b"null"):
             return False
-        return _apply(webhook["name"], answer.patch, attributes, seen_as)
+        return _apply(webhook["name"], answer.patch, attributes, as_resource)
 
-    async def _ask(self, call: _Called, attributes: Attributes, mutating: bool) -> Verdict | None:
+    async def _ask(
+        self, call: _WebhookCall, attributes: Attributes, mutating: bool
+    ) -> ReviewResponse | None:
         """The verdict of one webhook; None where its failure is to be ignored."""
         webhook, name = call.webhook, call.webhook["name"]
         if attributes.context.dry_run and webhook.get("sideEffects") not in _HARMLESS:
             raise bad_request(f'admission webhook "{name}" does not support dry run')
         uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-        review = request(webhook, attributes, call.seen_as, uid)
+        review = request(webhook, attributes, call.as_resource, uid)
         seconds = webhook.get("timeoutSeconds", 10)
         try:
             answer = await self._caller.call(webhook["clientConfig"], review, seconds)
-            found = verdict(name, answer, review, mutating)
-        except CallError as error:
+            found = response_of(name, answer, review, mutating)
+        except WebhookCallError as error:
             why = f"failed to call webhook: {error}"
         except ReviewError as error:
             why = f"received invalid webhook response: {error}"
@@ -161,7 +168,7 @@ class Webhooks:
         return None if found is None else found["metadata"].get("labels") or {}
 
 
-def _apply(name: str, patch: bytes, attributes: Attributes, seen_as: Resource) -> bool:
+def _apply(name: str, patch: bytes, attributes: Attributes, as_resource: Resource) -> bool:
     """Changes the document by a JSON Patch; whether that made a difference."""
     document = attributes.document
     if document is None:
@@ -170,7 +177,7 @@ def _apply(name: str, patch: bytes, attributes: Attributes, seen_as: Resource) -
             "for this operation"
         )
     versions = {key: document[key] for key in ("apiVersion", "kind") if key in document}
-    before = {**document, "apiVersion": seen_as.api_version, "kind": seen_as.kind}
+    before = {**document, "apiVersion": as_resource.api_version, "kind": as_resource.kind}
     try:
         patched = json_patch(copy.deepcopy(before), patch)
         attributes.resource.schema.prune(patched)

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base.errors import KoordError
 from koord.controlplane.controllers.autoscaling.controller import AutoscalerController
-from koord.controlplane.controllers.binder import DEFAULT_SCHEDULER, Binder
+from koord.controlplane.controllers.base.runtime import Recorder, Runtime
 from koord.controlplane.controllers.cron.controller import CronJobController
 from koord.controlplane.controllers.endpoints.controller import EndpointsController
-from koord.controlplane.controllers.garbage import GarbageCollector
+from koord.controlplane.controllers.gc.collector import GarbageCollector
 from koord.controlplane.controllers.namespaces import NamespaceController, ServiceAccountController
-from koord.controlplane.controllers.nodes import NodeLifecycleController, PodGarbageCollector
-from koord.controlplane.controllers.quota.resourcequotas import ResourceQuotaController
-from koord.controlplane.controllers.runtime import Recorder, Runtime
-from koord.controlplane.controllers.volume_binder import VolumeBinder
-from koord.controlplane.controllers.workloads import WORKLOADS
+from koord.controlplane.controllers.node.controllers import (
+    NodeLifecycleController,
+    PodGarbageCollector,
+)
+from koord.controlplane.controllers.plain_binder.controller import DEFAULT_SCHEDULER, Binder
+from koord.controlplane.controllers.resource_quotas import ResourceQuotaController
+from koord.controlplane.controllers.volume.controller import VolumeBinder
+from koord.controlplane.controllers.workload.controllers import WORKLOADS
 from koord.kube.events import EventRecorder
 
 if TYPE_CHECKING:
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 _COMPONENT = "koord-controllers"
 
 
-class Part(Protocol):
-    """One of the controllers."""
+class BuiltinController(Protocol):
+    """A controller by its name: what makes it."""
 
     controller: Controller[str]
 
@@ -92,7 +95,7 @@ class BuiltinControllers:
         self._schedulers = schedulers
         self._config_maps = config_maps
         self._tasks: list[asyncio.Task[None]] = []
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, BuiltinController] = {}
 
     async def start(self) -> None:
         """Starts the chosen controllers; returns once they know the cluster."""
@@ -139,8 +142,8 @@ class BuiltinControllers:
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
-    def _make(self, name: str) -> Part:
-        makers: dict[str, Callable[[Runtime], Part]] = {
+    def _make(self, name: str) -> BuiltinController:
+        makers: dict[str, Callable[[Runtime], BuiltinController]] = {
             **WORKLOADS,
             "cronjob": CronJobController,
             "endpoints": EndpointsController,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.meta import Object
-from koord.controlplane.controllers import conditions
-from koord.controlplane.controllers.objects import (
+from koord.base.documents import Document
+from koord.controlplane.controllers.base import conditions
+from koord.controlplane.controllers.base.objects import (
     CONFIG_MAP,
     NAMESPACE,
     SERVICE_ACCOUNT,
-    Document,
     Owner,
 )
-from koord.controlplane.controllers.plans import Create
+from koord.controlplane.controllers.base.plans import Create
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.registry import Kind
-    from koord.controlplane.controllers.runtime import Runtime
-    from koord.controlplane.controllers.views import View
-    from koord.kube.discovery import Served
+    from koord.controlplane.controllers.base.runtime import Runtime
+    from koord.controlplane.controllers.base.views import View
+    from koord.kube.requests.discovery import ServedKind
 
 FINALIZER = "kubernetes"
 # What is left is looked at again after so long.
@@ -33,7 +33,7 @@ _AGAIN_SECONDS = 1.0
 
 
 @dataclass
-class Content:
+class RemainingContent:
     """What a namespace still holds.
 
     Attributes:
@@ -54,7 +54,7 @@ class Content:
         return not (self.left or self.undiscovered or self.failures)
 
 
-def deletable(served: Sequence[Served]) -> list[Kind]:
+def deletable(served: Sequence[ServedKind]) -> list[Kind]:
     """The kinds whose objects live in namespaces and can be deleted and listed; each once."""
     kinds: dict[tuple[str, str], Kind] = {}
     for item in served:
@@ -63,7 +63,7 @@ def deletable(served: Sequence[Served]) -> list[Kind]:
     return list(kinds.values())
 
 
-def status_of(namespace: Owner, content: Content, now: float) -> Document:
+def status_of(namespace: Owner, content: RemainingContent, now: float) -> Document:
     """The status of a namespace on its end; types, reasons and texts are Kubernetes'."""
     left = ", ".join(
         f"{resource} has {count} resource instances" for resource, count in content.left.items()
@@ -125,8 +125,8 @@ class NamespaceController:
         await self._finalize(name, namespace.metadata.uid)
         return None
 
-    async def _empty(self, name: str) -> Content:
-        content = Content()
+    async def _empty(self, name: str) -> RemainingContent:
+        content = RemainingContent()
         try:
             kinds = deletable(await self._runtime.client.discover())
         except ApiError as error:
@@ -144,7 +144,7 @@ class NamespaceController:
                 break
         return content
 
-    async def _delete(self, kind: Kind, name: str, content: Content) -> None:
+    async def _delete(self, kind: Kind, name: str, content: RemainingContent) -> None:
         client = self._runtime.client
         found = await client.list(Object, kind=kind, namespace=name)
         if not found.items:

@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How objects of the core kinds behave: defaults, rules, field selectors, table rows."""
+"""How objects of the core kinds behave: defaults, validation, field selectors, table rows.
+
+``registry`` lists them all; ``pod``, ``workload``, ``networking``, ``autoscaling`` and
+``cluster`` hold a strategy a kind, ``validation`` the rules that several share. Begin with
+``registry``, then ``cluster.nodes`` for a short example.
+"""

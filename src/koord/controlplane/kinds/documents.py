@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small things that the strategies do with documents again and again."""
+"""How strategies read documents: sections that may be missing, conditions, parts to carry over."""
 
 from __future__ import annotations
 
-from typing import Any
+from koord.base.documents import Document
 
-Document = dict[str, Any]
 NO_DOCUMENT: Document = {}
 NONE = "<none>"
 

@@ -7,9 +7,8 @@ and validates it.
 """
 
 from koord.controlplane.patching.apply import apply, track_update
-from koord.controlplane.patching.jsonpatches import MAX_OPERATIONS, json_patch
-from koord.controlplane.patching.merging import merge_patch
-from koord.controlplane.patching.strategic import strategic_merge_patch
+from koord.controlplane.patching.json_patches import MAX_OPERATIONS, json_patch, merge_patch
+from koord.controlplane.patching.strategic_merge import strategic_merge_patch
 
 __all__ = [
     "MAX_OPERATIONS",

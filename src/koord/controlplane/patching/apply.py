@@ -11,23 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.controlplane.failures import bad_request, failure
-from koord.controlplane.patching import lastapplied
+from koord.controlplane.api_errors import bad_request, failure
+from koord.controlplane.patching import last_applied
 from koord.controlplane.patching.bodies import copied
-from koord.controlplane.patching.fieldsets import (
-    EMPTY,
-    MalformedError,
-    Paths,
-    text,
-    tree,
-    with_named_parents,
-)
-from koord.controlplane.patching.managers import (
+from koord.controlplane.patching.field_managers import (
     APPLY,
     UPDATE,
-    Manager,
-    Managers,
-    Owned,
+    FieldManager,
+    FieldManagers,
+    OwnedFields,
     capped,
     decode,
     encode,
@@ -35,11 +27,20 @@ from koord.controlplane.patching.managers import (
     manager_of,
     owning,
 )
+from koord.controlplane.patching.field_sets import (
+    EMPTY,
+    MalformedError,
+    Paths,
+    text,
+    tree,
+    with_named_parents,
+)
 from koord.controlplane.patching.typed import check, compare, field_set, merge, remove
 from koord.kube.errors import StatusCause, StatusDetails
 
 if TYPE_CHECKING:
-    from koord.controlplane.resource import Context, Document, Schema
+    from koord.base.documents import Document
+    from koord.controlplane.resource import Context, Schema
     from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import ApiError
 
@@ -47,7 +48,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 @dataclass(frozen=True)
-class _Write:
+class _ManagerWrite:
     """One change by one manager: all that the steps below share."""
 
     shape: Shape
@@ -56,7 +57,7 @@ class _Write:
     ignored: frozenset[str]
     now: str
 
-    def manager(self, name: str, operation: str) -> Manager:
+    def manager(self, name: str, operation: str) -> FieldManager:
         return manager_of(name, operation, self.subresource, self.api_version)
 
 
@@ -102,15 +103,15 @@ def apply(
     try:
         merged, managers = _applied(before, applied, applier, managers, force, write)
     except _ConflictsError as error:
-        if manager != lastapplied.MANAGER:
+        if manager != last_applied.MANAGER:
             raise _conflict(error.conflicts) from None
-        allowed = lastapplied.unchanged(before, write.shape)
+        allowed = last_applied.unchanged(before, write.shape)
         conflicts = {who: paths - allowed for who, paths in error.conflicts.items()}
         if any(conflicts.values()):
             raise _conflict(conflicts) from None
         merged, managers = _applied(before, applied, applier, managers, True, write)
-    if manager == lastapplied.MANAGER:
-        merged = lastapplied.renewed(merged, applied)
+    if manager == last_applied.MANAGER:
+        merged = last_applied.renewed(merged, applied)
     return _put_together(merged, managers)
 
 
@@ -154,12 +155,12 @@ def track_update(
 
 def _write(
     document: Document, schema: Schema, context: Context, subresource: str, ignored: frozenset[str]
-) -> _Write:
+) -> _ManagerWrite:
     version = document.get("apiVersion", "")
-    return _Write(schema.shape, version, subresource, ignored, context.now)
+    return _ManagerWrite(schema.shape, version, subresource, ignored, context.now)
 
 
-def _refuse_untyped(applied: Document, write: _Write) -> None:
+def _refuse_untyped(applied: Document, write: _ManagerWrite) -> None:
     wrong = check(applied, write.shape)
     if not wrong:
         return
@@ -177,11 +178,11 @@ def _refuse_untyped(applied: Document, write: _Write) -> None:
 def _applied(
     live: Document,
     applied: Document,
-    applier: Manager,
-    managers: Managers,
+    applier: FieldManager,
+    managers: FieldManagers,
     force: bool,
-    write: _Write,
-) -> tuple[Document, Managers]:
+    write: _ManagerWrite,
+) -> tuple[Document, FieldManagers]:
     """Merges, drops what the applier no longer sets, and settles who owns what.
 
     Raises:
@@ -189,7 +190,9 @@ def _applied(
     """
     last = managers[applier].paths if applier in managers else EMPTY
     time = managers[applier].time if applier in managers else ""
-    sets = Owned(_without(field_set(applied, write.shape), write.ignored), write.api_version, time)
+    sets = OwnedFields(
+        _without(field_set(applied, write.shape), write.ignored), write.api_version, time
+    )
     managers = managers | {applier: sets}
     merged = _pruned(merge(live, applied, write.shape), managers, last, write.shape)
     difference = compare(live, merged, write.shape).without(write.ignored)
@@ -201,11 +204,11 @@ def _applied(
         raise _ConflictsError(conflicts)
     lost = {who: conflicts.get(who, EMPTY) | difference.removed for who in others}
     if merged != live:
-        sets = Owned(sets.paths, sets.api_version, write.now)
+        sets = OwnedFields(sets.paths, sets.api_version, write.now)
     return merged, owning(losing(others, lost), applier, sets)
 
 
-def _pruned(merged: Document, managers: Managers, last: Paths, shape: Shape) -> Document:
+def _pruned(merged: Document, managers: FieldManagers, last: Paths, shape: Shape) -> Document:
     """Drops what the applier owned last time and nobody owns now."""
     if not last:
         return merged
@@ -224,22 +227,28 @@ def _pruned(merged: Document, managers: Managers, last: Paths, shape: Shape) -> 
 
 
 def _updated(
-    old: Document, new: Document, updater: Manager, managers: Managers, write: _Write
-) -> Managers:
+    old: Document,
+    new: Document,
+    updater: FieldManager,
+    managers: FieldManagers,
+    write: _ManagerWrite,
+) -> FieldManagers:
     """The managers after an update: it takes over whatever it changes."""
     difference = compare(old, new, write.shape).without(write.ignored)
     changed = difference.modified | difference.added
     lost = frozenset(changed | difference.removed)
     left = losing(managers, dict.fromkeys(managers, lost))
-    taken = Owned(frozenset(changed), write.api_version, write.now)
+    taken = OwnedFields(frozenset(changed), write.api_version, write.now)
     took = owning({}, updater, taken).get(updater)
     if took is None:
         return left
     kept = left[updater].paths if updater in left else EMPTY
-    return left | {updater: Owned(took.paths | kept, write.api_version, write.now)}
+    return left | {updater: OwnedFields(took.paths | kept, write.api_version, write.now)}
 
 
-def _taken_apart(document: Document | None, lenient: bool = False) -> tuple[Document, Managers]:
+def _taken_apart(
+    document: Document | None, lenient: bool = False
+) -> tuple[Document, FieldManagers]:
     """A copy without managedFields, and the managers in them."""
     if document is None:
         return {}, {}
@@ -252,7 +261,7 @@ def _taken_apart(document: Document | None, lenient: bool = False) -> tuple[Docu
         raise failure(500, "", f"failed to decode managed fields: {error}") from None
 
 
-def _put_together(document: Document, managers: Managers) -> Document:
+def _put_together(document: Document, managers: FieldManagers) -> Document:
     document = copied(document)
     if managers:
         document.setdefault("metadata", {})["managedFields"] = encode(managers)
@@ -267,12 +276,12 @@ def _without(paths: Paths, ignored: frozenset[str]) -> Paths:
 class _ConflictsError(Exception):
     """Others own what an apply would change."""
 
-    def __init__(self, conflicts: dict[Manager, Paths]) -> None:
+    def __init__(self, conflicts: dict[FieldManager, Paths]) -> None:
         super().__init__()
         self.conflicts = conflicts
 
 
-def _conflict(conflicts: dict[Manager, Paths]) -> ApiError:
+def _conflict(conflicts: dict[FieldManager, Paths]) -> ApiError:
     listed = [
         (manager, text(path))
         for manager in sorted(conflicts, key=str)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koord.controlplane.failures import bad_request
-from koord.controlplane.schema.depth import is_too_deep
+from koord.controlplane.api_errors import bad_request
+from koord.controlplane.schema.codec.depth import is_too_deep
 
 if TYPE_CHECKING:
-    from koord.controlplane.resource import Document
+    from koord.base.documents import Document
 
 _encode = msgspec.json.Encoder().encode
 _decode: Any = msgspec.json.Decoder().decode

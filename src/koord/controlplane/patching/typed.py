@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from koord.controlplane.patching.fieldsets import MalformedError, Node, Path, item, member, text
+from koord.controlplane.patching.field_sets import MalformedError, Path, SetNode, item, member, text
 from koord.controlplane.schema.shapes import ANY, ANYTHING, ATOMIC, LIST, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
@@ -28,33 +28,33 @@ def field_set(document: Any, shape: Shape) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _collect(value: Any, shape: Shape, path: Path, found: set[Path]) -> None:
+def _collect(value: Any, shape: Shape, path: Path, paths: set[Path]) -> None:
     shape = _resolved(shape, value)
     if _is_leaf(shape):
-        found.add(path)
+        paths.add(path)
     elif shape.type == LIST:
         assert shape.element is not None
         for element, inners in _by_item(value or [], shape).items():
-            found.add((*path, element))
+            paths.add((*path, element))
             if len(inners) == 1:
-                _collect(inners[0], shape.element, (*path, element), found)
+                _collect(inners[0], shape.element, (*path, element), paths)
     else:
         for name, inner in (value or {}).items():
             inside = (*path, member(name))
-            _collect(inner, _member_shape(shape, name), inside, found)
+            _collect(inner, _member_shape(shape, name), inside, paths)
             if inner is None or inner == {} or name not in shape.fields:
-                found.add(inside)
+                paths.add(inside)
 
 
 @dataclass(slots=True)
-class Difference:
+class FieldDifference:
     """Paths that an old and a new document do not have alike."""
 
     added: set[Path] = field(default_factory=set)
     removed: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
 
-    def without(self, ignored: frozenset[str]) -> Difference:
+    def without(self, ignored: frozenset[str]) -> FieldDifference:
         """The difference without what lies below some top-level fields."""
         if not ignored:
             return self
@@ -63,59 +63,63 @@ class Difference:
             {path for path in paths if path[0] not in tops}
             for paths in (self.added, self.removed, self.modified)
         )
-        return Difference(*kept)
+        return FieldDifference(*kept)
 
 
-def compare(old: Any, new: Any, shape: Shape) -> Difference:
+def compare(old: Any, new: Any, shape: Shape) -> FieldDifference:
     """What differs between two documents."""
-    found = Difference()
+    found = FieldDifference()
     _compare(old, new, shape, (), found)
     for paths in (found.added, found.removed, found.modified):
         paths.discard(())
     return found
 
 
-def _compare(old: Any, new: Any, shape: Shape, path: Path, found: Difference) -> None:
+def _compare(old: Any, new: Any, shape: Shape, path: Path, difference: FieldDifference) -> None:
     old_shape, new_shape = _resolved(shape, old), _resolved(shape, new)
     known = new_shape if old is _ABSENT else old_shape
     if old is not _ABSENT and new is not _ABSENT and old_shape is not new_shape:
         # Only where the shape says nothing: a map became a list or a scalar, or the reverse.
-        found.modified.add(path)
+        difference.modified.add(path)
         for value, sides in ((old, (old, _ABSENT)), (new, (_ABSENT, new))):
             if isinstance(value, dict) and value:
-                _compare_members(*sides, _OPEN_MAP, path, found)
+                _compare_members(*sides, _OPEN_MAP, path, difference)
         return
     if _is_leaf(known) or (_is_empty(old) and _is_empty(new)):
-        _compare_leaves(old, new, path, found)
+        _compare_leaves(old, new, path, difference)
         return
     if known.type == LIST:
-        _compare_items(old, new, known, path, found)
+        _compare_items(old, new, known, path, difference)
     else:
-        _compare_members(old, new, known, path, found)
+        _compare_members(old, new, known, path, difference)
     if old is _ABSENT:
-        found.added.add(path)
+        difference.added.add(path)
     elif new is _ABSENT:
-        found.removed.add(path)
+        difference.removed.add(path)
 
 
-def _compare_leaves(old: Any, new: Any, path: Path, found: Difference) -> None:
+def _compare_leaves(old: Any, new: Any, path: Path, difference: FieldDifference) -> None:
     if old is _ABSENT:
-        found.added.add(path)
+        difference.added.add(path)
     elif new is _ABSENT:
-        found.removed.add(path)
+        difference.removed.add(path)
     elif old != new or isinstance(old, bool) != isinstance(new, bool):
-        found.modified.add(path)
+        difference.modified.add(path)
 
 
-def _compare_members(old: Any, new: Any, shape: Shape, path: Path, found: Difference) -> None:
+def _compare_members(
+    old: Any, new: Any, shape: Shape, path: Path, difference: FieldDifference
+) -> None:
     old, new = _or_empty(old, {}), _or_empty(new, {})
     for name in old.keys() | new.keys():
         inner = _member_shape(shape, name)
         inside = (*path, member(name))
-        _compare(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, inside, found)
+        _compare(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, inside, difference)
 
 
-def _compare_items(old: Any, new: Any, shape: Shape, path: Path, found: Difference) -> None:
+def _compare_items(
+    old: Any, new: Any, shape: Shape, path: Path, difference: FieldDifference
+) -> None:
     assert shape.element is not None
     before = _by_item(_or_empty(old, []), shape)
     after = _by_item(_or_empty(new, []), shape)
@@ -124,17 +128,17 @@ def _compare_items(old: Any, new: Any, shape: Shape, path: Path, found: Differen
         olds, news = before.get(element, []), after.get(element, [])
         if len(olds) > 1 and len(news) > 1:
             if olds != news:
-                found.modified.add(inside)
+                difference.modified.add(inside)
             continue
         # Repeated items have one owner as a whole: the path stands for all of them.
         one = (olds or [_ABSENT])[0] if len(olds) <= 1 else _ABSENT
         other = (news or [_ABSENT])[0] if len(news) <= 1 else _ABSENT
         if one is not _ABSENT or other is not _ABSENT:
-            _compare(one, other, shape.element, inside, found)
+            _compare(one, other, shape.element, inside, difference)
         if len(olds) > 1:
-            found.removed.add(inside)
+            difference.removed.add(inside)
         if len(news) > 1:
-            found.added.add(inside)
+            difference.added.add(inside)
 
 
 def merge(live: Any, applied: Any, shape: Shape) -> Any:
@@ -191,7 +195,7 @@ def _merge_items(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     return merged
 
 
-def remove(value: Any, shape: Shape, gone: Node) -> Any:
+def remove(value: Any, shape: Shape, gone: SetNode) -> Any:
     """The value without some paths; None where nothing is left of it.
 
     A container whose members all go stays as a null of its parent, so that its owners keep it;

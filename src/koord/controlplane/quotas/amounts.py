@@ -10,7 +10,7 @@ from typing import Any
 
 from koord.kernels.quantity import Format, Quantity
 
-Amounts = dict[str, Quantity]
+QuotaAmounts = dict[str, Quantity]
 ZERO, ONE = Quantity(), Quantity.parse(1)
 # What has more digits than a quantity can have is used up rather than refused as a failure.
 _ROUGH = Context(prec=30, rounding=ROUND_UP)
@@ -29,7 +29,7 @@ def section(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return document
 
 
-def amounts_of(texts: Mapping[str, Any] | None) -> Amounts:
+def amounts_of(texts: Mapping[str, Any] | None) -> QuotaAmounts:
     """A resource list of a document."""
     return {name: parsed(text) for name, text in (texts or {}).items()}
 
@@ -39,7 +39,7 @@ def texts_of(amounts: Mapping[str, Quantity]) -> dict[str, str]:
     return {name: str(amounts[name]) for name in sorted(amounts)}
 
 
-def added(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Amounts:
+def added(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> QuotaAmounts:
     """The sums, over the names of both."""
     result = dict(left)
     for name, amount in right.items():
@@ -49,7 +49,7 @@ def added(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Amount
     return result
 
 
-def growth(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
+def growth(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> QuotaAmounts:
     """By how much amounts have grown; nothing for those that have not."""
     return {
         name: _sum(new[name], -old.get(name, ZERO))
@@ -58,7 +58,7 @@ def growth(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
     }
 
 
-def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Amounts:
+def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> QuotaAmounts:
     """The larger amount of each name."""
     result = dict(left)
     for name, amount in right.items():
@@ -67,7 +67,7 @@ def largest(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Amou
     return result
 
 
-def only(amounts: Mapping[str, Quantity], names: Iterable[str]) -> Amounts:
+def only(amounts: Mapping[str, Quantity], names: Iterable[str]) -> QuotaAmounts:
     """The amounts of some names."""
     return {name: amounts[name] for name in names if name in amounts}
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.api.selectors import holds
+from koord.base.documents import Document
 from koord.controlplane.quotas import pods
-from koord.controlplane.quotas.amounts import ONE, ZERO, Amounts, parsed, section
+from koord.controlplane.quotas.amounts import ONE, ZERO, QuotaAmounts, parsed, section
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Document = dict[str, Any]
 
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"
 # Counted under their plain names, too.
@@ -44,7 +44,7 @@ def storage_of(name: str) -> str:
     return ""
 
 
-def usage(storage: str, document: Document, now: float) -> Amounts:
+def usage(storage: str, document: Document, now: float) -> QuotaAmounts:
     """What one object uses.
 
     Args:
@@ -113,7 +113,7 @@ def _is_about(storage: str, name: str) -> bool:
     return storage in _PLAIN and name == storage
 
 
-def _of_service(spec: Mapping[str, Any]) -> Amounts:
+def _of_service(spec: Mapping[str, Any]) -> QuotaAmounts:
     kind, ports = spec.get("type"), spec.get("ports") or ()
     node_ports = 0
     if kind == "NodePort" or (
@@ -129,7 +129,7 @@ def _of_service(spec: Mapping[str, Any]) -> Amounts:
     }
 
 
-def _of_claim(claim: Document) -> Amounts:
+def _of_claim(claim: Document) -> QuotaAmounts:
     spec, status = section(claim, "spec"), section(claim, "status")
     annotations = claim["metadata"].get("annotations") or {}
     name = annotations.get(_CLASS_ANNOTATION) or spec.get("storageClassName") or ""

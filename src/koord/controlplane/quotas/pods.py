@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koord.api.protocol.qos import qos_from_resources
 from koord.api.selectors import holds
+from koord.base.documents import Document
 from koord.controlplane.quotas.amounts import (
     ONE,
-    Amounts,
+    QuotaAmounts,
     added,
     amounts_of,
     largest,
@@ -21,7 +22,6 @@ from koord.controlplane.quotas.amounts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Document = dict[str, Any]
 
 COUNT = "count/pods"
 _OF_QUOTAS = frozenset(
@@ -39,7 +39,7 @@ _OF_QUOTAS = frozenset(
         "pods",
     )
 )
-_MUST_BE_SAID = (
+_REQUIRED = (
     "cpu",
     "limits.cpu",
     "limits.memory",
@@ -60,7 +60,7 @@ def counts(name: str) -> bool:
     return name.startswith("requests.") and _is_foreign(name)
 
 
-def usage(pod: Document, now: float) -> Amounts:
+def usage(pod: Document, now: float) -> QuotaAmounts:
     """What a pod uses: finished pods, and those past their deletion, count as objects alone.
 
     Args:
@@ -81,7 +81,7 @@ def missing(pod: Document, names: Iterable[str]) -> str:
     spec = pod["spec"]
     if _of_the_whole(spec, "requests") or _of_the_whole(spec, "limits"):
         return ""
-    wanted = [name for name in _MUST_BE_SAID if name in set(names)]
+    wanted = [name for name in _REQUIRED if name in set(names)]
     lacking: dict[str, set[str]] = {}
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
@@ -121,9 +121,9 @@ def _is_overdue(metadata: Document, now: float) -> bool:
     return now > datetime.fromisoformat(deleted).timestamp() + float(grace)
 
 
-def _named(requests: Amounts, limits: Amounts) -> Amounts:
+def _named(requests: QuotaAmounts, limits: QuotaAmounts) -> QuotaAmounts:
     """Requests and limits under the names that quotas know them by."""
-    result: Amounts = {"pods": ONE}
+    result: QuotaAmounts = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:
             result[name] = result[f"requests.{name}"] = requests[name]
@@ -137,15 +137,15 @@ def _named(requests: Amounts, limits: Amounts) -> Amounts:
     return result
 
 
-def _total(pod: Document, part: str) -> Amounts:
+def _total(pod: Document, part: str) -> QuotaAmounts:
     """A pod's requests or limits: the containers, at least what starting takes; its overhead."""
     spec = pod["spec"]
     states = _states(pod)
-    result: Amounts = {}
+    result: QuotaAmounts = {}
     for container in spec.get("containers") or ():
         result = added(result, _effective(container, states, part))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
+    sidecars: QuotaAmounts = {}
+    peak: QuotaAmounts = {}
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
             own = _effective(container, states, part)
@@ -170,7 +170,7 @@ def _states(pod: Document) -> dict[str, Document]:
     return {state.get("name", ""): state for state in listed if state.get("resources")}
 
 
-def _effective(container: Document, states: dict[str, Document], part: str) -> Amounts:
+def _effective(container: Document, states: dict[str, Document], part: str) -> QuotaAmounts:
     """What a container asks for, or still has from before it was resized."""
     asked = amounts_of((container.get("resources") or {}).get(part))
     state = states.get(container.get("name", ""))
@@ -182,7 +182,7 @@ def _effective(container: Document, states: dict[str, Document], part: str) -> A
     return result
 
 
-def _of_the_whole(spec: Document, part: str) -> Amounts:
+def _of_the_whole(spec: Document, part: str) -> QuotaAmounts:
     given = amounts_of(section(spec, "resources").get(part))
     return {n: a for n, a in given.items() if n in ("cpu", "memory") or n.startswith(_HUGE_PAGES)}
 
@@ -201,7 +201,7 @@ def _is_best_effort(spec: Document) -> bool:
     return qos_from_resources(said).value == "BestEffort"
 
 
-def _cpu_and_memory(resources: Document, part: str) -> Amounts:
+def _cpu_and_memory(resources: Document, part: str) -> QuotaAmounts:
     return only(amounts_of(resources.get(part)), ("cpu", "memory"))
 
 

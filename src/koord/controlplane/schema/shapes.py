@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of documents: what decoding, patches and managed fields need to know of a type.
 
-Core types come from the table (:mod:`koord.controlplane.schema.table`), those of custom resources
-from their structural schemas; nothing that uses shapes can tell the difference.
+Core types come from the table (:mod:`koord.controlplane.schema.builtin.types`), those of custom
+resources from their structural schemas; nothing that uses shapes can tell the difference.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ SCALAR = "scalar"
 
 ATOMIC = "atomic"
 SET = "set"
-ASSOCIATIVE = "map"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Shape:
-    """One type.
+    """The shape of a type.
 
     Attributes:
         type: ``struct``, ``list``, ``map``, ``any``, or the word of a scalar: ``string``,

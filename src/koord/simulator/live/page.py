@@ -8,22 +8,22 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from koord.simulator import pages
-from koord.simulator.colocation.report import drawings, findings
-from koord.simulator.live import happenings, record, summary
+from koord.simulator import html_page
+from koord.simulator.colocation.report import charts, findings
+from koord.simulator.live import notable_events, run_record, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from koord.simulator.live.record import Record
+    from koord.simulator.live.run_record import RunRecord
 
 TITLE = "a cluster with co-location"
 SIDES = ("services alone", "with batch")
 _MOST_ROWS = 200
 
 
-def write_report(kept: Record, figures: dict[str, Any], directory: Path, command: str) -> Path:
+def write_report(kept: RunRecord, figures: dict[str, Any], directory: Path, command: str) -> Path:
     """Writes ``DIRECTORY/report.html`` and returns its path.
 
     Args:
@@ -36,13 +36,13 @@ def write_report(kept: Record, figures: dict[str, Any], directory: Path, command
         OSError: the directory or the file cannot be written.
         MissingExtraError: matplotlib is not installed.
     """
-    return pages.write(directory, TITLE, _parts(kept, figures, command))
+    return html_page.write(directory, TITLE, _parts(kept, figures, command))
 
 
-def _parts(kept: Record, figures: dict[str, Any], command: str) -> Iterator[str]:
+def _parts(kept: RunRecord, figures: dict[str, Any], command: str) -> Iterator[str]:
     series, machines = kept.series(), kept.machines()
     start, end = (_time(kept.samples[at].seconds) for at in (0, -1))
-    both = dict(zip(SIDES, (record.alone(series), series), strict=True))
+    both = dict(zip(SIDES, (run_record.alone(series), series), strict=True))
     used = (machines.cpu_share - machines.batch_share, machines.cpu_share)
     shares = dict(zip(SIDES, used, strict=True))
     yield "<h1>A cluster with co-location</h1>"
@@ -54,33 +54,33 @@ def _parts(kept: Record, figures: dict[str, Any], command: str) -> Iterator[str]
     )
     yield f"<p><code>{escape(command)}</code></p>"
     yield "<h2>In short</h2>"
-    yield pages.table(("", ""), summary.rows(figures))
-    yield pages.figure(
+    yield html_page.table(("", ""), summary.rows(figures))
+    yield html_page.figure(
         "How busy the cluster is",
         findings.utilisation(both, kept.capacity_cores),
         "CPU in use by class; the dashed line is the mean. On the left the same without its batch "
         "pods: a machine gives services what they want first.",
-        drawings.utilisation(both, kept.capacity_cores),
+        charts.utilisation(both, kept.capacity_cores),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "What batch is offered, asks for and uses",
         findings.offers(series),
         "The offer follows what agents report; running tasks keep what they asked for when it "
         "shrinks, and are held down instead.",
-        drawings.offers(series),
+        charts.offers(series),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "What agents do to protect services",
         findings.protection(series, len(kept.names)),
-        f"Suppressed: batch pods of a machine get less than {100 * happenings.HELD_BELOW:.0f} % "
-        "of the CPU they want. An evicted task begins again, perhaps elsewhere.",
-        drawings.protection(series),
+        f"Suppressed: batch pods of a machine get less than {100 * notable_events.HELD_BELOW:.0f} "
+        "% of the CPU they want. An evicted task begins again, perhaps elsewhere.",
+        charts.protection(series),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "Machine by machine",
         findings.machines(shares),
         "CPU in use.",
-        drawings.machines(
+        charts.machines(
             shares, series.hours, [kept.names[row] for row in machines.machines.tolist()]
         ),
     )
@@ -93,12 +93,12 @@ def _parts(kept: Record, figures: dict[str, Any], command: str) -> Iterator[str]
     yield f"<pre>{escape(json.dumps(figures['settings'], indent=2))}</pre>"
 
 
-def _evictions(kept: Record) -> Iterator[str]:
+def _evictions(kept: RunRecord) -> Iterator[str]:
     yield "<h2>Who was evicted, and why</h2>"
     rows = [
         (
             _time(each.seconds), each.pod, kept.names[each.row],
-            happenings.why(each.feature), each.feature,
+            notable_events.why(each.feature), each.feature,
         )
         for each in kept.evictions
     ]  # fmt: skip
@@ -110,7 +110,7 @@ def _evictions(kept: Record) -> Iterator[str]:
 def _last(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     left_out = len(rows) - _MOST_ROWS
     said = f"<p>The last {_MOST_ROWS} of {len(rows):,}.</p>" if left_out > 0 else ""
-    return said + pages.table(heads, rows[-_MOST_ROWS:])
+    return said + html_page.table(heads, rows[-_MOST_ROWS:])
 
 
 def _time(seconds: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
-    from koord.simulator.colocation.result import Floats
+    from koord.simulator.colocation.results.result import Floats
     from koord.simulator.nodes.fleet import Fleet
 
 SHORT_BELOW = 0.95
@@ -25,7 +25,7 @@ _CLASSES = (PriorityClass.BATCH, PriorityClass.FREE)
 _NOTHING = Quantity()
 
 
-class Sample(NamedTuple):
+class ClusterSample(NamedTuple):
     """A moment; columns have a row a machine and are in cores where nothing else is said.
 
     Attributes:
@@ -55,7 +55,7 @@ class Sample(NamedTuple):
     short_pods: int
 
 
-class Sampler:
+class ClusterSampler:
     """Takes samples of a fleet.
 
     Args:
@@ -69,7 +69,7 @@ class Sampler:
         self._finished = 0
         fleet.pods.on_change(updated=self._updated)
 
-    def take(self) -> Sample:
+    def take(self) -> ClusterSample:
         """The cluster now."""
         load, now = self._fleet.agents.load, self._wall_seconds()
         reading, granted, rows = load.read(now), load.granted(now), len(self._fleet.machines)
@@ -82,7 +82,7 @@ class Sampler:
             cores = np.bincount(node[which], reading.pod_cpu[which], rows)
             return cores.astype(np.float64)
 
-        return Sample(
+        return ClusterSample(
             seconds=now,
             services=by_machine(~is_batch),
             batch=by_machine(is_batch),

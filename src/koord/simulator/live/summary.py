@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.simulator.live import record, settings
+from koord.simulator.live import initial_config, run_record
 
 if TYPE_CHECKING:
-    from koord.simulator.live.record import Record
+    from koord.simulator.live.run_record import RunRecord
 
 _DIGITS = 4
 
 
-def document(kept: Record, seed: int, submitted: int, speed: float) -> dict[str, Any]:
+def document(kept: RunRecord, seed: int, submitted: int, speed: float) -> dict[str, Any]:
     """What ``-o json`` prints.
 
     Args:
@@ -28,7 +28,7 @@ def document(kept: Record, seed: int, submitted: int, speed: float) -> dict[str,
     series = kept.series()
     last = kept.samples[-1] if kept.samples else None
     # Seen once a minute, so that each counts for one.
-    a_minute = record.MINUTE_SECONDS / 3600
+    a_minute = run_record.MINUTE_SECONDS / 3600
     figures = {
         "hours": len(kept.samples) * a_minute,
         "nodes": len(kept.names),
@@ -36,7 +36,7 @@ def document(kept: Record, seed: int, submitted: int, speed: float) -> dict[str,
         "seed": seed,
         "speed": speed,
         "cpu_utilisation_percent": {
-            "services_alone": _percent(kept, record.alone(series).cpu_used),
+            "services_alone": _percent(kept, run_record.alone(series).cpu_used),
             "with_batch": _percent(kept, series.cpu_used),
         },
         "batch_offered_cores": _mean(series.batch_offered_cores),
@@ -51,7 +51,7 @@ def document(kept: Record, seed: int, submitted: int, speed: float) -> dict[str,
         "suppressed_machine_minutes": float(series.suppressed_machines.sum()),
         "short_service_pod_minutes": float(series.short_pods.sum()),
         "evictions": dict(Counter(each.feature for each in kept.evictions)),
-        "settings": settings.SETTINGS,
+        "settings": initial_config.SETTINGS,
     }
     return {name: _rounded(value) for name, value in figures.items()}
 
@@ -78,7 +78,7 @@ def rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _percent(kept: Record, cores: np.ndarray[Any, Any]) -> float:
+def _percent(kept: RunRecord, cores: np.ndarray[Any, Any]) -> float:
     return 100 * _mean(cores) / kept.capacity_cores if kept.capacity_cores else 0.0
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from koord.api.protocol import keys
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY
 from koord.base import rng
-from koord.simulator.nodes.stages import DURATION
-from koord.simulator.nodes.usage import USAGE
+from koord.simulator.nodes.agents.usage_model import USAGE
+from koord.simulator.nodes.pod_lifecycle.pod_stages import DURATION
 
 if TYPE_CHECKING:
     import random
@@ -29,7 +29,7 @@ BACKLOG_SECONDS = 3_600.0
 """What has arrived for so long before the start waits for it."""
 
 
-class Service(NamedTuple):
+class ServiceWorkload(NamedTuple):
     """A service.
 
     Attributes:
@@ -47,10 +47,16 @@ class Service(NamedTuple):
 
 
 SERVICES = (
-    Service("web", 1, 8, 16, {"cpu": 0.45, "amplitude": 1.0, "peakHour": 13, "noise": 0.4}),
-    Service("shop", 1, 8, 16, {"cpu": 0.42, "amplitude": 1.0, "peakHour": 14, "noise": 0.4}),
-    Service("search", 3, 2, 6, {"cpu": 0.40, "amplitude": 0.8, "peakHour": 14, "noise": 0.3}),
-    Service("cache", 1, 2, 16, {"cpu": 0.30, "amplitude": 0.2, "peakHour": 18, "noise": 0.10}),
+    ServiceWorkload("web", 1, 8, 16, {"cpu": 0.45, "amplitude": 1.0, "peakHour": 13, "noise": 0.4}),
+    ServiceWorkload(
+        "shop", 1, 8, 16, {"cpu": 0.42, "amplitude": 1.0, "peakHour": 14, "noise": 0.4}
+    ),
+    ServiceWorkload(
+        "search", 3, 2, 6, {"cpu": 0.40, "amplitude": 0.8, "peakHour": 14, "noise": 0.3}
+    ),
+    ServiceWorkload(
+        "cache", 1, 2, 16, {"cpu": 0.30, "amplitude": 0.2, "peakHour": 18, "noise": 0.10}
+    ),
 )
 """They request three quarters of a machine of 32 CPUs and use 31 % of it on a day's average. What
 a pod wants comes and goes within minutes, faster than an offer follows: where that takes up the
@@ -166,7 +172,7 @@ def _seconds(arrival: Arrival) -> float:
     return arrival.seconds
 
 
-def _deployment(service: Service, replicas: int) -> dict[str, Any]:
+def _deployment(service: ServiceWorkload, replicas: int) -> dict[str, Any]:
     requests = {"cpu": str(service.cpu), "memory": f"{service.memory_gi}Gi"}
     usage = {USAGE: json.dumps(service.usage)}
     template = _pod(

@@ -25,7 +25,7 @@ NOISE_PERIODS_SECONDS = (97.0, 311.0, 1013.0)
 _DAY_SECONDS = 86_400.0
 
 
-class Demand(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class UsageDemand(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What pods of one class want.
 
     Attributes:
@@ -73,9 +73,9 @@ class DemandModel(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
         cold_start_seconds: how old a pod is before its peak is predicted; agents learn for a day.
     """
 
-    services: Demand = Demand(amplitude=0.5, peak_hour=20.5, noise=0.15)
-    batch: Demand = Demand(cpu=0.9, noise=0.05, memory=0.7)
-    system: Demand = Demand(cpu=0.02, noise=0.1, memory=0.03)
+    services: UsageDemand = UsageDemand(amplitude=0.5, peak_hour=20.5, noise=0.15)
+    batch: UsageDemand = UsageDemand(cpu=0.9, noise=0.05, memory=0.7)
+    system: UsageDemand = UsageDemand(cpu=0.02, noise=0.1, memory=0.03)
     default_cpu_milli: int = 50
     default_memory: int = 64 << 20
     cold_start_seconds: int = 300

@@ -16,21 +16,23 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.timestamps import micros_text, seconds_text
 from koord.base import faults, log, rng
+from koord.base.documents import Document
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.informer import Informer
+from koord.kube.informers.informer import Informer
 from koord.kube.patches import Patch
-from koord.simulator.nodes import objects, stages
-from koord.simulator.nodes.agent import Agents
-from koord.simulator.nodes.kubelet import BY_NODE, FIELD_MANAGER, Kubelets
+from koord.simulator.nodes import published_objects
+from koord.simulator.nodes.agents.simulated_agents import SimulatedAgents
 from koord.simulator.nodes.machine import machines
+from koord.simulator.nodes.pod_lifecycle import pod_stages
+from koord.simulator.nodes.pod_lifecycle.kubelets import BY_NODE, FIELD_MANAGER, Kubelets
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.kube.client import Client
-    from koord.simulator.nodes.kubelet import Record
+    from koord.simulator.nodes.pod_lifecycle.kubelets import RecordEvent
     from koord.simulator.nodes.pools import NodePools
 
 KUBELET_VERSION = "v1.35.4"
@@ -43,7 +45,7 @@ _LEASES = "kube-node-lease"
 _LOG = log.get("simulator.nodes")
 
 
-class _Duty(NamedTuple):
+class _NodeWrite(NamedTuple):
     """Something a machine does again and again."""
 
     what: Literal["register", "lease", "status"]
@@ -74,9 +76,9 @@ class Fleet:
         pools: NodePools,
         clock: Clock,
         seed: int = 0,
-        record: Record | None = None,
+        record: RecordEvent | None = None,
         kubelet_version: str = KUBELET_VERSION,
-        record_agent: Record | None = None,
+        record_agent: RecordEvent | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -88,17 +90,19 @@ class Fleet:
         self.nodes = Informer(client, Node)
         self.nodes.on_change(added=self._node_added)
         by_name = {machine.name: machine for machine in self.machines}
-        steps = stages.load_stages(chaos=pools.chaos)
+        steps = pod_stages.load_stages(chaos=pools.chaos)
         self._kubelets = Kubelets(
             client, self.pods, self.nodes, by_name, steps, clock, seed, record
         )
-        self.agents = Agents(
+        self.agents = SimulatedAgents(
             client, self.machines, self.pods, self.nodes, pools.demand, clock, seed,
             pools.agents.gates(), record_agent or record,
         )  # fmt: skip
-        self._controller: Controller[_Duty] = Controller("simulated-node", self._do, workers=16)
+        self._controller: Controller[_NodeWrite] = Controller(
+            "simulated-node", self._do, workers=16
+        )
         self._registered: set[int] = set()
-        self._all_there = asyncio.Event()
+        self._all_registered = asyncio.Event()
 
     @property
     def registered(self) -> int:
@@ -112,12 +116,12 @@ class Fleet:
     async def ready(self) -> None:
         """Waits until every machine has registered."""
         if self.machines:
-            await self._all_there.wait()
+            await self._all_registered.wait()
 
     async def run(self) -> None:
         """Runs all machines until cancelled."""
         for row in range(len(self.machines)):
-            self._controller.queue.add(_Duty("register", row))
+            self._controller.queue.add(_NodeWrite("register", row))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.pods.run())
             tasks.create_task(self.nodes.run())
@@ -134,14 +138,14 @@ class Fleet:
         # Machines do not beat in step: each begins somewhere in its interval.
         phase = rng.stream(self._seed, "phase", node.metadata.name).random()
         queue = self._controller.queue
-        queue.add(_Duty("lease", row))
-        queue.add_after(_Duty("lease", row), phase * LEASE_INTERVAL_SECONDS)
+        queue.add(_NodeWrite("lease", row))
+        queue.add_after(_NodeWrite("lease", row), phase * LEASE_INTERVAL_SECONDS)
         if _is_reported(node, self.machines[row].capacity):
-            queue.add_after(_Duty("status", row), phase * STATUS_INTERVAL_SECONDS)
+            queue.add_after(_NodeWrite("status", row), phase * STATUS_INTERVAL_SECONDS)
         else:
-            queue.add(_Duty("status", row))
+            queue.add(_NodeWrite("status", row))
 
-    async def _do(self, duty: _Duty) -> float | None:
+    async def _do(self, duty: _NodeWrite) -> float | None:
         faults.point("simulator.node.write")
         try:
             return await getattr(self, f"_{duty.what}")(duty.row)  # type: ignore[no-any-return]
@@ -152,7 +156,7 @@ class Fleet:
             return _RETRY_SECONDS
 
     async def _register(self, row: int) -> None:
-        document = objects.node(self.machines[row], self._version, self._now())
+        document = published_objects.node(self.machines[row], self._version, self._now())
         try:
             await self._client.create(document, field_manager=FIELD_MANAGER)
         except ApiError as error:
@@ -161,7 +165,7 @@ class Fleet:
                 raise
         self._registered.add(row)
         if len(self._registered) == len(self.machines):
-            self._all_there.set()
+            self._all_registered.set()
 
     async def _status(self, row: int) -> float | None:
         machine = self.machines[row]
@@ -174,7 +178,7 @@ class Fleet:
             # What is not so any more has changed just now.
             if each.last_transition_time is not None and each.reason.startswith("Kubelet")
         }
-        status = objects.node_status(machine, self._version, self._now(), since)
+        status = published_objects.node_status(machine, self._version, self._now(), since)
         # Capacity that others add, such as batch resources, stays.
         patch = Patch.strategic({"status": status})
         await self._patch(Node, machine.name, patch, subresource="status")
@@ -192,10 +196,10 @@ class Fleet:
         except ApiError as error:
             if error.http_status != _NOT_FOUND:
                 raise
-            await self._create_lease(objects.lease(machine, node.metadata.uid, renewed))
+            await self._create_lease(published_objects.lease(machine, node.metadata.uid, renewed))
         return LEASE_INTERVAL_SECONDS
 
-    async def _create_lease(self, document: objects.Document) -> None:
+    async def _create_lease(self, document: Document) -> None:
         try:
             await self._client.create(document, field_manager=FIELD_MANAGER)
         except ApiError as error:

@@ -15,13 +15,13 @@ from koord.kernels.quantity import Quantity, Rounding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from koord.simulator.nodes.pools import NodePools, Pool
+    from koord.simulator.nodes.pools import NodePool, NodePools
 
 _KI = 1024
 
 
 @dataclass(frozen=True)
-class GPU:
+class SimulatedGPU:
     """One card and where it sits."""
 
     minor: int
@@ -34,7 +34,7 @@ class GPU:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SimulatedMachine:
     """One machine.
 
     Attributes:
@@ -45,7 +45,7 @@ class Machine:
     """
 
     name: str
-    pool: Pool
+    pool: NodePool
     index: int
     seed: int
 
@@ -85,7 +85,7 @@ class Machine:
         )
 
     @cached_property
-    def gpus(self) -> tuple[GPU, ...]:
+    def gpus(self) -> tuple[SimulatedGPU, ...]:
         """The cards by minor."""
         return tuple(self._gpus())
 
@@ -132,7 +132,7 @@ class Machine:
         text = f"{high:016x}{low:016x}"
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
-    def _gpus(self) -> Iterator[GPU]:
+    def _gpus(self) -> Iterator[SimulatedGPU]:
         gpus = self.pool.gpus
         if gpus is None:
             return
@@ -140,7 +140,7 @@ class Machine:
         for minor in range(gpus.count):
             spread = minor * self.numa_nodes // gpus.count
             node = gpus.numa_nodes[minor] if gpus.numa_nodes else spread
-            yield GPU(
+            yield SimulatedGPU(
                 minor=minor,
                 uuid=f"GPU-{self.identity(f'gpu{minor}')}",
                 memory_bytes=memory,
@@ -151,11 +151,13 @@ class Machine:
             )
 
 
-def machines(pools: NodePools, seed: int) -> list[Machine]:
+def machines(pools: NodePools, seed: int) -> list[SimulatedMachine]:
     """Every machine of every pool, in order."""
-    found: list[Machine] = []
+    found: list[SimulatedMachine] = []
     for pool in pools.pools:
         digits = max(3, len(str(pool.count)))
         for number in range(1, pool.count + 1):
-            found.append(Machine(f"{pool.name}-{number:0{digits}}", pool, len(found), seed))
+            found.append(
+                SimulatedMachine(f"{pool.name}-{number:0{digits}}", pool, len(found), seed)
+            )
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.agent.gates import feature_gates
+from koord.agent.feature_gates import feature_gates
 from koord.base import config
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity, Rounding
@@ -17,7 +17,7 @@ from koord.simulator.nodes.demand import DemandModel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from koord.base.gates import FeatureGates
+    from koord.base.feature_gates import FeatureGates
 
 API_VERSION, KIND = "simulator.koord/v1", "NodePools"
 
@@ -33,11 +33,11 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _CPU_MANAGER_POLICIES = ("none", "static")
 
 
-class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _PoolMapping(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A mapping whose keys are all known."""
 
 
-class GPUs(_Strict, frozen=True):
+class PoolGPUs(_PoolMapping, frozen=True):
     """The GPUs of each machine of a pool.
 
     Attributes:
@@ -51,7 +51,7 @@ class GPUs(_Strict, frozen=True):
     numa_nodes: list[int] = []
 
 
-class TaintSpec(_Strict, frozen=True):
+class TaintSpec(_PoolMapping, frozen=True):
     """A taint that the machines register with."""
 
     key: str
@@ -59,7 +59,7 @@ class TaintSpec(_Strict, frozen=True):
     value: str = ""
 
 
-class Pool(_Strict, frozen=True):
+class NodePool(_PoolMapping, frozen=True):
     """Machines that are alike.
 
     Attributes:
@@ -78,7 +78,7 @@ class Pool(_Strict, frozen=True):
     sockets: int = 2
     numa_nodes_per_socket: int = 1
     threads_per_core: int = 2
-    gpus: GPUs | None = None
+    gpus: PoolGPUs | None = None
     labels: dict[str, str] = {}
     taints: list[TaintSpec] = []
     kubelet_reserved: dict[str, Amount] = msgspec.field(
@@ -91,7 +91,7 @@ class Pool(_Strict, frozen=True):
     cpu_manager_policy: str = "none"
 
 
-class AgentSpec(_Strict, frozen=True):
+class AgentSpec(_PoolMapping, frozen=True):
     """The node agents of all machines.
 
     Attributes:
@@ -112,7 +112,7 @@ class AgentSpec(_Strict, frozen=True):
         return made
 
 
-class NodePools(_Strict, frozen=True):
+class NodePools(_PoolMapping, frozen=True):
     """All machines, and how what runs on them behaves.
 
     Attributes:
@@ -121,7 +121,7 @@ class NodePools(_Strict, frozen=True):
         chaos: whether pods fail now and then.
     """
 
-    pools: list[Pool]
+    pools: list[NodePool]
     demand: DemandModel = msgspec.field(default_factory=DemandModel)
     agents: AgentSpec = msgspec.field(default_factory=AgentSpec)
     chaos: bool = False
@@ -141,10 +141,10 @@ def load_pools(path: Path) -> NodePools:
 def default_pools(count: int) -> NodePools:
     """As many machines as asked for; from ten on, every tenth one has GPUs."""
     with_gpus = count // 10
-    pools = [Pool(name="node", count=count - with_gpus)]
+    pools = [NodePool(name="node", count=count - with_gpus)]
     if with_gpus:
-        gpus = GPUs(count=8)
-        pools.append(Pool(name="node-gpu", count=with_gpus, cpu=96, memory="768Gi", gpus=gpus))
+        gpus = PoolGPUs(count=8)
+        pools.append(NodePool(name="node-gpu", count=with_gpus, cpu=96, memory="768Gi", gpus=gpus))
     return NodePools(pools=pools if count else [])
 
 
@@ -181,7 +181,7 @@ def amount(source: str, field: str, text: Amount) -> int:
     return value
 
 
-def _check_pool(pool: Pool, source: str, at: str) -> None:
+def _check_pool(pool: NodePool, source: str, at: str) -> None:
     if not _NAME.fullmatch(pool.name):
         expected = "lower-case letters, digits and -, at most 42"
         raise KoordError(source, f"{at}.name", pool.name, expected)
@@ -210,7 +210,7 @@ def _check_pool(pool: Pool, source: str, at: str) -> None:
         _check_gpus(pool.gpus, pool.sockets * pool.numa_nodes_per_socket, source, f"{at}.gpus")
 
 
-def _check_gpus(gpus: GPUs, numa_nodes: int, source: str, at: str) -> None:
+def _check_gpus(gpus: PoolGPUs, numa_nodes: int, source: str, at: str) -> None:
     _bounds(source, f"{at}.count", gpus.count, 1, 64)
     amount(source, f"{at}.memory", gpus.memory)
     if gpus.numa_nodes and len(gpus.numa_nodes) != gpus.count:

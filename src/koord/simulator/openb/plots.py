@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.simulator.pictures import STYLE, legend_above, pyplot, svg
+from koord.simulator.svg_charts import STYLE, legend_above, pyplot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from koord.simulator.openb.published import Curves
-    from koord.simulator.openb.replay import NodeState
+    from koord.simulator.openb.published_results import Curves
+    from koord.simulator.openb.replay import ReplayedNodes
 
 # One colour a policy in every picture; told apart with any colour vision (Okabe and Ito's palette).
 COLOURS = {
@@ -60,7 +60,7 @@ def curves_svg(
         return svg(figure)
 
 
-def heat_map_svg(ends: Mapping[str, NodeState]) -> str:
+def heat_map_svg(ends: Mapping[str, ReplayedNodes]) -> str:
     """How full every node is at the end: a strip of GPU and a strip of CPU for each policy.
 
     Nodes stand in groups of one model, the fullest first, so that a strip reads as the distribution
@@ -113,7 +113,7 @@ def _allocated(capacity: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[
     return 100.0 * (capacity - free) / np.maximum(capacity, 1)
 
 
-def _by_model(nodes: NodeState) -> tuple[NDArray[np.int64], dict[str, tuple[int, int]]]:
+def _by_model(nodes: ReplayedNodes) -> tuple[NDArray[np.int64], dict[str, tuple[int, int]]]:
     """Nodes grouped by model, largest group first, fullest node first; and each group's range."""
     models, counts = np.unique(np.asarray(nodes.models), return_counts=True)
     fullness = _allocated(nodes.gpu_milli, nodes.gpu_free_milli)

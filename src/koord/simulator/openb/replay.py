@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from koord.kernels.devices import Fragmentation, PodShape, TypicalPods
 from koord.kernels.placement import GPU_MILLI, NodeTable, Placer, Replay, ReplayRows
-from koord.simulator.openb import tables
+from koord.simulator.openb import result_tables
 from koord.simulator.openb.trace import TraceNode, TracePod
-from koord.simulator.openb.workload import Workload
+from koord.simulator.openb.workload import TraceWorkload
 
 PODS_A_NODE = 1001
 CHUNK = 1024
@@ -23,7 +23,7 @@ WEIGHTS = {"cpu": 1, "memory": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
+class ReplayedNodes:
     """Every node at the end of a run, in the order of the node list."""
 
     names: list[str]
@@ -39,9 +39,9 @@ class RunResult:
     """One run: a policy under a workload."""
 
     policy: str
-    workload: Workload
+    workload: TraceWorkload
     rows: ReplayRows
-    nodes: NodeState
+    nodes: ReplayedNodes
     gpus: int
     seconds: float
 
@@ -63,19 +63,19 @@ class RunResult:
         return round(100 * used / capacity, 2) if capacity else 0.0
 
     @property
-    def gpu_allocated_percent(self) -> tables.Table:
-        """See :func:`koord.simulator.openb.tables.allocation`."""
-        return tables.allocation(self.rows, self.gpus)
+    def gpu_allocated_percent(self) -> result_tables.Table:
+        """Allocated GPU milli in percent of all, by arrived percent; two decimals."""
+        return result_tables.allocation(self.rows, self.gpus)
 
     @property
-    def fragmented_percent(self) -> tables.Table:
-        """See :func:`koord.simulator.openb.tables.fragmentation`."""
-        return tables.fragmentation(self.rows, self.gpus)
+    def fragmented_percent(self) -> result_tables.Table:
+        """Fragmentation amount in percent of all GPU milli, by arrived percent; two decimals."""
+        return result_tables.fragmentation(self.rows, self.gpus)
 
     @property
-    def fragmentation_ratio(self) -> tables.Table:
-        """See :func:`koord.simulator.openb.tables.fragmentation_ratio`."""
-        return tables.fragmentation_ratio(self.rows, self.gpus)
+    def fragmentation_ratio(self) -> result_tables.Table:
+        """Fragmentation amount in percent of what is free, by arrived percent."""
+        return result_tables.fragmentation_ratio(self.rows, self.gpus)
 
     def as_json(self) -> dict[str, object]:
         """The run as the command line prints it."""
@@ -126,7 +126,7 @@ class Experiment:
         return cls(nodes, pods, distinct, np.array(kinds), Fragmentation(typical))
 
     def run(
-        self, policy: str, workload: Workload, progress: Callable[[int], None] = lambda _: None
+        self, policy: str, workload: TraceWorkload, progress: Callable[[int], None] = lambda _: None
     ) -> RunResult:
         """Places every arrival of the workload, or drops it where it fits nowhere.
 
@@ -173,9 +173,9 @@ def intern_shape(table: NodeTable, pod: TracePod) -> int:
     )
 
 
-def node_state(table: NodeTable, nodes: Sequence[TraceNode]) -> NodeState:
+def node_state(table: NodeTable, nodes: Sequence[TraceNode]) -> ReplayedNodes:
     """Every node of a table as it is now."""
-    return NodeState(
+    return ReplayedNodes(
         names=[node.name for node in nodes],
         models=[node.model for node in nodes],
         cpu_milli=table.capacity("cpu"),
@@ -185,5 +185,5 @@ def node_state(table: NodeTable, nodes: Sequence[TraceNode]) -> NodeState:
     )
 
 
-def _text_keys(table: tables.Table) -> dict[str, float | None]:
+def _text_keys(table: result_tables.Table) -> dict[str, float | None]:
     return {str(cell): value for cell, value in table.items()}

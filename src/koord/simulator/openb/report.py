@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.simulator import pages
+from koord.simulator import html_page
 from koord.simulator.openb.plots import curves_svg, heat_map_svg
-from koord.simulator.openb.published import Published
-from koord.simulator.openb.tables import curves
+from koord.simulator.openb.published_results import PublishedResults
+from koord.simulator.openb.result_tables import curves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.simulator.openb.published import Curves
-    from koord.simulator.openb.replay import NodeState, RunResult
+    from koord.simulator.openb.published_results import Curves
+    from koord.simulator.openb.replay import ReplayedNodes, RunResult
 
 # Where the published experiment is read off: everything has arrived once, and at the end.
 READ_AT = (100, 130)
@@ -31,7 +31,7 @@ CLOSE_LOOK_FROM = 80
 def write_report(
     runs: Sequence[RunResult],
     directory: Path,
-    published: Published | None,
+    published: PublishedResults | None,
     command: str,
     partial: str = "",
 ) -> Path:
@@ -51,11 +51,11 @@ def write_report(
     parts = _parts(_by_policy(runs), published, command)
     if partial:
         parts.insert(1, f"<p><b>Partial result:</b> interrupted after {escape(partial)}.</p>")
-    return pages.write(directory, "GPU allocation and fragmentation", parts)
+    return html_page.write(directory, "GPU allocation and fragmentation", parts)
 
 
 def _parts(
-    runs: Mapping[str, Sequence[RunResult]], published: Published | None, command: str
+    runs: Mapping[str, Sequence[RunResult]], published: PublishedResults | None, command: str
 ) -> list[str]:
     first = next(iter(runs.values()))[0]
     longest = max(len(group) for group in runs.values())
@@ -71,7 +71,7 @@ def _parts(
     ]
 
 
-def _table(runs: Mapping[str, Sequence[RunResult]], published: Published | None) -> str:
+def _table(runs: Mapping[str, Sequence[RunResult]], published: PublishedResults | None) -> str:
     heads = ["policy"]
     for load in READ_AT:
         heads += (
@@ -83,7 +83,7 @@ def _table(runs: Mapping[str, Sequence[RunResult]], published: Published | None)
     return f"<table><tr>{head}</tr>\n" + "\n".join(rows) + "\n</table>"
 
 
-def _row(policy: str, group: Sequence[RunResult], published: Published | None) -> str:
+def _row(policy: str, group: Sequence[RunResult], published: PublishedResults | None) -> str:
     cells = [f"<td>{escape(policy)}</td>"]
     allocated = curves([run.gpu_allocated_percent for run in group])
     for load in READ_AT:
@@ -110,26 +110,28 @@ def _mean_and_spread(values: NDArray[np.float64]) -> str:
     return f"{filled.mean():.2f}{spread}"
 
 
-def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None) -> list[str]:
+def _curves(
+    runs: Mapping[str, Sequence[RunResult]], published: PublishedResults | None
+) -> list[str]:
     allocated = _stack(runs, "gpu_allocated_percent")
     theirs = published.allocated if published else None
     fragmented, ratio = _stack(runs, "fragmented_percent"), _stack(runs, "fragmentation_ratio")
     dotted = " Dotted: the published means." if published else ""
     return [
-        pages.figure(
+        html_page.figure(
             "Allocation over arrived load",
             _finding(allocated, "of the GPUs are allocated", most=True),
             "What share of the cluster's GPUs the placed pods hold. The line is the mean over the "
             f"runs, the band spans them.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs),
         ),
-        pages.figure(
+        html_page.figure(
             "Allocation, the loaded end",
             _parting(allocated),
             f"The same from {CLOSE_LOOK_FROM} % on, where the policies part.{dotted}",
             curves_svg(allocated, "GPU allocated, %", published=theirs, first_bin=CLOSE_LOOK_FROM),
         ),
-        pages.figure(
+        html_page.figure(
             "Fragmentation over arrived load",
             _finding(fragmented, "of the GPUs are idle and of no use", most=False),
             "Idle GPU capacity that the typical pods cannot use, as a share of all GPUs.",
@@ -139,7 +141,7 @@ def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None
                 published=published.fragmented if published else None,
             ),
         ),
-        pages.figure(
+        html_page.figure(
             "Fragmentation ratio over arrived load",
             "Once the cluster is full, hardly any idle GPU is of use under any policy; a line that "
             "rises later keeps room for the pods that still come.",
@@ -155,7 +157,7 @@ def _curves(runs: Mapping[str, Sequence[RunResult]], published: Published | None
 
 def _heat_map(runs: Mapping[str, Sequence[RunResult]]) -> str:
     ends = {policy: group[0].nodes for policy, group in runs.items()}
-    return pages.figure(
+    return html_page.figure(
         "Nodes at the end of the first run",
         _idle(ends),
         "Each column is a node. A full GPU strip is what a good placement looks like; a dark "
@@ -187,7 +189,7 @@ def _parting(values: Mapping[str, Curves]) -> str:
     return f"{alike}; in the end they are {apart:.1f} points apart."
 
 
-def _idle(ends: Mapping[str, NodeState]) -> str:
+def _idle(ends: Mapping[str, ReplayedNodes]) -> str:
     """How many nodes with GPUs still have half of them or more idle, under each policy."""
     counts = {
         policy: int(np.count_nonzero((2 * nodes.gpu_free_milli >= nodes.gpu_milli)

@@ -45,7 +45,7 @@ class TracePod:
         return self.shape.gpu_milli * self.shape.gpu_count
 
 
-class _Row:
+class _TraceRow:
     """One CSV row that knows where it stands."""
 
     def __init__(self, where: str, cells: dict[str, str]) -> None:
@@ -110,7 +110,7 @@ def read_pods(path: Path) -> list[TracePod]:
     return pods
 
 
-def _shape(row: _Row) -> PodShape:
+def _shape(row: _TraceRow) -> PodShape:
     cpu_milli = row.integer("cpu_milli", MOST_CPU_MILLI)
     gpus = row.integer("num_gpu", MOST_GPUS)
     if gpus == 0:
@@ -119,12 +119,12 @@ def _shape(row: _Row) -> PodShape:
     return PodShape(cpu_milli, gpu_milli, gpus, row.text("gpu_spec"))
 
 
-def _rows(path: Path, required: list[str]) -> Iterator[_Row]:
+def _rows(path: Path, required: list[str]) -> Iterator[_TraceRow]:
     lines = StringIO(read_text(path), newline="")
     yield from _checked(path, csv.DictReader(lines, strict=True), required)
 
 
-def _checked(path: Path, reader: csv.DictReader[str], required: list[str]) -> Iterator[_Row]:
+def _checked(path: Path, reader: csv.DictReader[str], required: list[str]) -> Iterator[_TraceRow]:
     try:
         header = reader.fieldnames or []
         for column in required:
@@ -137,6 +137,6 @@ def _checked(path: Path, reader: csv.DictReader[str], required: list[str]) -> It
             if None in cells or None in cells.values():
                 given = sum(cell is not None for cell in cells.values())
                 raise KoordError(where, "", f"{given} columns", f"{len(header)} columns")
-            yield _Row(where, cells)
+            yield _TraceRow(where, cells)
     except csv.Error as error:
         raise KoordError(f"{path}:{reader.line_num}", "", str(error), "a CSV row") from error

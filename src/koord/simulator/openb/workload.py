@@ -23,7 +23,7 @@ STREAM = "openb-208"
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class TraceWorkload:
     """One run's input.
 
     Attributes:
@@ -41,7 +41,7 @@ class Workload:
 
 def sample(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], load: float, seed: int
-) -> Workload:
+) -> TraceWorkload:
     """Shuffles the pods and resamples them until their GPU requests reach ``load``.
 
     Too few requests: copies of uniformly drawn pods follow the shuffled originals, until one would
@@ -68,7 +68,7 @@ def sample(
     rng.stream(seed, STREAM, "ranks").shuffle(order)
     for rank, index in enumerate(order):
         ranks[index] = rank
-    return Workload(arrivals, ranks, seed=seed)
+    return TraceWorkload(arrivals, ranks, seed=seed)
 
 
 def _add_copies(
@@ -95,7 +95,7 @@ def _drop(
         requested -= pods[arrivals.pop(draws.randrange(len(arrivals)))].gpu_total_milli
 
 
-def read_order(path: Path, nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> Workload:
+def read_order(path: Path, nodes: Sequence[TraceNode], pods: Sequence[TracePod]) -> TraceWorkload:
     """Reads an order file: node names in rank order, an empty line, pod names in arrival order.
 
     The file may be gzipped.
@@ -116,7 +116,7 @@ def read_order(path: Path, nodes: Sequence[TraceNode], pods: Sequence[TracePod])
         arrivals.append(index_of[name])
     if not arrivals:
         raise KoordError(str(path), "pods", 0, "at least one arrival")
-    return Workload(arrivals, ranks, order=path.name)
+    return TraceWorkload(arrivals, ranks, order=path.name)
 
 
 def _ranks(path: Path, names: list[str], nodes: Sequence[TraceNode]) -> list[int]:

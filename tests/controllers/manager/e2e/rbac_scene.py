@@ -11,16 +11,16 @@ from typing import Any
 
 from koord.api import ConfigMap, ElasticQuota, Node, NodeMetric, definitions
 from koord.base.clock import SystemClock
-from koord.controllers.manager.app import LEASE, NAME, App
+from koord.controllers.manager.app import LEASE, NAME, ManagerApp
 from koord.controllers.manager.options import ManagerOptions
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
 from koord.kube.events import EventRecorder
 from koord.kube.patches import Patch
-from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.grants import Grant
-from tests.controlplane.rbac.recording import Recorder
+from tests.real.rbac.account import Account
+from tests.real.rbac.grants import Grant
+from tests.real.rbac.recording import Recorder
 
 SYSTEM, CONFIG = "koordinator-system", "slo-controller-config"
 PATIENCE_SECONDS = 120.0
@@ -50,7 +50,7 @@ async def _play(admin: Client, client: Client, recorder: Recorder, account: Acco
         colocation_profile_reconcile_by_default=True,
         colocation_profile_reconcile_interval=1.0,
     )
-    app = App(client, options, SystemClock(), events, elector)
+    app = ManagerApp(client, options, SystemClock(), events, elector)
     tasks = [asyncio.create_task(app.run()), asyncio.create_task(events.run())]
     try:
         await app.ready()

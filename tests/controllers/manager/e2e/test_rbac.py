@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.controllers.manager.e2e import rbac_scene
-from tests.controlplane.fixtures import need
-from tests.controlplane.plane import RealControlPlane
-from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.contract import (
+from tests.real.fixtures import need
+from tests.real.plane import RealControlPlane
+from tests.real.rbac.account import Account
+from tests.real.rbac.contract import (
     check_is_needed,
     check_nothing_was_refused,
     check_parts,
     documents,
 )
-from tests.controlplane.rbac.grants import Grant, granted
-from tests.controlplane.rbac.recording import Recorder
+from tests.real.rbac.grants import Grant, granted
+from tests.real.rbac.recording import Recorder
 
 MANIFEST = Path(__file__).parents[4] / "deploy" / "rbac" / "koord-manager.yaml"
 DOCUMENTS = documents(MANIFEST)

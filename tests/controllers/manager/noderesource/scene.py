@@ -9,17 +9,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from koord.api import ConfigMap, Event, Node, NodeMetric, NodeResourceTopology
-from koord.controllers.manager.app import App
+from koord.controllers.manager.app import ManagerApp
 from koord.controllers.manager.noderesource.controller import NodeResource
 from koord.controllers.manager.options import ManagerOptions
 from koord.kernels.quantity import Rounding
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
-from koord.simulator.nodes.pools import NodePools, Pool
-from tests.simulator.world import World, play
+from koord.kube.transport.messages import Request
+from koord.simulator.nodes.pools import NodePool, NodePools
+from tests.simulator.simulated_cluster import World, play
 
 NAMESPACE, CONFIG = "koordinator-system", "slo-controller-config"
 BATCH = ("kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
@@ -44,10 +44,10 @@ class Scene:
         self.zoned: (
             Callable[[NodeResourceTopology, NodeResourceTopology], Awaitable[None]] | None
         ) = None
-        self.app: App | None = None
+        self.app: ManagerApp | None = None
         self._running: list[asyncio.Task[None]] = []
 
-    async def start(self, controllers: str = "noderesource", **options: Any) -> App:
+    async def start(self, controllers: str = "noderesource", **options: Any) -> ManagerApp:
         """Starts a manager, and waits until it knows everything."""
         transport = self.world.plane.transport()
         inner = transport.send
@@ -75,7 +75,7 @@ class Scene:
         client = Client(transport, "koord-manager", requests_per_second=None)
         recorder = EventRecorder(client, "koord-manager", clock=self.world.clock)
         wish = ManagerOptions(controllers=controllers, **options)
-        self.app = App(client, wish, self.world.clock, recorder)
+        self.app = ManagerApp(client, wish, self.world.clock, recorder)
         self._running = [
             asyncio.create_task(self.app.run()), asyncio.create_task(recorder.run())
         ]  # fmt: skip
@@ -166,7 +166,7 @@ def shown(node: Node, names: tuple[str, ...] = BATCH) -> Any:
 
 def pools(count: int = 2, **pool: Any) -> NodePools:
     """Machines of 32 CPUs and 128Gi with two NUMA nodes."""
-    return NodePools(pools=[Pool(name="node", count=count, **pool)])
+    return NodePools(pools=[NodePool(name="node", count=count, **pool)])
 
 
 def perform(script: Callable[[Scene], Awaitable[None]]) -> None:

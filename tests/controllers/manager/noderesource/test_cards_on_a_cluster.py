@@ -8,7 +8,7 @@ from typing import Any
 
 from koord.api import Device, Node, NodeResourceTopology
 from koord.kube.patches import Patch
-from koord.simulator.nodes.pools import GPUs
+from koord.simulator.nodes.pools import PoolGPUs
 from tests.controllers.manager.noderesource.scene import BATCH, MID, ON, Scene, perform, pools
 
 MODEL, MODEL_OLD = "node.koordinator.sh/gpu-model", "kubernetes.io/gpu-model"
@@ -29,7 +29,7 @@ def test_gpus_become_resources_and_labels_and_go_with_their_device() -> None:
     async def script(scene: Scene) -> None:
         await scene.configure(ON)
         await scene.start(feature_gates="EnableSyncGPUSharedResource=true")
-        task = await scene.world.run(scene.world.fleet(pools(1, gpus=GPUs(count=2))))
+        task = await scene.world.run(scene.world.fleet(pools(1, gpus=PoolGPUs(count=2))))
         await scene.settle(30)
         node = await scene.node()
         assert amounts(node, "koordinator.sh/") == {
@@ -64,7 +64,7 @@ def test_older_labels_go_with_their_gate() -> None:
     async def script(scene: Scene) -> None:
         await scene.configure(ON)
         await scene.start()
-        await scene.world.run(scene.world.fleet(pools(1, gpus=GPUs(count=1))))
+        await scene.world.run(scene.world.fleet(pools(1, gpus=PoolGPUs(count=1))))
         await scene.settle(30)
         await scene.stop()
         await scene.start(feature_gates="SyncOldGPULabels=false")

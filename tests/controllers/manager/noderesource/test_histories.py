@@ -39,7 +39,7 @@ from tests.controllers.manager.noderesource.scene import BATCH, CONFIG, NAMESPAC
 from tests.models import noderesource as model
 from tests.models import overcommit
 from tests.profiles import examples
-from tests.simulator.world import START, World
+from tests.simulator.simulated_cluster import START, World
 
 HELD = "node.koordinator.sh/thirdPartyAllocations"
 STRATEGY = "node.koordinator.sh/colocation-strategy"
@@ -112,10 +112,10 @@ class Histories(RuleBasedStateMachine):
     def begin(self, seed: int, rate: float) -> None:
         conflict = ApiError(Status(reason="Conflict", message="made up", code=409))
         rules = {
-            "noderesource.write": faults.Rule(rate, conflict),
-            "noderesource.reconcile": faults.Rule(rate / 3, TransportError("gone", sent=True)),
+            "noderesource.write": faults.FaultRule(rate, conflict),
+            "noderesource.reconcile": faults.FaultRule(rate / 3, TransportError("gone", sent=True)),
         }
-        self.injected = faults.inject(faults.Plan(seed, rules))
+        self.injected = faults.inject(faults.FaultPlan(seed, rules))
         self.injected.__enter__()
         self.draw = stream(seed, "histories")
         self.configure(60, 65, 15, 0.1, True)

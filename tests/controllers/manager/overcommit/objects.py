@@ -13,7 +13,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol import annotation, keys
 from koord.api.sloconfig.strategies import ColocationStrategy
-from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.models import overcommit as model
 
 NOW = 1_800_000_000
@@ -134,15 +134,15 @@ def topology(case: model.Node, name: str = "n") -> NodeResourceTopology:
     return convert({"metadata": {"name": name}, "zones": zones}, NodeResourceTopology, "test")
 
 
-def ledger(case: model.Node) -> Ledger:
+def ledger(case: model.Node) -> OvercommitCache:
     """A ledger of one node, as a manager finds it that has just started."""
-    found = Ledger()
+    found = OvercommitCache()
     put(found, case)
     found.recompute(NOW)
     return found
 
 
-def put(into: Ledger, case: model.Node, name: str = "n") -> None:
+def put(into: OvercommitCache, case: model.Node, name: str = "n") -> None:
     into.put_node(node(case, name), strategy(case.strategy))
     for each in case.pods:
         into.put_pod(pod(each, name))
@@ -151,7 +151,7 @@ def put(into: Ledger, case: model.Node, name: str = "n") -> None:
         into.put_topology(topology(case, name))
 
 
-def offered(found: Ledger, kind: str, name: str = "n") -> model.Pair | None:
+def offered(found: OvercommitCache, kind: str, name: str = "n") -> model.Pair | None:
     """What a row offers, as the model tells it."""
     offer = found.batch if kind == "batch" else found.mid
     row = found.row(name)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.controllers.manager.overcommit import cases, objects
 from tests.controllers.manager.overcommit.objects import ledger, offered
 from tests.controllers.manager.overcommit.test_model import zones
@@ -134,7 +134,7 @@ def test_zones_add_up_to_their_node(data: st.DataObject, case: model.Node) -> No
 def test_row_by_row_is_as_all_at_once(case: model.Node) -> None:
     """Other nodes never count."""
     alone = ledger(case)
-    among = Ledger()
+    among = OvercommitCache()
     for number in range(3):
         other = replace(case, pods=case.pods[:number], capacity=(1000 * number, 1 << 30))
         objects.put(among, replace(other, pods=[]), f"other-{number}")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from koord.api.sloconfig.config import load
-from koord.controllers.manager.overcommit.account import account
-from koord.controllers.manager.overcommit.ledger import Ledger
+from koord.controllers.manager.overcommit.explain.breakdown import account
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 from tests.controllers.manager.overcommit import objects
 from tests.models import overcommit as model
 
@@ -28,7 +28,7 @@ def offers(strategy: dict[str, Any], case: model.Node = IDLE) -> tuple[Any, Any]
     """Batch and mid as (milli-cores, GiB), by way of the ConfigMap."""
     text = json.dumps({"enable": True, **strategy})
     node = objects.node(case)
-    found = Ledger()
+    found = OvercommitCache()
     found.put_node(node, load({"colocation-config": text}).colocation(node))
     found.put_metric(objects.metric(case))
     found.recompute(objects.NOW)
@@ -71,7 +71,7 @@ def test_amplified_native_resources_are_another_thing() -> None:
 
 def test_the_account_says_what_bounds_an_offer() -> None:
     strategy = {"midReclaimMode": "static", "midStaticMemoryReservedPercent": 100}
-    node, found = objects.node(IDLE), Ledger()
+    node, found = objects.node(IDLE), OvercommitCache()
     text = json.dumps({"enable": True, **strategy})
     found.put_node(node, load({"colocation-config": text}).colocation(node))
     found.put_metric(objects.metric(IDLE))

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from koord.controllers.scheduler.built_in_plugins import BUILT_IN, METHODS
 from koord.controllers.scheduler.framework.plugin import Plugin
-from koord.controllers.scheduler.plugin_table import BUILT_IN, METHODS
 from koord.controllers.scheduler.registry import Registry
 
 

@@ -11,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.base.errors import Code, KoordError
-from koord.controllers.scheduler.config.args import API_VERSION
 from koord.controllers.scheduler.config.args_koord import (
     FRAGMENTATION_AWARE,
     DeviceShareArgs,
     LoadAwareSchedulingArgs,
 )
-from koord.controllers.scheduler.config.args_stock import NodeResourcesFitArgs, VolumeBindingArgs
+from koord.controllers.scheduler.config.args_kube_scheduler import (
+    NodeResourcesFitArgs,
+    VolumeBindingArgs,
+)
 from koord.controllers.scheduler.config.load import SchedulerConfiguration, decode, load
+from koord.controllers.scheduler.config.plugin_args import API_VERSION
 from tests.controllers.scheduler.config.plugins import plugin_class, registry
 from tests.outcomes import refusal
 

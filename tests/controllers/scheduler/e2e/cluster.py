@@ -20,11 +20,11 @@ from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.kube import crds as installing
 from koord.kube.client import Client
-from koord.kube.config import ClusterConfig
 from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
-from koord.kube.http import HttpTransport
-from koord.kube.messages import Request
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
+from koord.kube.transport.messages import Request
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 30.0
@@ -97,7 +97,7 @@ class Cluster:
 @asynccontextmanager
 async def running(kubeconfig: Path, *names: str) -> AsyncIterator[Cluster]:
     """koord's definitions, priority classes and scheduler on a server."""
-    transport = HttpTransport(ClusterConfig.load(kubeconfig))
+    transport = HttpTransport(load_cluster_config(kubeconfig))
     client = Client(transport, "koord-scheduler", requests_per_second=None)
     try:
         await _install(client)

@@ -14,12 +14,12 @@ from koord.controllers.scheduler.registry import Registry
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
 from koord.kube.events import EventRecorder
-from koord.kube.messages import MERGE_PATCH, Request
+from koord.kube.transport.messages import MERGE_PATCH, Request
 from tests.controllers.scheduler.e2e.cluster import Cluster, Document, _install
 from tests.controllers.scheduler.histories import documents
-from tests.controlplane.rbac.account import Account
-from tests.controlplane.rbac.grants import Grant
-from tests.controlplane.rbac.recording import Recorder
+from tests.real.rbac.account import Account
+from tests.real.rbac.grants import Grant
+from tests.real.rbac.recording import Recorder
 
 NAME = "koord-scheduler"
 PATIENCE_SECONDS = 90.0
@@ -74,7 +74,7 @@ async def _compare(app: App) -> None:
             await asyncio.sleep(0.1)
     for each in followed:
         await app.spot_check.check(each)
-    assert len(app.spot_check.found) == len(followed)
+    assert len(app.spot_check.differences) == len(followed)
     assert not app.spot_check.differing()
 
 

@@ -17,9 +17,9 @@ from koord.api import definitions
 from koord.api.kinds.pod import Pod
 from koord.base import faults
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.gates import FeatureGates
-from koord.controllers.scheduler import checker
+from koord.base.feature_gates import FeatureGates
 from koord.controllers.scheduler.app import App
+from koord.controllers.scheduler.consistency import checker
 from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as installing
@@ -355,7 +355,7 @@ class History:
     async def with_faults(self, point: str, rate: float, seed: int, lost: bool) -> None:
         """The next while, calls of everybody fail: refused, or without an answer."""
         error: BaseException = TransportError("injected", sent=False) if lost else conflict()
-        plan = faults.Plan(seed=seed, rules={point: faults.Rule(rate=rate, error=error)})
+        plan = faults.FaultPlan(seed=seed, rules={point: faults.FaultRule(rate=rate, error=error)})
         with faults.inject(plan):
             await asyncio.sleep(5.0)
         await self._after_faults()

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN as RESERVATION
+from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
+    PLUGIN as RESERVATION,
+)
 from tests.controllers.scheduler.histories.documents import CPU_FORMS, topology_rows
 from tests.models.topology import Machine, Request, State, pick
 
@@ -36,13 +38,13 @@ class CpuWatcher:
             return
         if seat is not None and (seat.uid or seat.pre_allocated):
             return
-        node = self.plugin.ledger.state(decision.row)
+        node = self.plugin.cache.state(decision.row)
         before = State(MACHINE)
         for uid, other in node.pods.items():
             if uid != pod.uid:
                 before.add(uid, other.cpus, str(other.exclusive))
         _, bind, exclusive = form
-        strategy = str(node.machine.strategy)
+        strategy = str(node.topology.strategy)
         ask = Request(len(held.cpus), bind, False, exclusive or "None", strategy)
         self.seen += 1
         wanted = pick(before, ask).cpus

@@ -18,15 +18,15 @@ from koord.api.kinds.node import Node
 from koord.base import rng
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler import state
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import SchedulerConfiguration, decode, shipped_document
-from koord.controllers.scheduler.explain.pods import as_it_came
-from koord.controllers.scheduler.framework import select
+from koord.controllers.scheduler.debug import state_dump
+from koord.controllers.scheduler.explain.pod_explainer import as_it_came
+from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 
 # Differ by what happened before, on purpose: counters, and versions of kept figures.
 _IGNORED = frozenset(("version", "runtimeVersion", "createTime", "OnceResourceSatisfied",
@@ -54,7 +54,7 @@ def anew(lists: dict[type, list[Any]], clock: Any, seed: int, page: int = 0) -> 
     registry = Registry(outside=[])
     wish = configuration(registry)
     views = LocalViews()
-    world = World(views, clock, None, None, None, "koord-scheduler")
+    world = ClusterState(views, clock, None, None, None, "koord-scheduler")
     made = Scheduler(world, wish.profiles, registry, wish.queue)
     kinds = sorted(lists, key=lambda each: each.__name__)
     rng.stream(seed, "order").shuffle(kinds)
@@ -74,7 +74,7 @@ def differences(live: Scheduler, fresh: Scheduler, probes: Iterable[Any]) -> lis
         return [f"nodes: {names} are {sorted(fresh.world.table.names())}"]
     for name in names:
         found += _compare(f"node {name}", *(_columns(each, name) for each in (live, fresh)))
-    promised = (_plain(state.queue(each)["nominated"]) for each in (live, fresh))
+    promised = (_plain(state_dump.queue(each)["nominated"]) for each in (live, fresh))
     found += _compare("promised", *promised)
     paths = [*_paths(live, names)]
     for plugin, path in paths:
@@ -98,7 +98,7 @@ def left_over(fresh: Scheduler, pods: Iterable[Any]) -> list[str]:
 
 
 def _columns(scheduler: Scheduler, name: str) -> dict[str, Any]:
-    found = state.node(scheduler, name)
+    found = state_dump.node(scheduler, name)
     for part in ("allocatable", "requested", "remaining"):
         found[part] = {key: value for key, value in found[part].items() if value}
     found["usedPorts"] = sorted(found["usedPorts"], key=repr)
@@ -152,7 +152,7 @@ def verdict(scheduler: Scheduler, pod: Any) -> dict[str, Any]:
         early = decision.diagnosis.early if decision.diagnosis is not None else None
         if early is not None:
             return {"early": early.text}
-        kept = decider.evaluator.verdict(cycle)
+        kept = decider.evaluator.entry(cycle)
         table = decider.table
         refused = {
             table.name(row): _refusing(decider, int(kept.rejected[row]))
@@ -163,7 +163,7 @@ def verdict(scheduler: Scheduler, pod: Any) -> dict[str, Any]:
             fitting = fitting[cycle.allowed[fitting]]
         for plugin in decider.plugins.pre_score:
             plugin.pre_score(cycle, fitting)
-        _, parts = select.totals(cycle, kept, decider.plugins.score, fitting)
+        _, parts = best_node.totals(cycle, kept, decider.plugins.score, fitting)
         worth = {
             name: {table.name(int(row)): int(part[at]) for at, row in enumerate(fitting)}
             for name, part in parts.items()

@@ -11,7 +11,7 @@ from typing import Any
 
 from koord.base import rng
 from koord.kube.errors import TransportError
-from koord.kube.messages import Request, Response, Stream, Transport
+from koord.kube.transport.messages import Request, Response, Stream, Transport
 
 
 @dataclass(frozen=True)

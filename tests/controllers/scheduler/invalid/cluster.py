@@ -19,8 +19,8 @@ from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as cluster_crds
 from koord.kube.client import Client
 from koord.kube.events import EventRecorder
-from koord.kube.messages import Request
 from koord.kube.patches import Patch
+from koord.kube.transport.messages import Request
 
 Document = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

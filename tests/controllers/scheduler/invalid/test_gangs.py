@@ -58,9 +58,9 @@ def test_of_pods_that_went_without_a_node_nothing_is_kept() -> None:
         await cluster.add(member("a", "g", "3"))
         await asyncio.sleep(20)
         failures = cluster.app.scheduler.loop.failures
-        assert len(failures._said) == 1
+        assert len(failures._last_written) == 1
         await cluster.client.delete(Pod, "a", "default", grace_period_seconds=0)
         await asyncio.sleep(5)
-        assert failures._said == {}
+        assert failures._last_written == {}
 
     play(story)

@@ -195,6 +195,7 @@ def test_a_qos_class_that_is_none_is_told_of_once_though_the_pod_runs() -> None:
 GANG = "gang.scheduling.koordinator.sh"
 TREE = "quota.scheduling.koordinator.sh"
 ABSENT = ": it counts as if it were absent"
+ONE_GANG = "expected NAMESPACE/NAME of one gang: the group waits for a gang that is called so"
 SPEC = f"{GANG}/network-topology-spec"
 MUST = '{"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]}'
 POD_GROUPS = {
@@ -221,6 +222,14 @@ POD_GROUPS = {
         {f"{GANG}/groups": "a, b"}, {},
         f"annotations[{GANG}/groups]: got 'a, b', "
         "expected JSON (JSON is malformed: invalid character (byte 0))",
+    ),
+    "comma": (
+        {f"{GANG}/groups": '["default/comma","a/a,a/b"]'}, {},
+        f"annotations[{GANG}/groups][1]: got 'a/a,a/b', {ONE_GANG}",
+    ),
+    "space": (
+        {f"{GANG}/groups": '["space"]'}, {},
+        f"annotations[{GANG}/groups][0]: got 'space', {ONE_GANG}",
     ),
     "time": (
         {}, {"scheduleTimeoutSeconds": -3},
@@ -304,6 +313,8 @@ def test_quotas_in_a_circle_name_the_label_and_who_hangs_on_them() -> None:
 def test_a_node_says_what_counts_as_absent_in_it_until_it_is_mended() -> None:
     thresholds = "scheduling.koordinator.sh/usage-thresholds"
     first = f"Node n: annotations[{thresholds}]: got 7, expected an object"
+    held = "node.koordinator.sh/reservation"
+    less = f"Node n: annotations[{held}].resources[cpu]: got '-2', expected an amount of 0 or more"
     policy = (
         "Node n: labels[node.koordinator.sh/numa-topology-policy]: got 'Single', "
         "expected BestEffort or Restricted or SingleNUMANode"
@@ -315,18 +326,22 @@ def test_a_node_says_what_counts_as_absent_in_it_until_it_is_mended() -> None:
         await cluster.client.patch(node, "n", Patch.merge({"metadata": said}))
         await asyncio.sleep(5)
         assert await cluster.events("n") == [("Warning", "Invalid", first, 1)]
+        below = {"annotations": {thresholds: None, held: '{"resources":{"cpu":"-2"}}'}}
+        await cluster.client.patch(node, "n", Patch.merge({"metadata": below}))
+        await asyncio.sleep(5)
+        assert [each[2] for each in await cluster.events("n")] == [first, less]
         change = {
-            "annotations": {thresholds: None},
+            "annotations": {held: None},
             "labels": {"node.koordinator.sh/numa-topology-policy": "Single"},
         }
         await cluster.client.patch(node, "n", Patch.merge({"metadata": change}))
         await asyncio.sleep(5)
-        assert [each[2] for each in await cluster.events("n")] == [first, policy]
+        assert [each[2] for each in await cluster.events("n")] == [first, less, policy]
         mended = {"labels": {"node.koordinator.sh/numa-topology-policy": None}}
         await cluster.client.patch(node, "n", Patch.merge({"metadata": mended}))
         await asyncio.sleep(5)
         assert cluster.app.world.invalid.message(Node, "n") == ""
-        assert len(await cluster.events("n")) == 2
+        assert len(await cluster.events("n")) == 3
 
     play(story)
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.base.clock import VirtualClock
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.args_koord import SchedulingHintArgs
-from koord.controllers.scheduler.decider import Decider, Decision, Plugins
+from koord.controllers.scheduler.decision.decider import Decider, Decision
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.plugins.scheduling_hint import SchedulingHint
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
+from tests.controllers.scheduler.decision.test_decider import Room
 from tests.controllers.scheduler.pods import info, node, pod
-from tests.controllers.scheduler.test_decider import Room
 
 KEY = "internal.scheduling.koordinator.sh/scheduling-hint"
 OLD = "scheduling.koordinator.sh/scheduling-hint"
@@ -24,11 +25,11 @@ OLD = "scheduling.koordinator.sh/scheduling-hint"
 
 def decider(cpus: dict[str, int], most: int = 100) -> Decider:
     """Nodes by name and cores; the emptiest goes first among those without a hint."""
-    world = World(LocalViews(), VirtualClock(0.0))
+    world = ClusterState(LocalViews(), VirtualClock(0.0))
     hint, room = SchedulingHint(SchedulingHintArgs(max_hint_nodes=most), world), Room()
     for name, cores in cpus.items():
         world.table.put(node(name, cpu=str(cores)))
-    plugins = Plugins(pre_filter=[hint], filter=[room], score=[(room, 1)])
+    plugins = ProfilePlugins(pre_filter=[hint], filter=[room], score=[(room, 1)])
     return Decider(world.table, world.accounts, plugins)
 
 
@@ -53,7 +54,7 @@ def test_only_the_named_nodes() -> None:
     nowhere = decide(decides, json.dumps({"nodeNames": ["gone"]}))
     assert nowhere.diagnosis is not None
     assert nowhere.diagnosis.message() == (
-        "0/4 nodes are available: node(s) didn't satisfy plugin(s)."
+        "0/4 nodes are available: 4 node(s) didn't satisfy plugin(s) [SchedulingHint]."
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.preemption.engine import Preemption
+from koord.controllers.scheduler.preemption.evaluator import PreemptionEvaluator
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
 from koord.kube.errors import ApiError, Status
 from tests.controllers.scheduler.pods import info, node, pod
@@ -193,7 +193,7 @@ def test_a_policy_of_its_own() -> None:
             return None
 
     cluster = Cluster(node("a", cpu="2"), node("b", cpu="2"), node("c", cpu="2"))
-    engine = Preemption("Team", cluster.world, SameTeam())
+    engine = PreemptionEvaluator("Team", cluster.world, SameTeam())
     for name in "abc":
         cluster.put(name, low(f"x{name}", labels={"team": "red" if name < "c" else "blue"}))
     decision = cluster.decider.decide(high(labels={"team": "red"}))

@@ -10,15 +10,16 @@ from koord.api.codec import convert
 from koord.api.kinds.node import Node
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base.clock import VirtualClock
-from koord.controllers.cluster.nodes import CPU, Aspect
+from koord.controllers.cluster.node_table import CPU, Aspect
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.decider import Decider, Nominations, Plugins
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.decision.decider import Decider, Nominations
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.default_preemption import DefaultPreemption
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
+from koord.controllers.scheduler.plugins.kubernetes.default_preemption import DefaultPreemption
 
 
 class Room:
@@ -34,7 +35,7 @@ class Room:
     def applies(self, cycle: Cycle) -> bool:
         return True
 
-    def stamp(self, cycle: Cycle) -> int:
+    def generation(self, cycle: Cycle) -> int:
         return 0
 
     def filter(self, cycle: Cycle, rows: Any) -> Any:
@@ -91,7 +92,7 @@ class Cluster:
     ) -> None:
         self.views = LocalViews()
         self.events: list[tuple[str, str]] = []
-        self.world = World(self.views, VirtualClock(), client, self._tell)
+        self.world = ClusterState(self.views, VirtualClock(), client, self._tell)
         for node in nodes:
             self.world.table.put(node)
         given = SimpleNamespace(
@@ -100,7 +101,7 @@ class Cluster:
         )
         self.plugin = DefaultPreemption(given, self.world)
         self.room = room()
-        plugins = Plugins(
+        plugins = ProfilePlugins(
             pre_filter=[f for f in filters if hasattr(f, "pre_filter")],
             filter=[self.room, *(f for f in filters if hasattr(f, "applies"))],
             post_filter=[self.plugin],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from koord.base.clock import VirtualClock
 from koord.controllers.scheduler.queue.events import HintedEvent
 from koord.controllers.scheduler.queue.options import QueueOptions, QueueProfile
-from koord.controllers.scheduler.queue.queue import SchedulingQueue
+from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 
 PROFILE = "koord-scheduler"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.controllers.scheduler.queue.heap import PodHeap
-from koord.controllers.scheduler.queue.queued import QueuedPod
+from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 from tests.controllers.scheduler.queue.pods import Info
 
 # How many pods come with which keys, how many are popped, which are taken out.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.host import files
-from koord.agent.metrics.collector import Collector, Round
-from koord.agent.metrics.kinds import Kind
+from koord.agent.metrics.collector import CollectionRound, Collector
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
 from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.resources import BATCH_CPU
@@ -19,8 +19,8 @@ from koord.kernels.cgroup_parse import Version
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
-    from koord.agent.metrics.settings import Settings
-    from koord.agent.states.pods import PodState
+    from koord.agent.metrics.options import MetricsOptions
+    from koord.agent.states.pod_state import PodState
     from koord.kernels.cgroup import Table
 
 _LIST_AGAIN_SECONDS = 10.0
@@ -34,7 +34,7 @@ class BestEffortCollector(Collector):
 
     name = "best-effort"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MetricsOptions) -> None:
         self.interval_seconds = settings.used
         self._before: tuple[int, int] | None = None
         self._of: object = None
@@ -44,7 +44,7 @@ class BestEffortCollector(Collector):
         self._sizes: dict[str, int] = {}
         self._narrowest: tuple[str, int] = ("", 0)
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; raises KoordError where the tier's directory cannot be read."""
         samples = Samples(now.now_ms)
         if now.knows_pods:
@@ -53,10 +53,10 @@ class BestEffortCollector(Collector):
             usage = self._usage(tier, at_ms)
             self._learn(now)
             limit = self._real_limit(now, tier)
-            samples.add(Kind.NODE_BE, _LABELS, [usage, self._request, limit])
+            samples.add(MetricKind.NODE_BE, _LABELS, [usage, self._request, limit])
         return samples
 
-    def _learn(self, now: Round) -> None:
+    def _learn(self, now: CollectionRound) -> None:
         """What follows from the pods, when they changed; containers come and go between lists."""
         pods = now.snapshot.pods.value
         if pods is not self._of:
@@ -75,7 +75,7 @@ class BestEffortCollector(Collector):
             return 0
         return int(1000 * float((used_ns - before[0]) // _NS_A_MS) / (at_ms - before[1]))
 
-    def _real_limit(self, now: Round, tier: dict[str, int]) -> int:
+    def _real_limit(self, now: CollectionRound, tier: dict[str, int]) -> int:
         """The narrowest CPU set of the tier and its containers, and the tier's quota."""
         limit = 1000 * self._cpus(now)
         quota = tier["cpu.cfs_quota_us"]
@@ -83,7 +83,7 @@ class BestEffortCollector(Collector):
             return limit
         return min(limit, quota * 1000 // max(1, tier["cpu.cfs_period_us"]))
 
-    def _cpus(self, now: Round) -> int:
+    def _cpus(self, now: CollectionRound) -> int:
         """CPUs of the narrowest set; those of containers are read when the tier's changed."""
         top = now.machine.layout.best_effort
         tier = _cpusets(now, [top])
@@ -106,11 +106,11 @@ class BestEffortCollector(Collector):
         return self._sizes[text]
 
 
-def _cpusets(now: Round, directories: list[str]) -> Table:
+def _cpusets(now: CollectionRound, directories: list[str]) -> Table:
     return now.groups.read_others(directories, ["cpuset.cpus"])["cpuset.cpus"]
 
 
-def _tier(now: Round) -> dict[str, int]:
+def _tier(now: CollectionRound) -> dict[str, int]:
     """The tier's own usage, quota and period."""
     directory = now.machine.layout.best_effort
     tables = now.groups.read_others([directory], _NUMBERS)
@@ -120,7 +120,7 @@ def _tier(now: Round) -> dict[str, int]:
     return {resource: int(table["value"][0]) for resource, table in tables.items()}
 
 
-def container_directories(now: Round) -> list[str]:
+def container_directories(now: CollectionRound) -> list[str]:
     """The directories of all containers of the tier, sandboxes too, relative to a hierarchy.
 
     Raises:

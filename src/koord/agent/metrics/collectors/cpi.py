@@ -9,10 +9,10 @@ from __future__ import annotations
 import resource as limits
 from typing import TYPE_CHECKING
 
-from koord.agent.host.features import Feature
-from koord.agent.host.perf import CPI, Counters
-from koord.agent.metrics.collector import Collector, Round
-from koord.agent.metrics.kinds import Kind
+from koord.agent.host.kernel.features import Feature
+from koord.agent.host.kernel.perf import CPI, PerfCounters
+from koord.agent.metrics.collector import CollectionRound, Collector
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
 from koord.base.errors import KoordError
 from koord.kernels.cgroup_parse import Version
@@ -20,8 +20,8 @@ from koord.kernels.cgroup_parse import Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from koord.agent.host.perf import Event
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.host.kernel.perf import PerfEvent
+    from koord.agent.metrics.options import MetricsOptions
 
 _WORDS = ("cycle", "instruction")
 DESCRIPTORS_MAX = 16_384
@@ -44,25 +44,25 @@ class CPICollector(Collector):
 
     def __init__(
         self,
-        settings: Settings,
-        events: Sequence[Event] = CPI,
+        settings: MetricsOptions,
+        events: Sequence[PerfEvent] = CPI,
         descriptors: int | None = None,
-        opened: Callable[[str, Sequence[int], Sequence[Event]], Counters] = Counters,
+        opened: Callable[[str, Sequence[int], Sequence[PerfEvent]], PerfCounters] = PerfCounters,
     ) -> None:
         self.interval_seconds = settings.cpi
         self.window_seconds = settings.cpi_window
         self._events = events
         self._descriptors = _half_of_limit() if descriptors is None else descriptors
-        self._open: dict[tuple[str, str], Counters] = {}
+        self._open: dict[tuple[str, str], PerfCounters] = {}
         self._opened = opened
         self._next = 0
 
-    def begin(self, now: Round) -> None:
+    def begin(self, now: CollectionRound) -> None:
         """Starts counting; raises KoordError where no container could be counted."""
         self.stop()
         if not now.knows_pods:
             return
-        running = [(p.uid, c) for p, c in now.groups.rows(now).containers if c.running]
+        running = [(p.uid, c) for p, c in now.cgroup_rows().containers if c.running]
         cpus = list(now.machine.topology.online)
         turn = self._turn(len(running), self._descriptors // max(1, 2 * len(cpus)))
         refused: KoordError | None = None
@@ -76,7 +76,7 @@ class CPICollector(Collector):
         if refused and not self._open:
             raise refused
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Reads and closes; a container that ended meanwhile has no sample."""
         samples = Samples(now.now_ms)
         found: dict[tuple[str, str], list[float]] = {}
@@ -88,7 +88,7 @@ class CPICollector(Collector):
         self.stop()
         for at, word in enumerate(_WORDS):
             keys = tuple((*key, word) for key in found)
-            samples.add(Kind.CONTAINER_CPI, keys, [counts[at] for counts in found.values()])
+            samples.add(MetricKind.CONTAINER_CPI, keys, [counts[at] for counts in found.values()])
         return samples
 
     def stop(self) -> None:
@@ -97,15 +97,15 @@ class CPICollector(Collector):
             counters.close()
         self._open.clear()
 
-    def _turn(self, containers: int, room: int) -> list[int]:
-        if containers <= room:
+    def _turn(self, containers: int, most: int) -> list[int]:
+        if containers <= most:
             return list(range(containers))
-        turn = [(self._next + step) % containers for step in range(room)]
-        self._next = (self._next + room) % containers
+        turn = [(self._next + step) % containers for step in range(most)]
+        self._next = (self._next + most) % containers
         return turn
 
 
-def _directory(now: Round, directory: str) -> str:
+def _directory(now: CollectionRound, directory: str) -> str:
     hierarchy = now.machine.hierarchy
     top = hierarchy.path if hierarchy.version == Version.V2 else f"{hierarchy.path}/perf_event"
     return f"{top}/{directory}"

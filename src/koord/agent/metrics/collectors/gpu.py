@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from koord.agent.host import pids
-from koord.agent.host.features import Feature
-from koord.agent.host.gpus import GPU, GPUs, open_gpus
-from koord.agent.metrics.collector import Collector, Round
-from koord.agent.metrics.kinds import Kind
+from koord.agent.host.devices.gpus import GPU, GPUs, open_gpus
+from koord.agent.host.kernel.features import Feature
+from koord.agent.host.procfs import pids
+from koord.agent.metrics.collector import CollectionRound, Collector
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Labels, Samples
-from koord.agent.states.snapshot import Aged
+from koord.agent.states.snapshot import Timestamped
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.metrics.options import MetricsOptions
 
 _OPEN_AGAIN_SECONDS = 60.0
 _Sums = dict[Labels, list[float]]
@@ -40,25 +40,25 @@ class GPUCollector(Collector):
     needs = frozenset({Feature.NVML})
     blocking = True
 
-    def __init__(self, settings: Settings, module: Any = None) -> None:
+    def __init__(self, settings: MetricsOptions, module: Any = None) -> None:
         self.interval_seconds = settings.used
         self._module = module
         self._gpus: GPUs | None = None
         self._refused: tuple[KoordError, float] | None = None
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; raises KoordError without a driver that answers, tried anew each minute."""
         gpus = self._session(now)
         try:
             found = gpus.inventory(now.now_seconds)
-            now.facts.gpus = Aged(tuple(found), now.now_seconds)
+            now.facts.gpus = Timestamped(tuple(found), now.now_seconds)
             now.facts.gpu_driver = gpus.driver
             return _measure(now, gpus, found)
         except KoordError as error:
             self._give_up(error, now)
             raise
 
-    def _session(self, now: Round) -> GPUs:
+    def _session(self, now: CollectionRound) -> GPUs:
         if self._gpus is not None:
             return self._gpus
         if self._refused and now.now_seconds - self._refused[1] < _OPEN_AGAIN_SECONDS:
@@ -70,7 +70,7 @@ class GPUCollector(Collector):
             raise
         return self._gpus
 
-    def _give_up(self, error: KoordError, now: Round) -> None:
+    def _give_up(self, error: KoordError, now: CollectionRound) -> None:
         self.stop()
         self._refused = (error, now.now_seconds)
 
@@ -81,12 +81,12 @@ class GPUCollector(Collector):
             self._gpus = None
 
 
-def _measure(now: Round, gpus: GPUs, found: list[GPU]) -> Samples:
+def _measure(now: CollectionRound, gpus: GPUs, inventory: list[GPU]) -> Samples:
     owners = _Owners(now)
     nodes: _Sums = {}
     pods: _Sums = defaultdict(lambda: [0.0, 0.0])
     containers: _Sums = defaultdict(lambda: [0.0, 0.0])
-    for gpu in found:
+    for gpu in inventory:
         device = (str(gpu.minor), gpu.uuid)
         nodes[device] = [0.0, 0.0]
         for process in gpus.processes(gpu):
@@ -98,12 +98,12 @@ def _measure(now: Round, gpus: GPUs, found: list[GPU]) -> Samples:
                 total[0] += process.core_percent or 0
                 total[1] += process.memory_bytes
     samples = Samples(now.now_ms)
-    totals = [gpu.memory_bytes for gpu in found]
-    samples.add(Kind.NODE_GPU_MEMORY_TOTAL, tuple(nodes), totals)
+    totals = [gpu.memory_bytes for gpu in inventory]
+    samples.add(MetricKind.NODE_GPU_MEMORY_TOTAL, tuple(nodes), totals)
     for sums_by, core, memory in (
-        (nodes, Kind.NODE_GPU_CORE_USAGE, Kind.NODE_GPU_MEMORY_USAGE),
-        (pods, Kind.POD_GPU_CORE_USAGE, Kind.POD_GPU_MEMORY_USAGE),
-        (containers, Kind.CONTAINER_GPU_CORE_USAGE, Kind.CONTAINER_GPU_MEMORY_USAGE),
+        (nodes, MetricKind.NODE_GPU_CORE_USAGE, MetricKind.NODE_GPU_MEMORY_USAGE),
+        (pods, MetricKind.POD_GPU_CORE_USAGE, MetricKind.POD_GPU_MEMORY_USAGE),
+        (containers, MetricKind.CONTAINER_GPU_CORE_USAGE, MetricKind.CONTAINER_GPU_MEMORY_USAGE),
     ):
         samples.add(core, tuple(sums_by), [value[0] for value in sums_by.values()])
         samples.add(memory, tuple(sums_by), [value[1] for value in sums_by.values()])
@@ -113,7 +113,7 @@ def _measure(now: Round, gpus: GPUs, found: list[GPU]) -> Samples:
 class _Owners:
     """Running containers by the directory of a process."""
 
-    def __init__(self, now: Round) -> None:
+    def __init__(self, now: CollectionRound) -> None:
         self._now = now
         # By the last component: a cgroup namespace or a nested kubelet changes what is before it.
         self._by_name = {

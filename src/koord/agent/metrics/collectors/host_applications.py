@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.agent.metrics.collector import Collector, Round, Usage
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.collector import CollectionRound, Collector, MeasuredUsage
+from koord.agent.metrics.counter_rates import CounterRates
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Keys, Samples
-from koord.agent.states.snapshot import Aged
+from koord.agent.states.snapshot import Timestamped
 from koord.api.kinds.nodemetric import WITH_PAGE_CACHE
 from koord.kernels.cgroup_path import HostPath, host_application_directory
 
 if TYPE_CHECKING:
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.metrics.options import MetricsOptions
     from koord.api.kinds.slo_strategies import HostApplication
     from koord.kernels.cgroup_path import Driver
 
@@ -32,14 +32,14 @@ class HostApplicationsCollector(Collector):
 
     name = "host-applications"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MetricsOptions) -> None:
         self.interval_seconds = settings.used
-        self._rates = Rates(settings.used)
+        self._rates = CounterRates(settings.used)
         self._of: object = None
         self._keys: Keys = ()
         self._directories: list[str] = []
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; without a NodeSLO nobody knows which there are, so nothing is told."""
         samples = Samples(now.now_ms)
         slo = now.snapshot.slo.value
@@ -50,10 +50,12 @@ class HostApplicationsCollector(Collector):
             found = directories(slo.host_applications, now.machine.layout.driver)
             self._keys = tuple((name,) for name in found)
             self._directories = list(found.values())
-        now.board.host_applications = Aged(self._measure(now, samples), now.now_seconds)
+        now.shared_readings.host_applications = Timestamped(
+            self._measure(now, samples), now.now_seconds
+        )
         return samples
 
-    def _measure(self, now: Round, samples: Samples) -> Usage:
+    def _measure(self, now: CollectionRound, samples: Samples) -> MeasuredUsage:
         at_seconds = now.clock.monotonic_seconds()
         usage, stat, charged = now.groups.read_others(self._directories, _FILES).values()
         good = (usage.error == 0) & (stat.error == 0) & (charged.error == 0)
@@ -62,11 +64,11 @@ class HostApplicationsCollector(Collector):
         plain = stat["inactive_anon"] + stat["active_anon"] + stat["unevictable"]
         used = np.where(good, plain, np.nan)
         cached = np.where(good, charged["value"], np.nan)
-        samples.add(Kind.HOST_APPLICATION_CPU_USAGE, self._keys, cpu)
-        samples.add(Kind.HOST_APPLICATION_MEMORY_USAGE, self._keys, used)
-        samples.add(Kind.HOST_APPLICATION_MEMORY_USAGE_WITH_PAGE_CACHE, self._keys, cached)
+        samples.add(MetricKind.HOST_APPLICATION_CPU_USAGE, self._keys, cpu)
+        samples.add(MetricKind.HOST_APPLICATION_MEMORY_USAGE, self._keys, used)
+        samples.add(MetricKind.HOST_APPLICATION_MEMORY_USAGE_WITH_PAGE_CACHE, self._keys, cached)
         counted = cached if _counts_page_cache(now) else used
-        return Usage(float(np.nansum(cpu)), float(np.nansum(counted)))
+        return MeasuredUsage(float(np.nansum(cpu)), float(np.nansum(counted)))
 
 
 def directories(applications: list[HostApplication], driver: Driver) -> dict[str, str]:
@@ -83,7 +85,7 @@ def directories(applications: list[HostApplication], driver: Driver) -> dict[str
     return found
 
 
-def _counts_page_cache(now: Round) -> bool:
+def _counts_page_cache(now: CollectionRound) -> bool:
     spec = now.snapshot.metric_spec.value
     policy = spec.metric_collect_policy if spec else None
     return policy is not None and policy.node_memory_collect_policy == WITH_PAGE_CACHE

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.agent.host import meminfo
-from koord.agent.host.proc_stat import CPUTicks, read_cpu_ticks
-from koord.agent.metrics.collector import Collector, Round, Usage
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.rates import Rates
+from koord.agent.host.procfs import meminfo
+from koord.agent.host.procfs.proc_stat import CPUTicks, read_cpu_ticks
+from koord.agent.metrics.collector import CollectionRound, Collector, MeasuredUsage
+from koord.agent.metrics.counter_rates import CounterRates
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import NO_LABELS, Samples
-from koord.agent.states.snapshot import Aged
+from koord.agent.states.snapshot import Timestamped
 
 if TYPE_CHECKING:
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.metrics.options import MetricsOptions
 
 _GOOD = np.ones(1, np.bool_)
 
@@ -26,11 +26,11 @@ class NodeCollector(Collector):
 
     name = "node"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MetricsOptions) -> None:
         self.interval_seconds = settings.used
-        self._rates = Rates(settings.used)
+        self._rates = CounterRates(settings.used)
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; raises KoordError where either file is unreadable."""
         ticks = ticks_of(now)
         memory = meminfo.used_bytes(meminfo_of(now), f"{now.machine.roots.proc}/meminfo")
@@ -39,22 +39,27 @@ class NodeCollector(Collector):
         cpu = float(change.per_second()[0]) * now.machine.tick_seconds
         samples = Samples(now.now_ms)
         if cpu == cpu:
-            now.board.node = Aged(Usage(cpu, memory), now.now_seconds)
-            samples.one(Kind.NODE_CPU_USAGE, cpu)
-            samples.one(Kind.NODE_MEMORY_USAGE, memory)
+            now.shared_readings.node = Timestamped(MeasuredUsage(cpu, memory), now.now_seconds)
+            samples.one(MetricKind.NODE_CPU_USAGE, cpu)
+            samples.one(MetricKind.NODE_MEMORY_USAGE, memory)
         return samples
 
 
-def ticks_of(now: Round) -> Aged[CPUTicks]:
+def ticks_of(now: CollectionRound) -> Timestamped[CPUTicks]:
     """The ticks of this round: /proc/stat is read once for all who ask; raises KoordError."""
-    if now.board.ticks is None or now.board.ticks.at_seconds < now.now_seconds:
+    if now.shared_readings.ticks is None or now.shared_readings.ticks.at_seconds < now.now_seconds:
         at_seconds = now.clock.monotonic_seconds()
-        now.board.ticks = Aged(read_cpu_ticks(now.machine.roots.proc), at_seconds)
-    return now.board.ticks
+        now.shared_readings.ticks = Timestamped(read_cpu_ticks(now.machine.roots.proc), at_seconds)
+    return now.shared_readings.ticks
 
 
-def meminfo_of(now: Round) -> dict[str, int]:
+def meminfo_of(now: CollectionRound) -> dict[str, int]:
     """/proc/meminfo of this round, read once for all who ask; raises KoordError."""
-    if now.board.meminfo is None or now.board.meminfo.at_seconds != now.now_seconds:
-        now.board.meminfo = Aged(meminfo.read_meminfo(now.machine.roots.proc), now.now_seconds)
-    return now.board.meminfo.value
+    if (
+        now.shared_readings.meminfo is None
+        or now.shared_readings.meminfo.at_seconds != now.now_seconds
+    ):
+        now.shared_readings.meminfo = Timestamped(
+            meminfo.read_meminfo(now.machine.roots.proc), now.now_seconds
+        )
+    return now.shared_readings.meminfo.value

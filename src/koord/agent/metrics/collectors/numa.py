@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.agent.host import meminfo
-from koord.agent.metrics.collector import Collector, Round
+from koord.agent.host.procfs import meminfo
+from koord.agent.metrics.collector import CollectionRound, Collector
 from koord.agent.metrics.collectors.node import ticks_of
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.rates import Rates
+from koord.agent.metrics.counter_rates import CounterRates
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Keys, Samples
-from koord.agent.states.snapshot import Aged
+from koord.agent.states.snapshot import Timestamped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.metrics.options import MetricsOptions
 
 _LIST_AGAIN_SECONDS = 60.0
 
@@ -28,28 +28,28 @@ class NUMACollector(Collector):
 
     name = "numa"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MetricsOptions) -> None:
         self.interval_seconds = settings.used
-        self._rates = Rates(settings.used)
+        self._rates = CounterRates(settings.used)
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
         self._nodes: list[int] = []
         self._listed_seconds = float("-inf")
         self._cpus: Keys = ()
         self._node_of: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; raises KoordError where a file is unreadable."""
         samples = Samples(now.now_ms)
         memory = self._memory(now)
-        now.board.node_numa_memory = Aged(memory, now.now_seconds)
-        samples.add(Kind.NODE_NUMA_MEMORY_USAGE, numa_keys(memory), list(memory.values()))
+        now.shared_readings.node_numa_memory = Timestamped(memory, now.now_seconds)
+        samples.add(MetricKind.NODE_NUMA_MEMORY_USAGE, numa_keys(memory), list(memory.values()))
         cpu = self._cpu(now)
         if cpu:
-            now.board.node_numa_cpu = Aged(cpu, now.now_seconds)
-            samples.add(Kind.NODE_NUMA_CPU_USAGE, numa_keys(cpu), list(cpu.values()))
+            now.shared_readings.node_numa_cpu = Timestamped(cpu, now.now_seconds)
+            samples.add(MetricKind.NODE_NUMA_CPU_USAGE, numa_keys(cpu), list(cpu.values()))
         return samples
 
-    def _memory(self, now: Round) -> dict[int, float]:
+    def _memory(self, now: CollectionRound) -> dict[int, float]:
         sys = now.machine.roots.sys
         if now.now_seconds - self._listed_seconds >= _LIST_AGAIN_SECONDS:
             self._nodes, self._listed_seconds = meminfo.numa_nodes(sys), now.now_seconds
@@ -60,7 +60,7 @@ class NUMACollector(Collector):
             found[node] = float(used)
         return found
 
-    def _cpu(self, now: Round) -> dict[int, float]:
+    def _cpu(self, now: CollectionRound) -> dict[int, float]:
         ticks = ticks_of(now)
         self._learn(now, ticks.value.cpus)
         good = np.ones(len(self._cpus), np.bool_)
@@ -76,7 +76,7 @@ class NUMACollector(Collector):
         sums = np.bincount(nodes, cores[counted])
         return {int(node): float(sums[node]) for node in known}
 
-    def _learn(self, now: Round, ids: NDArray[np.int64]) -> None:
+    def _learn(self, now: CollectionRound, ids: NDArray[np.int64]) -> None:
         if np.array_equal(ids, self._ids) and self._cpus:
             return
         node_of = {cpu.cpu: cpu.node for cpu in now.machine.topology.cpus if cpu.node is not None}

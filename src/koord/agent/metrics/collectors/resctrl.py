@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.agent.host import resctrl
-from koord.agent.host.features import Feature
-from koord.agent.metrics.collector import Collector, Round
-from koord.agent.metrics.kinds import Kind
-from koord.agent.metrics.rates import Rates
+from koord.agent.host.kernel import resctrl
+from koord.agent.host.kernel.features import Feature
+from koord.agent.metrics.collector import CollectionRound, Collector
+from koord.agent.metrics.counter_rates import CounterRates
+from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.samples import Samples
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from koord.agent.metrics.settings import Settings
+    from koord.agent.metrics.options import MetricsOptions
 
 GROUPS = ("LSR", "LS", "BE")
 
@@ -31,11 +31,11 @@ class ResctrlCollector(Collector):
     gate = "ResctrlCollector"
     needs = frozenset({Feature.RESCTRL_MONITOR})
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MetricsOptions) -> None:
         self.interval_seconds = settings.resctrl
-        self._rates = Rates(settings.resctrl)
+        self._rates = CounterRates(settings.resctrl)
 
-    def collect(self, now: Round) -> Samples:
+    def collect(self, now: CollectionRound) -> Samples:
         """Measures; raises KoordError where no class has a group."""
         at_seconds = now.clock.monotonic_seconds()
         found, refused = _read(now.machine.roots.resctrl)
@@ -44,17 +44,17 @@ class ResctrlCollector(Collector):
         samples = Samples(now.now_ms)
         held = {key: use.occupancy_bytes for key, use in found.items()}
         values = [np.nan if value is None else float(value) for value in held.values()]
-        samples.add(Kind.RESCTRL_LLC, tuple(held), values)
+        samples.add(MetricKind.RESCTRL_LLC, tuple(held), values)
         moved = {(*key, "local"): use.local_bytes for key, use in found.items()}
         moved |= {(*key, "total"): use.total_bytes for key, use in found.items()}
         good = np.array([value is not None for value in moved.values()], np.bool_)
         counts = np.array([value or 0 for value in moved.values()], np.int64)
         change = self._rates.advance(tuple(moved), counts, good, at_seconds)
-        samples.add(Kind.RESCTRL_MB, tuple(moved), change.per_second())
+        samples.add(MetricKind.RESCTRL_MB, tuple(moved), change.per_second())
         return samples
 
 
-def _read(root: str) -> tuple[dict[tuple[str, str], resctrl.CacheUse], KoordError | None]:
+def _read(root: str) -> tuple[dict[tuple[str, str], resctrl.CacheUsage], KoordError | None]:
     found, refused = {}, None
     for group in GROUPS:
         try:

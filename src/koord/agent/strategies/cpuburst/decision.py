@@ -28,7 +28,7 @@ _CONSUMING_PERCENT = 100
 _SAVING_PERCENT = 60
 
 
-class NodeState(IntEnum):
+class CPUPoolState(IntEnum):
     """How busy the CPUs are that pods share."""
 
     IDLE = 0
@@ -37,7 +37,7 @@ class NodeState(IntEnum):
     UNKNOWN = 3
 
 
-class Operation(IntEnum):
+class QuotaOperation(IntEnum):
     """What becomes of a container's quota."""
 
     REMAIN = 0
@@ -77,11 +77,11 @@ def pool_ratios(
 
 
 def node_states(ratio: Floats, threshold_percent: Ints) -> Ints:
-    """A :class:`NodeState` a node, from its pool's ratio and its threshold."""
+    """A :class:`CPUPoolState` a node, from its pool's ratio and its threshold."""
     threshold = threshold_percent / 100
-    busy = np.where(ratio >= threshold * _COOLING_RATIO, NodeState.COOLING, NodeState.IDLE)
-    state = np.where(ratio >= threshold, NodeState.OVERLOAD, busy)
-    return np.where(np.isnan(ratio), NodeState.UNKNOWN, state).astype(np.int64)
+    busy = np.where(ratio >= threshold * _COOLING_RATIO, CPUPoolState.COOLING, CPUPoolState.IDLE)
+    state = np.where(ratio >= threshold, CPUPoolState.OVERLOAD, busy)
+    return np.where(np.isnan(ratio), CPUPoolState.UNKNOWN, state).astype(np.int64)
 
 
 def bursts(limit_milli: Ints, percent: Ints, enabled: Bools) -> Ints:
@@ -91,7 +91,7 @@ def bursts(limit_milli: Ints, percent: Ints, enabled: Bools) -> Ints:
 
 
 def operations(enabled: Bools, permitted: Bools, throttled: Floats, state: Ints) -> Ints:
-    """An :class:`Operation` a container.
+    """An :class:`QuotaOperation` a container.
 
     Args:
         enabled: whether its policy raises quotas.
@@ -99,12 +99,12 @@ def operations(enabled: Bools, permitted: Bools, throttled: Floats, state: Ints)
         throttled: share of its periods that were throttled, NaN for not measured.
         state: of its node.
     """
-    wanted = np.where(throttled > 0, Operation.UP, Operation.REMAIN)
-    wanted = np.where(permitted, wanted, Operation.DOWN)
-    calm = (state == NodeState.COOLING) | (state == NodeState.UNKNOWN)
-    wanted = np.where(calm & (wanted == Operation.UP), Operation.REMAIN, wanted)
-    wanted = np.where(state == NodeState.OVERLOAD, Operation.DOWN, wanted)
-    return np.where(enabled, wanted, Operation.RESET).astype(np.int64)
+    wanted = np.where(throttled > 0, QuotaOperation.UP, QuotaOperation.REMAIN)
+    wanted = np.where(permitted, wanted, QuotaOperation.DOWN)
+    calm = (state == CPUPoolState.COOLING) | (state == CPUPoolState.UNKNOWN)
+    wanted = np.where(calm & (wanted == QuotaOperation.UP), QuotaOperation.REMAIN, wanted)
+    wanted = np.where(state == CPUPoolState.OVERLOAD, QuotaOperation.DOWN, wanted)
+    return np.where(enabled, wanted, QuotaOperation.RESET).astype(np.int64)
 
 
 def quota_targets(operation: Ints, base_us: Ints, current_us: Ints, percent: Ints) -> Ints:
@@ -119,7 +119,11 @@ def quota_targets(operation: Ints, base_us: Ints, current_us: Ints, percent: Int
     ceiling = np.where(percent > 100, np.trunc(base_us * percent.astype(float) / 100), base_us)
     raised = np.trunc(current_us * _UP_RATIO)
     lowered = np.trunc(current_us * _DOWN_RATIO)
-    choices = {Operation.UP: raised, Operation.DOWN: lowered, Operation.RESET: base_us}
+    choices = {
+        QuotaOperation.UP: raised,
+        QuotaOperation.DOWN: lowered,
+        QuotaOperation.RESET: base_us,
+    }
     target = np.select([operation == key for key in choices], list(choices.values()), current_us)
     bounded: Ints = np.maximum(base_us, np.minimum(target, ceiling)).astype(np.int64)
     return bounded

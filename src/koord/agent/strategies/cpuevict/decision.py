@@ -25,7 +25,7 @@ _ONE_CORE_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tier:
+class BestEffortColumns:
     """What BE pods use, ask for and may use; averages of a window, or last values."""
 
     usage_milli: Floats
@@ -34,7 +34,7 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Satisfaction:
+class SatisfactionThresholds:
     """The configured percentages."""
 
     lower_percent: Ints
@@ -47,7 +47,9 @@ def covered(samples: Ints, interval_seconds: float, window_seconds: Ints) -> Boo
     return samples * interval_seconds >= window_seconds // 3
 
 
-def releases(average: Tier, last: Tier, config: Satisfaction) -> Ints:
+def releases(
+    average: BestEffortColumns, last: BestEffortColumns, config: SatisfactionThresholds
+) -> Ints:
     """What of the requests is to go; 0 where BE pods are satisfied or idle.
 
     Both the average and the last values must say so, and the lesser amount counts.
@@ -59,14 +61,14 @@ def releases(average: Tier, last: Tier, config: Satisfaction) -> Ints:
     return np.where(busy, np.maximum(amount, 0), 0)
 
 
-def _busy(tier: Tier, config: Satisfaction) -> Bools:
+def _busy(tier: BestEffortColumns, config: SatisfactionThresholds) -> Bools:
     some = tier.limit_milli > 0
     ratio = tier.usage_milli / np.where(some, tier.limit_milli, 1.0)
     enough = ratio >= config.usage_threshold_percent / 100
     return some & (enough | (tier.limit_milli < _ONE_CORE_MILLI))
 
 
-def _release(tier: Tier, config: Satisfaction) -> Ints:
+def _release(tier: BestEffortColumns, config: SatisfactionThresholds) -> Ints:
     some = tier.request_milli > 0
     satisfied = tier.limit_milli / np.where(some, tier.request_milli, 1.0)
     gap = config.upper_percent / 100 - satisfied

@@ -32,7 +32,7 @@ _IGNORED_RATIO = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usage:
+class UsageColumns:
     """CPU in use, in cores.
 
     Attributes:
@@ -52,7 +52,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
+class SuppressBounds:
     """What nodes have and how much of it may be used, a row a node.
 
     Attributes:
@@ -69,7 +69,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Allowed:
+class AllowedCPU:
     """What BE pods may use and what it came from, a row a node."""
 
     milli: Ints
@@ -79,7 +79,7 @@ class Allowed:
     system_milli: Ints
 
 
-def allowed(usage: Usage, bounds: Bounds) -> Allowed:
+def allowed(usage: UsageColumns, bounds: SuppressBounds) -> AllowedCPU:
     """capacity * threshold - services - max(system, reserved), at least the configured minimum.
 
     The figure may be negative where no minimum is configured.
@@ -95,7 +95,7 @@ def allowed(usage: Usage, bounds: Bounds) -> Allowed:
     least = bounds.capacity_milli * bounds.min_percent // 100
     milli = np.where(bounds.min_percent == UNSET, milli, np.maximum(milli, least))
     be = _sums(usage.pod_node, np.where(usage.pod_be, usage.pod, 0.0), rows)
-    return Allowed(milli, service, host_service, be, system)
+    return AllowedCPU(milli, service, host_service, be, system)
 
 
 def smoothed(now_milli: Ints, before_milli: Ints) -> Ints:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs of the machine are whose, as suppression sees it.
+"""Which CPUs of the machine are whose, as suppression sees it, and the cgroups that it narrows.
 
-Rule: docs/reference/strategies.md#cpu-set-policy. Malformed annotations count as absent.
+Rule: docs/reference/strategies.md#cpu-set-policy. Malformed annotations count as absent. The
+cgroups of the best-effort class are found in the hierarchy rather than in the list of pods:
+sandboxes and containers that no status names yet are in them too, and on cgroup v1 no parent can
+be narrower than any child.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.agent.strategies.cpusuppress.cpus import Place
+from koord.agent.strategies.cpusuppress.cpu_selection import CPULocation
 from koord.api.protocol import annotation, keys
 from koord.api.protocol.node_reservation import node_reservation, reserved_cpus
 from koord.api.protocol.nodes import SystemQOSResource
@@ -21,9 +25,13 @@ from koord.kernels.cpuset import CPUSet
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from koord.agent.states.pods import PodState
+    from koord.agent.states.pod_state import PodState
     from koord.api.kinds.topology import NodeResourceTopology
+    from koord.kernels.cgroup import Hierarchy
     from koord.kernels.topology import Topology
+
+ROOT, PODS, CONTAINERS = 0, 1, 2
+"""Depths below the directory of the class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +46,8 @@ class MachineCPUs:
     """
 
     count: int
-    lsr: tuple[Place, ...]
-    shared: tuple[Place, ...]
+    lsr: tuple[CPULocation, ...]
+    shared: tuple[CPULocation, ...]
     best_effort: CPUSet
 
 
@@ -99,10 +107,10 @@ def has_allocation(pod: PodState) -> bool:
     return bool(status.cpuset or status.numa_node_resources)
 
 
-def _places(topology: Topology) -> list[Place]:
+def _places(topology: Topology) -> list[CPULocation]:
     """Where CPUs sit; a CPU whose core the kernel does not tell is a core of its own."""
     return [
-        Place(
+        CPULocation(
             each.cpu,
             each.cpu if each.core is None else each.core,
             each.socket or 0,
@@ -111,3 +119,24 @@ def _places(topology: Topology) -> list[Place]:
         for each in topology.cpus
         if each.online
     ]
+
+
+def cgroups_under(hierarchy: Hierarchy, root: str) -> list[list[str]]:
+    """Directories by depth: the class's own, its pods', their containers'; each ascending.
+
+    What is gone, or cannot be listed, is left out.
+    """
+    place, _, _ = hierarchy.path_of("cpuset.cpus", root).rpartition("/")
+    top = f"{hierarchy.path}/{place.removesuffix(root)}"
+    levels = [[root]]
+    for _ in range(CONTAINERS):
+        levels.append([f"{d}/{name}" for d in levels[-1] for name in _folders(f"{top}{d}")])
+    return levels
+
+
+def _folders(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
+    except OSError:
+        return []

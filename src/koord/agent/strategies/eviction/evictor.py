@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from koord.agent.states.pods import PodState
+    from koord.agent.states.pod_state import PodState
 
 
-class Fate(StrEnum):
+class EvictionState(StrEnum):
     """How an eviction stands."""
 
     STARTED = "started"  #: asked for or killed in this round
@@ -22,10 +22,10 @@ class Fate(StrEnum):
 class Evictor(Protocol):
     """Evicts by the API or by ending the containers; the strategy does not see which."""
 
-    def evict(self, pod: PodState, feature: str, message: str) -> Fate:
+    def evict(self, pod: PodState, feature: str, message: str) -> EvictionState:
         """Begins, or tells how an eviction begun earlier stands; never waits."""
         ...
 
-    def fate(self, uid: str) -> Fate | None:
+    def fate(self, uid: str) -> EvictionState | None:
         """How the eviction of a pod stands; None where none was begun or it is forgotten."""
         ...

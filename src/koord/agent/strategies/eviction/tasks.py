@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from koord.agent.strategies.eviction.evictor import Fate
+from koord.agent.strategies.eviction.evictor import EvictionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from koord.agent.states.pods import PodState
+    from koord.agent.states.pod_state import PodState
     from koord.agent.strategies.eviction.evictor import Evictor
 
 USED, REQUESTED = "podUsed", "podResourceRequest"
@@ -25,7 +25,7 @@ MESSAGE = "trigger by koordlet feature {feature}, kill pod: {name}"
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class EvictionVictim:
     """A pod that a task may evict, and what each task of the round says it would release.
 
     Attributes:
@@ -38,7 +38,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class EvictionTask:
     """What one feature wants.
 
     Attributes:
@@ -51,11 +51,11 @@ class Task:
     feature: str
     target: str
     release: Mapping[str, int]
-    victims: Sequence[Victim]
+    victims: Sequence[EvictionVictim]
 
 
 @dataclass(slots=True)
-class Outcome:
+class EvictionOutcome:
     """What a round did.
 
     Attributes:
@@ -73,13 +73,13 @@ class Outcome:
     short: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def execute(tasks: Sequence[Task], evictor: Evictor) -> Outcome:
+def execute(tasks: Sequence[EvictionTask], evictor: Evictor) -> EvictionOutcome:
     """Evicts in the order of tasks and victims, and stops where each task has enough.
 
     A pod counts for every task at once. One whose eviction was begun before counts as long as it is
     under way or has been seen to end; one that was refused does not, and the next one goes.
     """
-    outcome = Outcome()
+    outcome = EvictionOutcome()
     handled: set[str] = set()
     for task in tasks:
         _execute_one(task, evictor, outcome, handled)
@@ -90,7 +90,7 @@ def execute(tasks: Sequence[Task], evictor: Evictor) -> Outcome:
     return outcome
 
 
-def remaining(task: Task, released: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def remaining(task: EvictionTask, released: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """What of a task's amounts the totals do not cover; empty when it is done."""
     done = released.get(task.target, {})
     left = {name: amount - done.get(name, 0) for name, amount in task.release.items()}
@@ -107,7 +107,9 @@ def merged(parts: Sequence[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str
     return most
 
 
-def _execute_one(task: Task, evictor: Evictor, outcome: Outcome, handled: set[str]) -> None:
+def _execute_one(
+    task: EvictionTask, evictor: Evictor, outcome: EvictionOutcome, handled: set[str]
+) -> None:
     for victim in task.victims:
         if not remaining(task, outcome.released):
             return
@@ -119,18 +121,18 @@ def _execute_one(task: Task, evictor: Evictor, outcome: Outcome, handled: set[st
                 outcome.released.setdefault(target, Counter()).update(amounts)
 
 
-def _evict(task: Task, pod: PodState, evictor: Evictor, outcome: Outcome) -> bool:
+def _evict(task: EvictionTask, pod: PodState, evictor: Evictor, outcome: EvictionOutcome) -> bool:
     """Whether the pod's amounts count."""
     fate = evictor.fate(pod.uid)
-    if fate in (Fate.STARTED, Fate.UNDER_WAY, Fate.GONE):
+    if fate in (EvictionState.STARTED, EvictionState.UNDER_WAY, EvictionState.GONE):
         outcome.counted.append(pod.key)
         return True
     message = MESSAGE.format(feature=task.feature, name=pod.pod.metadata.name)
     fate = evictor.evict(pod, task.feature, message)
-    if fate is Fate.REFUSED:
+    if fate is EvictionState.REFUSED:
         outcome.refused.append(pod.key)
         return False
-    if fate is Fate.STARTED:
+    if fate is EvictionState.STARTED:
         outcome.started.setdefault(task.feature, []).append(pod.key)
     else:
         outcome.counted.append(pod.key)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from koord.agent.strategies.eviction import order
+from koord.agent.strategies import one_node
+from koord.agent.strategies.eviction import victim_order
 from koord.api.protocol import keys
 from koord.api.protocol.eviction import allows_eviction_by, eviction_enabled, eviction_priority
 from koord.api.protocol.numbers import parse_int
@@ -21,11 +20,7 @@ from koord.base.errors import KoordError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from koord.agent.states.pods import PodState
-
-    Ints = NDArray[np.int64]
+    from koord.agent.states.pod_state import PodState
 
 
 def best_effort(pods: Iterable[PodState], feature: str) -> list[PodState]:
@@ -54,12 +49,12 @@ def up_to_priority(
 
 def in_priority_order(pods: Sequence[PodState], weight: Sequence[int]) -> list[PodState]:
     """By the annotation, the priority, its label, then the heavier first."""
-    chosen = order.by_priority(
-        _one_node(pods),
-        _column([annotated_priority(pod) for pod in pods]),
-        _column([pod.priority for pod in pods]),
-        _column([label_priority(pod) for pod in pods]),
-        _column(weight),
+    chosen = victim_order.by_priority(
+        one_node.node_rows(len(pods)),
+        one_node.column([annotated_priority(pod) for pod in pods]),
+        one_node.column([pod.priority for pod in pods]),
+        one_node.column([label_priority(pod) for pod in pods]),
+        one_node.column(weight),
     )
     return [pods[at] for at in chosen.tolist()]
 
@@ -68,8 +63,10 @@ def in_share_order(
     pods: Sequence[PodState], used: Sequence[int], requested: Sequence[int]
 ) -> list[PodState]:
     """By priority, then the larger share of the request in use first."""
-    priorities = _column([own_priority(pod) for pod in pods])
-    chosen = order.by_share(_one_node(pods), priorities, _column(used), _column(requested))
+    priorities = one_node.column([own_priority(pod) for pod in pods])
+    chosen = victim_order.by_share(
+        one_node.node_rows(len(pods)), priorities, one_node.column(used), one_node.column(requested)
+    )
     return [pods[at] for at in chosen.tolist()]
 
 
@@ -96,11 +93,3 @@ def label_priority(pod: PodState) -> int:
         return parse_int(text, pod.pod.title, f"labels[{keys.PRIORITY}]")
     except KoordError:
         return pod.priority
-
-
-def _one_node(pods: Sequence[PodState]) -> Ints:
-    return np.zeros(len(pods), np.int64)
-
-
-def _column(values: Sequence[int]) -> Ints:
-    return np.array(values, np.int64)

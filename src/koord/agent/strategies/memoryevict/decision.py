@@ -2,7 +2,7 @@
 """In which order best-effort pods go for want of memory: columns in, a permutation out.
 
 Rule: docs/reference/evictions.md#node-memory-usage. How much is to be released is in
-``eviction/release.py``.
+``eviction/release_amounts.py``.
 """
 
 from __future__ import annotations

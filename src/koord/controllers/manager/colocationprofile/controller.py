@@ -3,7 +3,7 @@
 
 Rule: docs/reference/admission.md#profiles-on-pods-that-wait. Behind the gate
 ColocationProfileController. Which pods and what is done to them:
-:mod:`koord.controllers.manager.colocationprofile.mutation`.
+:mod:`koord.controllers.manager.colocationprofile.pod_mutation`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
-from koord.controllers.manager.colocationprofile import mutation
+from koord.controllers.manager.colocationprofile import pod_mutation
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.patches import Patch, as_seen
-from koord.kube.retry import RateLimiter
+from koord.kube.patches import Patch, preconditions_of
+from koord.kube.requests.retry import RateLimiter
 
 if TYPE_CHECKING:
-    from koord.controllers.manager.around import Around
+    from koord.controllers.manager.dependencies import ControllerDependencies
 
 GATE = "ColocationProfileController"
 _LOG = log.get("manager.colocationprofile")
@@ -42,29 +42,29 @@ class ColocationProfiles:
         around: its world.
     """
 
-    def __init__(self, around: Around) -> None:
-        self._around = around
-        self._enabled = around.gates.enabled(GATE)
+    def __init__(self, dependencies: ControllerDependencies) -> None:
+        self._dependencies = dependencies
+        self._enabled = dependencies.gates.enabled(GATE)
         if not self._enabled:
             return
-        options = around.options
-        self._profiles = around.views.view(ClusterColocationProfile)
-        self._namespaces = around.views.view(Namespace)
-        self._pods = around.views.view(Pod)
+        options = dependencies.options
+        self._profiles = dependencies.views.view(ClusterColocationProfile)
+        self._namespaces = dependencies.views.view(Namespace)
+        self._pods = dependencies.views.view(Pod)
         self._waiting: dict[str, Pod] = {}
         self._tokens = RateLimiter(
             options.colocation_profile_update_pod_qps,
             options.colocation_profile_update_pod_qps_burst,
         )
-        self._done = Done(
+        self._done = UpdatedPods(
             options.colocation_profile_force_update_pod_duration,
             options.colocation_profile_expire_pod_cache_duration,
         )
         self._controller = Controller(
             "colocationprofile",
             self._reconcile,
-            metrics=around.metrics.queues,
-            supervisor=around.supervisor,
+            metrics=dependencies.metrics.queues,
+            supervisor=dependencies.supervisor,
         )
         self._attached = False
 
@@ -101,21 +101,23 @@ class ColocationProfiles:
             return None
         spec = profile.spec
         try:
-            share = mutation.percent(profile)
+            share = pod_mutation.percent(profile)
             for field in ("selector", "namespace_selector"):
                 selector = getattr(spec, field)
                 if selector is not None:
                     selectors.check(selector, profile.title, f"spec.{field}")
         except KoordError as error:
-            self._around.tell(profile, "Warning", "InvalidColocationProfile", str(error))
+            self._dependencies.write_event(
+                profile, "Warning", "InvalidColocationProfile", str(error)
+            )
         else:
             await self._round(profile, share)
-        return self._around.options.colocation_profile_reconcile_interval
+        return self._dependencies.options.colocation_profile_reconcile_interval
 
     def _is_handled(self, profile: ClusterColocationProfile) -> bool:
         meta = profile.metadata
         return meta.deletion_timestamp is None and (
-            self._around.options.colocation_profile_reconcile_by_default
+            self._dependencies.options.colocation_profile_reconcile_by_default
             or meta.labels.get(keys.CONTROLLER_MANAGED) == "true"
         )
 
@@ -125,14 +127,14 @@ class ColocationProfiles:
             meta = pod.metadata
             wants = (
                 meta.deletion_timestamp is None
-                and mutation.is_selected(profile, meta, self._namespaces.get(meta.namespace))
-                and mutation.is_drawn(profile, meta.uid, share)
+                and pod_mutation.is_selected(profile, meta, self._namespaces.get(meta.namespace))
+                and pod_mutation.is_drawn(profile, meta.uid, share)
             )
             key = f"{profile.metadata.resource_version}/{meta.uid}"
-            now = self._around.clock.monotonic_seconds()
+            now = self._dependencies.clock.monotonic_seconds()
             if not wants or self._done.has(key, now):
                 continue
-            change = mutation.change(profile.spec, meta)
+            change = pod_mutation.change(profile.spec, meta)
             if change and await self._tokens.acquire(_NO_WAIT) is None:
                 return
             if not change or await self._write(profile, pod, change):
@@ -142,10 +144,10 @@ class ColocationProfiles:
         self, profile: ClusterColocationProfile, pod: Pod, change: dict[str, Any]
     ) -> bool:
         meta = pod.metadata
-        patch = Patch.strategic(mutation.merged(change, {"metadata": as_seen(meta)}))
+        patch = Patch.strategic(pod_mutation.merged(change, {"metadata": preconditions_of(meta)}))
         try:
             faults.point("manager.colocationprofile.write")
-            await self._around.client.patch(
+            await self._dependencies.client.patch(
                 Object, meta.name, patch, meta.namespace, kind=kind_of_type(Pod)
             )
         except (ApiError, TransportError) as error:
@@ -156,12 +158,12 @@ class ColocationProfiles:
             told = log.fields(profile=profile.metadata.name, pod=pod.title, error=reason)
             _LOG.warning("a pod is not changed", extra=told)
             text = f"ClusterColocationProfile {profile.metadata.name} is not applied: {reason}"
-            self._around.tell(pod, "Warning", "ColocationProfileFailed", text)
+            self._dependencies.write_event(pod, "Warning", "ColocationProfileFailed", text)
             return False
         return True
 
 
-class Done:
+class UpdatedPods:
     """Which pods a profile has been through with, for a while.
 
     Args:

@@ -22,22 +22,28 @@ import numpy as np
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.config import SLOConfig
 from koord.base import faults
-from koord.controllers.manager.distinct import Distinct
-from koord.controllers.manager.nodemetric import ANNOTATIONS, LABELS
-from koord.controllers.manager.noderesource import standing, zones
-from koord.controllers.manager.noderesource.apply import Applier
-from koord.controllers.manager.noderesource.changes import status_patch
-from koord.controllers.manager.noderesource.explain import Explanation, explain
-from koord.controllers.manager.noderesource.extended import BATCH, MID, speed
-from koord.controllers.manager.noderesource.feed import Feed
+from koord.controllers.manager.node_objects.nodemetric import ANNOTATIONS, LABELS
+from koord.controllers.manager.noderesource.explain import NodeExplanation, explain
 from koord.controllers.manager.noderesource.metrics import NodeResourceMetrics
-from koord.controllers.manager.noderesource.plugins import Plugins
-from koord.controllers.manager.noderesource.result import Offered, Result, Seen, Wanted
-from koord.controllers.manager.noderesource.standing import Judged, Standing
-from koord.controllers.manager.noderesource.writer import Writer
-from koord.controllers.manager.overcommit.history import History
-from koord.controllers.manager.overcommit.ledger import Ledger
-from koord.controllers.manager.overcommit.nodes import Degraded
+from koord.controllers.manager.noderesource.plugins.batch_and_mid import BATCH, MID, speed
+from koord.controllers.manager.noderesource.plugins.plugin import (
+    CalculatedResources,
+    DesiredNode,
+    NodeInputs,
+    OfferedResources,
+)
+from koord.controllers.manager.noderesource.plugins.plugin_chain import PluginChain
+from koord.controllers.manager.noderesource.state.event_handlers import NodeResourceEventHandlers
+from koord.controllers.manager.noderesource.state.observed import ReconcileInputs
+from koord.controllers.manager.noderesource.state.reconciled_nodes import ReconciledNodes
+from koord.controllers.manager.noderesource.writers import zone_patches
+from koord.controllers.manager.noderesource.writers.node_patches import status_patch
+from koord.controllers.manager.noderesource.writers.node_writer import NodeWriter
+from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
+from koord.controllers.manager.overcommit.explain.recent_offers import OfferHistory
+from koord.controllers.manager.overcommit.objects.node_columns import DegradeReason
+from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
+from koord.controllers.manager.sloconfig.node_config_cache import NodeConfigCache
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
@@ -47,12 +53,14 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.topology import NodeResourceTopology
     from koord.api.sloconfig.strategies import ColocationStrategy
-    from koord.controllers.manager.around import Around
-    from koord.controllers.manager.noderesource.standing import Mark
+    from koord.controllers.manager.dependencies import ControllerDependencies
+    from koord.controllers.manager.noderesource.writers.node_writer import WriteOutcome
 
 NAME = "noderesource"
 SHARED_GPUS, OLD_GPU_LABELS = "EnableSyncGPUSharedResource", "SyncOldGPULabels"
-"""Feature gates: see :class:`koord.controllers.manager.noderesource.devices.GPUDeviceResource`."""
+"""Feature gates: see
+:class:`koord.controllers.manager.noderesource.plugins.devices.GPUDeviceResource`.
+"""
 
 # Events of so long are worked out together.
 _GATHER_SECONDS = 0.2
@@ -69,52 +77,54 @@ _OWN = frozenset((sections.COLOCATION, sections.NORMALIZATION, sections.AMPLIFIC
 
 
 class NodeResource:
-    """See the head of this file.
+    """Writes batch and mid resources, amplification and devices into Nodes, and zones.
 
     Args:
-        around: the manager's world.
+        dependencies: what every controller of the manager is given.
 
     Attributes:
         ledger: the cluster's columns.
     """
 
-    def __init__(self, around: Around) -> None:
-        self._config = around.config
-        self._clock = around.clock
-        self._metrics = NodeResourceMetrics(around.metrics)
-        enabled = around.options.enabled_noderesource_plugins()
-        self._plugins = Plugins(
+    def __init__(self, dependencies: ControllerDependencies) -> None:
+        self._config = dependencies.config
+        self._clock = dependencies.clock
+        self._metrics = NodeResourceMetrics(dependencies.metrics)
+        enabled = dependencies.options.enabled_noderesource_plugins()
+        self._plugins = PluginChain(
             enabled,
             self._metrics.ran,
-            gpu_shared=around.gates.enabled(SHARED_GPUS),
-            old_gpu_labels=around.gates.enabled(OLD_GPU_LABELS),
+            gpu_shared=dependencies.gates.enabled(SHARED_GPUS),
+            old_gpu_labels=dependencies.gates.enabled(OLD_GPU_LABELS),
         )
         reported = [name for name in _REPORTED if name in enabled]
-        self._reported = Plugins(reported, self._metrics.ran)
-        self._strategies = Distinct(
+        self._reported = PluginChain(reported, self._metrics.ran)
+        self._strategies = NodeConfigCache(
             (sections.COLOCATION,), SLOConfig.colocation, LABELS, ANNOTATIONS
         )
         # Columns have room for both kinds of offers, and for nothing else.
-        self._can_stand = len(reported) == len(_REPORTED)
-        self._standing = Standing()
+        self._columns_fit = len(reported) == len(_REPORTED)
+        self._reconciled = ReconciledNodes()
         self._reconfigured = False
-        self.ledger = Ledger()
-        self._history = History()
-        self._feed = Feed(around.views, self.ledger, self._strategy, self._changed)
-        self._applier = Applier(Writer(around.client), around.clock)
+        self.ledger = OvercommitCache()
+        self._history = OfferHistory()
+        self._feed = NodeResourceEventHandlers(
+            dependencies.views, self.ledger, self._strategy, self._changed
+        )
+        self._applier = NodeWriter(PatchWriter(dependencies.client), dependencies.clock)
         self._controller = Controller(
             NAME,
             self._reconcile,
             workers=_WORKERS,
-            metrics=around.metrics.queues,
-            supervisor=around.supervisor,
+            metrics=dependencies.metrics.queues,
+            supervisor=dependencies.supervisor,
         )
-        self._supervisor, self._attached = around.supervisor, False
+        self._supervisor, self._attached = dependencies.supervisor, False
         self._touched: set[str] = set()
         self._woken = asyncio.Event()
         self._stale_at = _NEVER
         self._turned_at = -_NEVER
-        around.explanations["nodes"] = self.explain
+        dependencies.explanations["nodes"] = self.explain
 
     async def run(self) -> None:
         """Works until cancelled."""
@@ -124,10 +134,10 @@ class NodeResource:
             self._feed.attach()
         turns = f"{NAME} turns"
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._supervisor.keep(turns, self._turns), name=turns)
+            tasks.create_task(self._supervisor.keep(turns, self._keep_recomputing), name=turns)
             await self._controller.run()
 
-    def explain(self, name: str) -> Explanation:
+    def explain(self, name: str) -> NodeExplanation:
         """Why a node offers what it offers, as of the last turn.
 
         Raises:
@@ -144,19 +154,19 @@ class NodeResource:
     # What has changed.
 
     def _changed(self, name: str) -> None:
-        if name and not self._still_stands(name):
+        if name and not self._is_still_reconciled(name):
             self._touched.add(name)
         self._woken.set()
 
-    def _still_stands(self, name: str) -> bool:
+    def _is_still_reconciled(self, name: str) -> bool:
         """Whether what is told of a node is known, such as the news of what was written."""
         row, feed = self.ledger.row(name), self._feed
         if row is None:
             return False
         objects = feed.nodes.get(name), feed.topologies.get(name), feed.devices.get(name)
-        if name not in feed.forced and self._standing.is_of(row, *objects):
+        if name not in feed.forced and self._reconciled.covers(row, *objects):
             return True
-        self._standing.drop(row)
+        self._reconciled.invalidate(row)
         return False
 
     def _configured(self, changed: frozenset[str]) -> None:
@@ -165,7 +175,7 @@ class NodeResource:
         if sections.COLOCATION in changed:
             self.ledger.set_strategies(self._strategy)
         if changed & _OWN != {sections.COLOCATION}:
-            self._standing.clear()
+            self._reconciled.invalidate_all()
         self._reconfigured = True
         self._woken.set()
 
@@ -186,13 +196,13 @@ class NodeResource:
 
     # Turns.
 
-    async def _turns(self) -> None:
+    async def _keep_recomputing(self) -> None:
         while True:
             await self._due()
             await asyncio.sleep(_GATHER_SECONDS)
             self._woken.clear()
             try:
-                self._turn()
+                self._recompute()
             except Exception:
                 # What this turn had found is lost: the next looks at all nodes.
                 self._reconfigured = True
@@ -213,15 +223,15 @@ class NodeResource:
             except TimeoutError:
                 continue
 
-    def _turn(self) -> None:
+    def _recompute(self) -> None:
         now = self._turned_at = self._clock.wall_seconds()
         rows = self.ledger.recompute(now, known=self._config.available)
         self._history.add(self.ledger, rows, now)
         self._stale_at = float(self.ledger.expiry().min(initial=_NEVER))
-        for name in sorted(self._to_look_at(rows)):
+        for name in sorted(self._nodes_to_reconcile(rows)):
             self._controller.queue.add(name)
 
-    def _to_look_at(self, rows: NDArray[np.intp]) -> set[str]:
+    def _nodes_to_reconcile(self, rows: NDArray[np.intp]) -> set[str]:
         """The nodes of which something has changed, or whose offers have to be written.
 
         Args:
@@ -231,17 +241,17 @@ class NodeResource:
         if self._reconfigured:
             self._reconfigured = False
             rows = np.arange(len(self.ledger))
-        stand = self._standing.stands(rows)
-        names.update(map(self.ledger.name, rows[~stand].tolist()))
-        rows = rows[stand]
-        verdict = self._standing.decide(self.ledger, rows, self._clock.monotonic_seconds())
-        names.update(map(self.ledger.name, rows[verdict.due].tolist()))
+        reconciled = self._reconciled.are_reconciled(rows)
+        names.update(map(self.ledger.name, rows[~reconciled].tolist()))
+        rows = rows[reconciled]
+        decided = self._reconciled.decide(self.ledger, rows, self._clock.monotonic_seconds())
+        names.update(map(self.ledger.name, rows[decided.due].tolist()))
         offered = np.concatenate([self.ledger.batch.amounts, self.ledger.mid.amounts])
         for row, amounts in zip(rows.tolist(), offered[:, rows].T.tolist(), strict=True):
             self._metrics.offers(self.ledger.name(row), *amounts)
-        later = np.flatnonzero(verdict.left_seconds < _NEVER)
+        later = np.flatnonzero(decided.left_seconds < _NEVER)
         for row, seconds in zip(
-            rows[later].tolist(), verdict.left_seconds[later].tolist(), strict=True
+            rows[later].tolist(), decided.left_seconds[later].tolist(), strict=True
         ):
             self._controller.queue.add_after(self.ledger.name(row), seconds)
         return names - {""}
@@ -259,7 +269,11 @@ class NodeResource:
             self._reported.forget(name)
             self._metrics.forget(name)
             return None
-        if self._reconfigured or name in self._touched or self._reason(name) is Degraded.UNREAD:
+        if (
+            self._reconfigured
+            or name in self._touched
+            or self._reason(name) is DegradeReason.UNREAD
+        ):
             # A turn will come that works its row out, or there is nothing to go by yet.
             return None
         if name in self._feed.forced:
@@ -271,64 +285,93 @@ class NodeResource:
             self._metrics.reconciled.failed("write")
             raise
 
-    async def _apply(self, seen: Seen) -> float | None:
+    async def _apply(self, seen: NodeInputs) -> float | None:
         name, enabled = seen.node.metadata.name, self._is_on() and seen.strategy.enable is True
         row = self.ledger.row(name)
         assert row is not None, "a node that is there has a row"
-        mark, known = self._standing.mark(row), self._standing.result(row)
-        # Where a node stands, nothing has changed but its offers.
+        token, known = self._reconciled.observe(row), self._reconciled.calculated(row)
+        # Of a reconciled node nothing has changed but its offers.
         plugins = self._plugins if known is None else self._reported
         if not self._config.available:
             # The report has gone stale, and nothing else is known.
             plugins, enabled = self._reported, True
         if known is None:
             self._metrics.offers(name, *(seen.batch or (0, 0)), *(seen.mid or (0, 0)))
-        wanted = self._standing.wanted(row)
-        result = plugins.result(seen, enabled, known) if wanted is None else known or Result()
-
-        def prepare(now: Node) -> Wanted:
-            worked_out = result if wanted is None else plugins.result(seen, enabled, known)
-            return plugins.wanted(now, worked_out)
-
-        node, around = await self._applier.node(seen, plugins, prepare, wanted), None
-        if seen.topology is not None and "BatchResource" in plugins:
-            around = await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
+        desired = self._reconciled.desired_node(row)
+        node, zones, result = await self._write(seen, plugins, enabled, known, desired)
         self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
-        parts = [each for each in (node, around) if each is not None]
-        left = [each.left_seconds for each in parts if each.left_seconds is not None]
-        gone = node is None or (seen.topology is not None and around is None)
-        if node is not None and not gone and all(each.alone for each in parts):
-            topology = around.found if around is not None else None
-            judged = Judged(node.found, topology, seen.device, result, enabled)
-            at = self._applier.written_at(name)
+        outcomes = [outcome for outcome in (node, zones) if outcome is not None]
+        left = [each.left_seconds for each in outcomes if each.left_seconds is not None]
+        gone = node is None or (seen.topology is not None and zones is None)
+        if node is not None and not gone and all(outcome.alone for outcome in outcomes):
+            topology = zones.current if zones is not None else None
+            inputs = ReconcileInputs(node.current, topology, seen.device, result, enabled)
+            written_at = self._applier.written_at(name)
             if known is None:
-                self._stand(row, mark, judged, node.wanted, at)
-            elif left or not self._standing.follow(row, mark, judged, at):
-                self._standing.put(row, mark, judged, at)
+                if self._rest_is_as_wanted(node.current, node.wanted):
+                    self._reconciled.record(row, token, inputs, written_at)
+            elif left or not self._reconciled.confirm(row, token, inputs, written_at):
+                self._reconciled.record(row, token, inputs, written_at)
         return min(left, default=None)
 
-    def _stand(
-        self, row: int, mark: Mark, judged: Judged, wanted: Wanted, at: standing.Moments
-    ) -> None:
-        """Takes down how a node stands, where all but its offers is as wanted."""
-        if not self._can_stand or not self._config.available:
-            return
-        node = judged.node
-        rest = {name: amount for name, amount in wanted.resources.items() if name not in _OFFERED}
-        if status_patch(node, Wanted(rest)) is None and not self._plugins.meta_due(node, wanted):
-            self._standing.put(row, mark, judged, at)
+    async def _write(
+        self,
+        seen: NodeInputs,
+        plugins: PluginChain,
+        enabled: bool,
+        known: CalculatedResources | None,
+        desired: DesiredNode | None,
+    ) -> tuple[
+        WriteOutcome[Node] | None, WriteOutcome[NodeResourceTopology] | None, CalculatedResources
+    ]:
+        """Writes what is due of a node and its zones.
 
-    def _reason(self, name: str) -> Degraded | None:
+        Args:
+            seen: the node.
+            plugins: those that have to look at it.
+            enabled: whether co-location is on.
+            known: what the others have calculated, for a reconciled node.
+            desired: what it is to show, for one that was decided on: plugins need calculate
+                nothing, unless it has changed when it is written.
+
+        Returns:
+            What became of the node, of its zones (None where they are gone, or there are none),
+            and what was calculated.
+        """
+        if desired is None:
+            result = plugins.result(seen, enabled, known)
+        else:
+            result = known or CalculatedResources()
+
+        def prepare(now: Node) -> DesiredNode:
+            fresh = result if desired is None else plugins.result(seen, enabled, known)
+            return plugins.wanted(now, fresh)
+
+        node, zones = await self._applier.node(seen, plugins, prepare, desired), None
+        if seen.topology is not None and "BatchResource" in plugins:
+            zones = await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
+        return node, zones, result
+
+    def _rest_is_as_wanted(self, node: Node, wanted: DesiredNode) -> bool:
+        """Whether a node shows all that is wanted but its offers, which columns have room for."""
+        if not self._columns_fit or not self._config.available:
+            return False
+        rest = {name: amount for name, amount in wanted.resources.items() if name not in _OFFERED}
+        return status_patch(node, DesiredNode(rest)) is None and not self._plugins.meta_due(
+            node, wanted
+        )
+
+    def _reason(self, name: str) -> DegradeReason | None:
         """Why a node offers nothing, as of the last turn; None where nothing is known of it."""
         row = self.ledger.row(name)
-        return None if row is None else Degraded(int(self.ledger.batch.degraded[row]))
+        return None if row is None else DegradeReason(int(self.ledger.batch.degraded[row]))
 
-    def _seen(self, node: Node) -> Seen:
+    def _seen(self, node: Node) -> NodeInputs:
         name, config = node.metadata.name, self._config.config
         assert config is not None
         row = self.ledger.row(name)
         batch, mid = self._offers(row) if row is not None else (None, None)
-        return Seen(
+        return NodeInputs(
             node,
             config,
             self._strategies.of(config, node),
@@ -340,25 +383,25 @@ class NodeResource:
             self._config.missing,
         )
 
-    def _offers(self, row: int) -> tuple[Offered | None, Offered | None]:
+    def _offers(self, row: int) -> tuple[OfferedResources | None, OfferedResources | None]:
         """Batch and mid of a row; None where nothing may be offered."""
-        if self.ledger.batch.degraded[row] != Degraded.NO:
+        if self.ledger.batch.degraded[row] != DegradeReason.NO:
             return None, None
         batch, mid = self.ledger.batch.amounts, self.ledger.mid.amounts
-        return Offered(*batch[:, row].tolist()), Offered(*mid[:, row].tolist())
+        return OfferedResources(*batch[:, row].tolist()), OfferedResources(*mid[:, row].tolist())
 
     def _zones(
-        self, topology: NodeResourceTopology, seen: Seen, result: Result
-    ) -> dict[str, zones.Amounts]:
+        self, topology: NodeResourceTopology, seen: NodeInputs, result: CalculatedResources
+    ) -> dict[str, zone_patches.BatchPair]:
         """What each zone offers; empty where the node offers nothing, or the zones say nothing."""
         row = self.ledger.row(topology.metadata.name)
         if row is None or seen.batch is None:
             return {}
-        there = self.ledger.zones.there[:, row].tolist()
+        there = self.ledger.zones.present[:, row].tolist()
         cpu, memory = self.ledger.zone_amounts[:, :, row].tolist()
         ratio = speed(result)
         return {
-            name: zones.amounts(cpu[number], memory[number], ratio)
-            for name, number in zones.numbered(topology).items()
+            name: zone_patches.amounts(cpu[number], memory[number], ratio)
+            for name, number in zone_patches.numbers_by_zone(topology).items()
             if number < len(there) and there[number]
         }

@@ -13,10 +13,10 @@ from koord.api.protocol import resources as names
 from koord.api.protocol.priority import PriorityClass
 from koord.api.protocol.qos import QoSClass
 from koord.base.errors import KoordError
-from koord.controllers.manager.noderesource.extended import BATCH, MID, amplified
-from koord.controllers.manager.overcommit.account import Account, account
-from koord.controllers.manager.overcommit.account_lines import Line, total
-from koord.controllers.manager.overcommit.history import Past
+from koord.controllers.manager.noderesource.plugins.batch_and_mid import BATCH, MID, amplified
+from koord.controllers.manager.overcommit.explain.breakdown import OfferBreakdown, account
+from koord.controllers.manager.overcommit.explain.breakdown_lines import BreakdownLine, total
+from koord.controllers.manager.overcommit.explain.recent_offers import OfferChanges
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import ClassSummary, NodeMetric, ResourceMap
     from koord.api.sloconfig.strategies import ColocationStrategy
-    from koord.controllers.manager.overcommit.history import History
-    from koord.controllers.manager.overcommit.ledger import Ledger
+    from koord.controllers.manager.overcommit.explain.recent_offers import OfferHistory
+    from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 
 _ZERO = Quantity()
 
 
-class Usage(msgspec.Struct, frozen=True, rename="camel"):
+class ExplainedUsage(msgspec.Struct, frozen=True, rename="camel"):
     """What a part of a node uses, as its agent reports.
 
     Attributes:
@@ -59,7 +59,7 @@ class ThirdParty(msgspec.Struct, frozen=True, rename="camel"):
     memory_bytes: int
 
 
-class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+class NodeExplanation(msgspec.Struct, frozen=True, rename="camel"):
     """Everything about one node.
 
     Attributes:
@@ -80,24 +80,24 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
     node: str
     now_seconds: float
-    account: Account
+    account: OfferBreakdown
     cpu_speed: float
     third_parties: list[ThirdParty]
-    applied: dict[str, list[Line]]
+    applied: dict[str, list[BreakdownLine]]
     shown: dict[str, int | None]
-    usage: list[Usage]
+    usage: list[ExplainedUsage]
     strategy: dict[str, Any]
-    history: Past
+    history: OfferChanges
 
 
 def explain(
-    ledger: Ledger,
-    history: History,
+    ledger: OvercommitCache,
+    history: OfferHistory,
     node: Node,
     metric: NodeMetric | None,
     strategy: ColocationStrategy,
     now: float,
-) -> Explanation:
+) -> NodeExplanation:
     """The answer for a node that has a row.
 
     Args:
@@ -112,8 +112,8 @@ def explain(
     if row is None:
         raise KeyError(f"node {node.metadata.name} is not worked out yet")
     found, speed, parties = account(ledger, row), _speed(node), _third_parties(node)
-    shown = {name: _shown(node, name) for name in (*BATCH, *MID)}
-    return Explanation(
+    shown = {name: _published_amount(node, name) for name in (*BATCH, *MID)}
+    return NodeExplanation(
         node=node.metadata.name,
         now_seconds=now,
         account=found,
@@ -149,37 +149,40 @@ def _third_parties(node: Node) -> list[ThirdParty]:
     ]
 
 
-def _offered(found: Account) -> Iterator[tuple[str, int]]:
-    for names_of, pair in ((BATCH, found.batch), (MID, found.mid)):
+def _offered(breakdown: OfferBreakdown) -> Iterator[tuple[str, int]]:
+    for names_of, pair in ((BATCH, breakdown.batch), (MID, breakdown.mid)):
         if pair is not None:
             yield from zip(names_of, (pair.cpu.offered, pair.memory.offered), strict=True)
 
 
 def _applied(
-    name: str, offered: int, shown: int | None, speed: float, parties: Sequence[ThirdParty]
-) -> list[Line]:
+    name: str, offered: int, published: int | None, speed: float, parties: Sequence[ThirdParty]
+) -> list[BreakdownLine]:
     """What is done to an offer before it is shown, in the order of ``extended``."""
-    if shown is None:
+    if published is None:
         return []
     found = []
     if name == BATCH[0]:
         found.append(
-            Line("speed", amplified(Quantity.from_value(offered), speed).value() - offered)
+            BreakdownLine("speed", amplified(Quantity.from_value(offered), speed).value() - offered)
         )
     if name in BATCH:
         field = "cpu_milli" if name == BATCH[0] else "memory_bytes"
-        found.append(Line("thirdParties", -sum(getattr(each, field) for each in parties)))
+        found.append(BreakdownLine("thirdParties", -sum(getattr(each, field) for each in parties)))
     left = offered + total(found)
-    found += [Line("belowZero", max(0, -left)), Line("notWritten", shown - max(0, left))]
+    found += [
+        BreakdownLine("belowZero", max(0, -left)),
+        BreakdownLine("notWritten", published - max(0, left)),
+    ]
     return [line for line in found if line.amount]
 
 
-def _shown(node: Node, name: str) -> int | None:
+def _published_amount(node: Node, name: str) -> int | None:
     amount = node.status.allocatable.get(name)
     return None if amount is None else amount.value(Rounding.UP)
 
 
-def _usage(metric: NodeMetric) -> list[Usage]:
+def _usage(metric: NodeMetric) -> list[ExplainedUsage]:
     status = metric.status
     if status.node_metric is None:
         return []
@@ -187,17 +190,17 @@ def _usage(metric: NodeMetric) -> list[Usage]:
     others = [each for each in status.pods_metric if each.qos != QoSClass.BE]
     applications = [each.usage for each in status.host_application_metric]
     found = [
-        Usage("node", *_sum([status.node_metric.node_usage])),
-        Usage("system", *_sum([status.node_metric.system_usage])),
+        ExplainedUsage("node", *_sum([status.node_metric.node_usage])),
+        ExplainedUsage("system", *_sum([status.node_metric.system_usage])),
     ]
     if applications:
-        found.append(Usage("hostApplications", *_sum(applications)))
+        found.append(ExplainedUsage("hostApplications", *_sum(applications)))
     for what, pods, summary in (
         ("LS", others, status.ls_metric),
         ("BE", best_effort, status.be_metric),
     ):
         used = _sum(each.pod_usage for each in pods)
-        found.append(Usage(what, *used, len(pods), *_request(summary)))
+        found.append(ExplainedUsage(what, *used, len(pods), *_request(summary)))
     return found
 
 

@@ -42,7 +42,7 @@ class NodeResourceMetrics:
         self._nodes: set[str] = set()
         # Told of far more often than anybody reads them.
         self._untold: dict[str, tuple[int, int, int, int]] = {}
-        metrics.before_read.append(self._tell)
+        metrics.before_read.append(self._set_gauges)
 
     def ran(self, plugin: str, status: str, step: str) -> None:
         """A plugin went through a step."""
@@ -60,7 +60,7 @@ class NodeResourceMetrics:
         """What a node offers; 0 for nothing."""
         self._untold[node] = batch_milli, batch_bytes, mid_milli, mid_bytes
 
-    def _tell(self) -> None:
+    def _set_gauges(self) -> None:
         for node, (batch_milli, batch_bytes, mid_milli, mid_bytes) in self._untold.items():
             self._nodes.add(node)
             for cpu, milli, memory, size in (

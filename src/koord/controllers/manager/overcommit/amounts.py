@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Amounts of CPU and memory as columns, and how shares of them are cut.
 
-An :data:`Amounts` is int64 ``[2, rows]``: CPU in milli-cores, memory in bytes. Zones count memory
-in thousandths of a byte, for shares of it are not whole.
+An :data:`AmountColumns` is int64 ``[2, rows]``: CPU in milli-cores, memory in bytes. Zones count
+memory in thousandths of a byte, for shares of it are not whole.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from koord.kernels.quantity import Quantity
 
-Amounts = NDArray[np.int64]
-Percents = NDArray[np.int64]
+AmountColumns = NDArray[np.int64]
+PercentColumns = NDArray[np.int64]
 CPU, MEMORY = 0, 1
 NAMES = (CPU_NAME, MEMORY_NAME)
 
@@ -36,23 +36,23 @@ def read(resources: Mapping[str, Quantity]) -> tuple[int, int]:
     return _one(resources, CPU_NAME), _one(resources, MEMORY_NAME)
 
 
-def zeros(rows: int) -> Amounts:
+def zeros(rows: int) -> AmountColumns:
     """Nothing, for so many rows."""
     return np.zeros((2, rows), np.int64)
 
 
-def share(of: Amounts, percent: Percents) -> Amounts:
+def share(of: AmountColumns, percent: PercentColumns) -> AmountColumns:
     """So many percent of each amount, the fraction made first: ``trunc(of * (percent / 100))``.
 
     In doubles, as the rules of batch and mid resources have it.
     """
-    shares: Amounts = (of * (percent / 100)).astype(np.int64)
+    shares: AmountColumns = (of * (percent / 100)).astype(np.int64)
     return shares
 
 
-def above_zero(amounts: Amounts) -> Amounts:
+def above_zero(amounts: AmountColumns) -> AmountColumns:
     """Amounts, those below zero as zero."""
-    floored: Amounts = np.maximum(amounts, 0)
+    floored: AmountColumns = np.maximum(amounts, 0)
     return floored
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's configuration: KubeSchedulerConfiguration ``kubescheduler.config.k8s.io/v1``.
-
-``load`` is in :mod:`koord.controllers.scheduler.config.load`, the arguments of plugins are in
-``args_stock``, ``args_koord`` and ``args_jobs``; ``docs/compatibility.md`` says what has no effect.
+"""KubeSchedulerConfiguration: `configuration_file` is the file as written, `load` reads it,
+`profiles` resolves which plugins run, `plugin_args` and `args_*` are the plugins' arguments,
+`field_path` names the field that is wrong. Begin with `load`.
 """
 
 from koord.controllers.scheduler.config.profiles import Profile

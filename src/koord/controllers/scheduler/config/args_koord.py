@@ -14,8 +14,7 @@ from msgspec import field
 
 from koord.api.duration import Duration
 from koord.api.protocol import resources as names
-from koord.controllers.scheduler.config.args import ConfigStruct, PluginArgs, without_empty
-from koord.controllers.scheduler.config.args_stock import (
+from koord.controllers.scheduler.config.args_kube_scheduler import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
     ResourceSpec,
@@ -23,7 +22,8 @@ from koord.controllers.scheduler.config.args_stock import (
     cpu_and_memory,
     strategies_with_weights,
 )
-from koord.controllers.scheduler.config.checks import Spot
+from koord.controllers.scheduler.config.field_path import FieldPath
+from koord.controllers.scheduler.config.plugin_args import ConfigStruct, PluginArgs, without_empty
 
 FRAGMENTATION_AWARE = "FragmentationAware"
 FULL_PCPUS, SPREAD_BY_PCPUS = "FullPCPUs", "SpreadByPCPUs"
@@ -41,9 +41,9 @@ class AggregatedArgs(ConfigStruct, frozen=True):
     score_aggregation_type: str = ""
     score_aggregated_duration: Duration = Duration(0)
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """Known percentiles, no negative time; 0 is the longest one that is reported."""
-        at.inside("usageThresholds").each_between(self.usage_thresholds, 0, 100)
+        at.inside("usageThresholds").all_between(self.usage_thresholds, 0, 100)
         kinds = {
             "usageAggregationType": self.usage_aggregation_type,
             "scoreAggregationType": self.score_aggregation_type,
@@ -54,7 +54,7 @@ class AggregatedArgs(ConfigStruct, frozen=True):
         check_duration(self.score_aggregated_duration, at.inside("scoreAggregatedDuration"))
 
 
-def check_duration(duration: Duration, at: Spot) -> None:
+def check_duration(duration: Duration, at: FieldPath) -> None:
     """Refuses a negative one."""
     at.need(duration.nanoseconds >= 0, str(duration), "a duration of 0 or more")
 
@@ -90,15 +90,15 @@ class LoadAwareSchedulingArgs(PluginArgs, frozen=True):
             found["estimatedScalingFactors"] = _SCALING_PERCENT | factors
         return found
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """Percentages in range, and a scaling factor for every resource that is weighed."""
         seconds = self.node_metric_expiration_seconds
         at.inside("nodeMetricExpirationSeconds").at_least(seconds, 1)
-        at.inside("resourceWeights").each_between(self.resource_weights, 1, 100)
+        at.inside("resourceWeights").all_between(self.resource_weights, 1, 100)
         at.inside("dominantResourceWeight").between(self.dominant_resource_weight, 0, 100)
-        at.inside("usageThresholds").each_between(self.usage_thresholds, 0, 100)
-        at.inside("prodUsageThresholds").each_between(self.prod_usage_thresholds, 0, 100)
-        at.inside("estimatedScalingFactors").each_between(self.estimated_scaling_factors, 1, 100)
+        at.inside("usageThresholds").all_between(self.usage_thresholds, 0, 100)
+        at.inside("prodUsageThresholds").all_between(self.prod_usage_thresholds, 0, 100)
+        at.inside("estimatedScalingFactors").all_between(self.estimated_scaling_factors, 1, 100)
         for name in self.resource_weights:
             known = name in self.estimated_scaling_factors
             expected = "a resource that is in estimatedScalingFactors too"
@@ -116,7 +116,9 @@ class AllocationStrategy(ConfigStruct, frozen=True):
     type: str = LEAST_ALLOCATED
     resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
 
-    def check(self, at: Spot, kinds: tuple[str, ...] = (LEAST_ALLOCATED, MOST_ALLOCATED)) -> None:
+    def check(
+        self, at: FieldPath, kinds: tuple[str, ...] = (LEAST_ALLOCATED, MOST_ALLOCATED)
+    ) -> None:
         """A type that the plugin has, and weights of 1 to 100."""
         at.inside("type").one_of(self.type, kinds)
         check_resources(self.resources, at.inside("resources"))
@@ -139,7 +141,7 @@ class NodeNUMAResourceArgs(PluginArgs, frozen=True):
         """Fills in resources and weights."""
         return strategies_with_weights(document, "scoringStrategy", "numaScoringStrategy")
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """An empty policy binds no CPUs unless the pod asks."""
         policy = self.default_cpu_bind_policy or FULL_PCPUS
         at.inside("defaultCPUBindPolicy").one_of(policy, (FULL_PCPUS, SPREAD_BY_PCPUS))
@@ -193,7 +195,7 @@ class DeviceShareArgs(PluginArgs, frozen=True):
         """Fills in resources and weights."""
         return strategies_with_weights(document, "scoringStrategy")
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """A known strategy, names that are names."""
         kinds = (LEAST_ALLOCATED, MOST_ALLOCATED, FRAGMENTATION_AWARE)
         self.scoring_strategy.check(at.inside("scoringStrategy"), kinds)
@@ -214,7 +216,7 @@ class NodeResourcesFitPlusArgs(PluginArgs, frozen=True):
 
     resources: dict[str, WeighedStrategy] = {}
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """Known strategies with a weight above 0."""
         for name, strategy in self.resources.items():
             at.inside("resources").qualified_name(name)
@@ -228,7 +230,7 @@ class ScarceResourceAvoidanceArgs(PluginArgs, frozen=True):
 
     resources: list[str] = []
 
-    def check(self, at: Spot) -> None:
+    def check(self, at: FieldPath) -> None:
         """Names are resource names."""
         for index, name in enumerate(self.resources):
             at.inside("resources", index).qualified_name(name)
@@ -239,6 +241,6 @@ class SchedulingHintArgs(PluginArgs, frozen=True):
 
     max_hint_nodes: int = 100
 
-    def check(self, at: Spot) -> None:
-        """At least one."""
+    def check(self, at: FieldPath) -> None:
+        """The number of hinted nodes is at least one."""
         at.inside("maxHintNodes").at_least(self.max_hint_nodes, 1)

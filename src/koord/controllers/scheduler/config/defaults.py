@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol.resources import BATCH_CPU
-from koord.controllers.scheduler.config.args import API_VERSION
-from koord.controllers.scheduler.config.files import PluginRef
+from koord.controllers.scheduler.config.configuration_file import PluginRef
+from koord.controllers.scheduler.config.plugin_args import API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from koord.base.documents import parse_documents, read_text
 from koord.base.errors import Code, KoordError
-from koord.controllers.scheduler.config.args import API_VERSION, read_struct
-from koord.controllers.scheduler.config.checks import Spot
+from koord.controllers.scheduler.config.configuration_file import ConfigurationFile, ProfileFile
 from koord.controllers.scheduler.config.defaults import DEFAULT_SCHEDULER_NAME, shipped_document
-from koord.controllers.scheduler.config.files import ConfigurationFile, ProfileFile
+from koord.controllers.scheduler.config.field_path import FieldPath
+from koord.controllers.scheduler.config.plugin_args import API_VERSION, read_struct
 from koord.controllers.scheduler.config.profiles import resolve
 from koord.controllers.scheduler.queue.options import QueueOptions
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from koord.controllers.scheduler.config.files import ClientConnection, LeaderElection
+    from koord.controllers.scheduler.config.configuration_file import (
+        ClientConnection,
+        LeaderElection,
+    )
     from koord.controllers.scheduler.config.profiles import Profile
     from koord.controllers.scheduler.registry import Registry
 
@@ -95,7 +98,7 @@ def decode(document: object, source: str, registry: Registry) -> SchedulerConfig
         KoordError: another version or kind, an unknown key, a wrong value, a plugin that is not
             known, a profile that cannot be; with the path of the field.
     """
-    at = Spot(source)
+    at = FieldPath(source)
     if not isinstance(document, dict):
         at.refuse(
             "an empty file" if document is None else document,
@@ -129,28 +132,28 @@ def _prepared(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"leaderElection": kept}
 
 
-def _check(found: ConfigurationFile, at: Spot) -> None:
-    if found.extenders:
+def _check(file: ConfigurationFile, at: FieldPath) -> None:
+    if file.extenders:
         expected = "none: koord calls no extenders; what one does is a plugin of koord's framework"
         field = "extenders"
-        raise KoordError(at.source, field, len(found.extenders), expected, Code.UNSUPPORTED)
-    if found.parallelism is not None:
-        at.inside("parallelism").at_least(found.parallelism, 1)
-    _check_percentage(found.percentage_of_nodes_to_score, at)
-    initial, longest = found.pod_initial_backoff_seconds, found.pod_max_backoff_seconds
+        raise KoordError(at.source, field, len(file.extenders), expected, Code.UNSUPPORTED)
+    if file.parallelism is not None:
+        at.inside("parallelism").at_least(file.parallelism, 1)
+    _check_percentage(file.percentage_of_nodes_to_score, at)
+    initial, longest = file.pod_initial_backoff_seconds, file.pod_max_backoff_seconds
     at.inside("podInitialBackoffSeconds").at_least(initial, 1)
     expected = f"at least podInitialBackoffSeconds, which is {initial}"
     at.inside("podMaxBackoffSeconds").need(longest >= initial, longest, expected)
-    at.inside("clientConnection", "burst").at_least(found.client_connection.burst, 0)
-    found.leader_election.check(at.inside("leaderElection"))
+    at.inside("clientConnection", "burst").at_least(file.client_connection.burst, 0)
+    file.leader_election.check(at.inside("leaderElection"))
 
 
-def _check_percentage(percentage: int | None, at: Spot) -> None:
+def _check_percentage(percentage: int | None, at: FieldPath) -> None:
     if percentage is not None:
         at.inside("percentageOfNodesToScore").between(percentage, 0, 100)
 
 
-def _profiles(files: Sequence[ProfileFile], registry: Registry, at: Spot) -> Iterator[Profile]:
+def _profiles(files: Sequence[ProfileFile], registry: Registry, at: FieldPath) -> Iterator[Profile]:
     names = [profile.scheduler_name for profile in files]
     if names == [None]:
         names = [DEFAULT_SCHEDULER_NAME]
@@ -170,7 +173,7 @@ def _profiles(files: Sequence[ProfileFile], registry: Registry, at: Spot) -> Ite
         yield found
 
 
-def _check_queue_sort(first: Profile, profile: Profile, at: Spot) -> None:
+def _check_queue_sort(first: Profile, profile: Profile, at: FieldPath) -> None:
     """All profiles share one queue, so they must sort it alike."""
     (sort,), (chosen,) = first.at("queueSort"), profile.at("queueSort")
     expected = f"{sort}, as in profiles[0]: all profiles share one queue"
@@ -179,22 +182,22 @@ def _check_queue_sort(first: Profile, profile: Profile, at: Spot) -> None:
     at.inside("pluginConfig").need(same, f"args of {sort}", "those of profiles[0]")
 
 
-def _warnings(found: ConfigurationFile) -> Iterator[str]:
+def _warnings(file: ConfigurationFile) -> Iterator[str]:
     every_node = "has no effect: every node is looked at"
-    if found.parallelism is not None:
+    if file.parallelism is not None:
         yield "parallelism has no effect: decisions are made on one core"
-    if found.percentage_of_nodes_to_score is not None:
+    if file.percentage_of_nodes_to_score is not None:
         yield f"percentageOfNodesToScore {every_node}"
-    if any(profile.percentage_of_nodes_to_score is not None for profile in found.profiles):
+    if any(profile.percentage_of_nodes_to_score is not None for profile in file.profiles):
         yield f"profiles: percentageOfNodesToScore {every_node}"
-    if found.delay_cache_until_active:
+    if file.delay_cache_until_active:
         yield "delayCacheUntilActive has no effect: a standby keeps its cache"
-    if found.enable_profiling or found.enable_contention_profiling:
+    if file.enable_profiling or file.enable_contention_profiling:
         yield "enableProfiling has no effect: there are no pprof endpoints"
-    client = found.client_connection
+    client = file.client_connection
     if client.accept_content_types or client.content_type:
         yield "clientConnection: content types have no effect: JSON is spoken"
-    for profile in found.profiles:
+    for profile in file.profiles:
         for config in profile.plugin_config:
             args = config.args or {}
             if config.name == "DeviceShare" and args.get("allocator"):

@@ -10,17 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from koord.controllers.scheduler.config.args import API_VERSION, PluginArgs, read_struct
+from koord.controllers.scheduler.config.configuration_file import POINTS, PluginRef, PluginSet
 from koord.controllers.scheduler.config.defaults import DEFAULT_PLUGINS
-from koord.controllers.scheduler.config.files import POINTS, PluginRef, PluginSet
+from koord.controllers.scheduler.config.plugin_args import API_VERSION, PluginArgs, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import msgspec
 
-    from koord.controllers.scheduler.config.checks import Spot
-    from koord.controllers.scheduler.config.files import PluginConfig, PluginSets, ProfileFile
+    from koord.controllers.scheduler.config.configuration_file import (
+        PluginConfig,
+        PluginSets,
+        ProfileFile,
+    )
+    from koord.controllers.scheduler.config.field_path import FieldPath
     from koord.controllers.scheduler.registry import Registry
 
 ALL = "*"
@@ -58,7 +62,9 @@ class Profile:
         return list(dict.fromkeys(name for point in POINTS for name in self.at(point)))
 
 
-def resolve(profile: ProfileFile, scheduler_name: str, registry: Registry, at: Spot) -> Profile:
+def resolve(
+    profile: ProfileFile, scheduler_name: str, registry: Registry, at: FieldPath
+) -> Profile:
     """What a profile of a file amounts to.
 
     Raises:
@@ -91,7 +97,7 @@ def resolve(profile: ProfileFile, scheduler_name: str, registry: Registry, at: S
     return Profile(scheduler_name, found.plugins, found.weights, present)
 
 
-def _check_names(sets: PluginSets, registry: Registry, at: Spot) -> None:
+def _check_names(sets: PluginSets, registry: Registry, at: FieldPath) -> None:
     for point in ("multiPoint", *POINTS):
         chosen, spot = sets.at(point), at.inside(point)
         for index, ref in enumerate(chosen.enabled):
@@ -118,7 +124,7 @@ def _expanded(
     chosen: PluginSet,
     everywhere: Sequence[PluginRef],
     registry: Registry,
-    at: Spot,
+    at: FieldPath,
 ) -> list[str]:
     """The plugins of one point: named here and everywhere, only everywhere, only here."""
     here = []
@@ -170,7 +176,7 @@ def _weights(
 
 
 def _given_args(
-    configs: Sequence[PluginConfig], registry: Registry, at: Spot
+    configs: Sequence[PluginConfig], registry: Registry, at: FieldPath
 ) -> dict[str, msgspec.Struct]:
     found: dict[str, msgspec.Struct] = {}
     at.distinct([config.name for config in configs], "plugin")
@@ -185,7 +191,7 @@ def _given_args(
 
 
 def _read_args(
-    name: str, document: dict[str, Any], registry: Registry, at: Spot
+    name: str, document: dict[str, Any], registry: Registry, at: FieldPath
 ) -> msgspec.Struct | None:
     body = dict(document)
     for key, expected in (("apiVersion", API_VERSION), ("kind", f"{name}Args")):
@@ -200,7 +206,7 @@ def _read_args(
     return read_struct(kind, body, at)
 
 
-def _default_args(name: str, registry: Registry, at: Spot) -> msgspec.Struct | None:
+def _default_args(name: str, registry: Registry, at: FieldPath) -> msgspec.Struct | None:
     kind = registry.args_type(name)
     if kind is None:
         return None

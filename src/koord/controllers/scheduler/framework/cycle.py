@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.decider import Decider, Plugins
+    from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
     from koord.kernels.placement_board import Board
 
     Overlay = Callable[[int], NDArray[np.int64] | None]
@@ -53,7 +53,7 @@ def stacked(rows: NDArray[np.intp], overlay: Overlay) -> Overlays | None:
     return Overlays(np.array([place for place, _ in found], np.intp), columns)
 
 
-class Changes:
+class PendingPatch:
     """What PreBind plugins want written on the pod (or Reservation): one patch for all."""
 
     __slots__ = ("annotations", "labels")
@@ -79,7 +79,8 @@ class Cycle:
         board: what filters say of every row, from the moment that Score plugins are asked;
             ``board.refused == 0`` where the pod may go. ``allowed`` is not in it.
         preempting: a PostFilter's dry run is asking.
-        overlay_stamp: changes with what :meth:`overlay` depends on; for plugins' ``stamp``.
+        overlay_generation: changes with what :meth:`overlay` depends on; a part of plugins'
+            ``generation``.
         preferred: rows to try first, in this order; see :meth:`prefer`.
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         reserved_at: bool by row asked about: whether anything is offered there. None for "ask
@@ -89,9 +90,11 @@ class Cycle:
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
             reservation that is held for a pod of this name: asked at every attempt, and again for
             the next pod of the shape. Set in PreFilter; ascending, None for none.
-        narrowed: the plugins whose PreFilter left nodes out.
-        taking_part: the plugins that the pod was reserved with; None before.
-        decider: who makes the attempt; for PostFilter plugins and others that ask what-ifs.
+        narrowed: the plugins whose PreFilter left nodes out, by name.
+        unknown: names of nodes that PreFilter left over and that no node has.
+        participants: the plugins that the pod was reserved with; None before.
+        decider: who makes the attempt; ``decider_of`` of ``decision.decider`` gives it with its
+            type.
     """
 
     __slots__ = (
@@ -102,8 +105,9 @@ class Cycle:
         "decider",
         "members",
         "narrowed",
-        "overlay_stamp",
+        "overlay_generation",
         "own_rows",
+        "participants",
         "pod",
         "preempting",
         "preferred",
@@ -112,7 +116,7 @@ class Cycle:
         "shape",
         "state",
         "table",
-        "taking_part",
+        "unknown",
     )
 
     def __init__(self, pod: PodInfo, table: NodeTable) -> None:
@@ -127,9 +131,10 @@ class Cycle:
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
         self.narrowed: tuple[str, ...] = ()
-        self.decider: Decider | None = None
-        self.taking_part: Plugins | None = None
-        self.overlay_stamp: Hashable = 0
+        self.unknown: frozenset[str] = frozenset()
+        self.decider: object = None
+        self.participants: ProfilePlugins | None = None
+        self.overlay_generation: Hashable = 0
         self._overlay: Overlay | None = None
         self._overlays: Callable[[NDArray[np.intp]], Overlays | None] | None = None
         self.reserved_at: Callable[[NDArray[np.intp]], NDArray[np.bool_]] | None = None
@@ -147,17 +152,31 @@ class Cycle:
         copy.allowed, copy.members = self.allowed, self.members
         copy.board, copy.own_rows = self.board, self.own_rows
         copy.preferred, copy.narrowed = self.preferred, self.narrowed
+        copy.unknown = self.unknown
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         copy._overlays, copy.reserved_at = self._overlays, self.reserved_at
-        copy.overlay_stamp = self.overlay_stamp
+        copy.overlay_generation = self.overlay_generation
         return copy
 
-    def restrict(self, rows: NDArray[np.intp]) -> None:
-        """Leaves only these nodes; several calls intersect."""
+    def restrict(self, rows: NDArray[np.intp], unknown: Iterable[str] = ()) -> None:
+        """Leaves only these nodes; several calls intersect.
+
+        Args:
+            rows: which.
+            unknown: names that were meant too, and that no node has.
+        """
         mask = np.zeros(self.table.size, np.bool_)
         mask[rows] = True
+        names = frozenset(unknown)
+        self.unknown = names if self.allowed is None else self.unknown & names
         self.allowed = mask if self.allowed is None else self.allowed & mask
+
+    def restrict_to(self, names: Iterable[str]) -> None:
+        """The same by the names of nodes."""
+        rows = {name: self.table.row(name) for name in sorted(names)}
+        known = [row for row in rows.values() if row is not None]
+        self.restrict(np.array(known, np.intp), [n for n, row in rows.items() if row is None])
 
     def prefer(self, rows: Iterable[int]) -> None:
         """Has rows tried before all others, after those that another plugin preferred.
@@ -170,7 +189,7 @@ class Cycle:
     def set_overlay(
         self,
         overlay: Overlay,
-        stamp: Hashable = 0,
+        generation: Hashable = 0,
         many: Callable[[NDArray[np.intp]], Overlays | None] | None = None,
     ) -> None:
         """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
@@ -178,12 +197,12 @@ class Cycle:
         Args:
             overlay: see :meth:`overlay`. What it says of a row may change when the row's
                 ``Aspect.RESERVATIONS`` does.
-            stamp: what it depends on beside shape and row: another for a pod that is offered other
-                reservations than its equals are.
+            generation: what it depends on beside shape and row: another for a pod that is offered
+                other reservations than its equals are.
             many: says the same of many rows at once; None for "one after the other".
         """
         self._overlay, self._overlays = overlay, many
-        self.overlay_stamp = (stamp,)
+        self.overlay_generation = (generation,)
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
         """By resource column, what a row's request is less for this pod, or None.

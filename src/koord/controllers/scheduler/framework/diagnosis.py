@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.controllers.scheduler.framework.refusals import Refusals
+from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -62,13 +62,13 @@ class Diagnosis:
 
     def resolvable(self) -> NDArray[np.intp]:
         """The rows where removing pods might help."""
-        if isinstance(self.by_row, Refusals):
+        if isinstance(self.by_row, NodeRejections):
             return self.by_row.resolvable()
         rows = [row for row, why in self.by_row.items() if not why.unresolvable and not why.error]
         return np.array(rows, np.intp)
 
     def _present(self) -> Collection[Rejection]:
-        if isinstance(self.by_row, Refusals):
+        if isinstance(self.by_row, NodeRejections):
             return self.by_row.present()
         return self.by_row.values()
 
@@ -88,7 +88,7 @@ class Diagnosis:
 
 def counted(by_row: Mapping[int, Rejection]) -> Counter[str]:
     """How many rows have each reason."""
-    if isinstance(by_row, Refusals):
+    if isinstance(by_row, NodeRejections):
         return by_row.counts()
     # Most are one object many times.
     rejections = by_row.values()
@@ -103,14 +103,14 @@ def counted(by_row: Mapping[int, Rejection]) -> Counter[str]:
     return counts
 
 
-def joined(said: Iterable[str]) -> str:
+def joined(messages: Iterable[str]) -> str:
     """What several PostFilter plugins say, as one text; what two of them say stands there once.
 
     Parts are joined by a comma, as kube-scheduler joins them; after a full stop there is none. Of
     several plugins that preempt only the first says ``preemption:`` before it says why not.
     """
     text = ""
-    for part in said:
+    for part in messages:
         new = part.removeprefix(_PREEMPTION) if _PREEMPTION in text else part
         if new and new not in text:
             gap = "" if not text else " " if text.endswith(".") else ", "

@@ -3,24 +3,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
-    from koord.base.metrics import Registry
+    from koord.base.metrics import MetricRegistry
     from koord.base.supervision import Supervisor
-    from koord.controllers.cluster.nodes import NodeTable
+    from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodInfo, Shapes
-    from koord.controllers.cluster.views import View
-    from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.cluster.views import ObjectT, View
+    from koord.controllers.scheduler.framework.accounts import Accounts
     from koord.controllers.scheduler.framework.rejection import Rejection
-    from koord.controllers.scheduler.invalid.objects import InvalidObjects
+    from koord.controllers.scheduler.invalid.invalid_objects import InvalidObjects
     from koord.kube.client import Client
-
-O = TypeVar("O")  # noqa: E741
 
 
 class Handle(Protocol):
@@ -44,15 +42,15 @@ class Handle(Protocol):
     clock: Clock
     client: Client | None
     scheduler_name: str
-    registry: Registry
+    registry: MetricRegistry
     supervisor: Supervisor
     invalid: InvalidObjects
 
-    def view(self, kind: type[O]) -> View[O]:
+    def view(self, kind: type[ObjectT]) -> View[ObjectT]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""
         ...
 
-    def view_of(self, kind: type[O], namespace: str, name: str) -> View[O]:
+    def view_of(self, kind: type[ObjectT], namespace: str, name: str) -> View[ObjectT]:
         """One object by name: nothing else of its kind is read. In ``Plugin.__init__`` too."""
         ...
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from msgspec import Struct
 
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.node_table import Aspect
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.framework.changed_rows import Rows as Rows
+    from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.rejection import Rejection, Wait
     from koord.controllers.scheduler.queue.events import HintedEvent
     from koord.kernels.placement_board import RoomCheck, RoomScore
-
-    Rows = NDArray[np.intp] | slice
 
 
 class Plugin:
@@ -51,10 +50,10 @@ class Plugin:
     Preemption then tries many rows at once, with changed columns.
     """
     applies_by_shape: ClassVar[bool] = False
-    """Whether :meth:`applies` depends on the shape alone, and on what counts as a turn: it is then
-    asked when :meth:`idle_at` is."""
-    told_by_shape: ClassVar[bool] = True
-    """Whether :meth:`idle_at` ever names ``pod_added``. Where it does not, it need not be asked
+    """Whether :meth:`applies` depends on the shape and the table's generation alone: it is then
+    asked when :meth:`idle_points` is."""
+    listens_by_shape: ClassVar[bool] = True
+    """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -68,40 +67,42 @@ class Plugin:
         """
         return True
 
-    def idle_at(self, shape: PodShape) -> Collection[str]:
+    def idle_points(self, shape: PodShape) -> Collection[str]:
         """The points at which the plugin has nothing to do for pods of a shape.
 
-        Asked once a shape, and again after a turn: when nodes came, changed or went, or some plugin
-        has called :meth:`NodeTable.turn`. The plugin is then left out at ``pre_filter``,
-        ``filter``, ``score``, ``reserve`` (with ``unreserve``), ``permit``, ``pre_bind``,
-        ``post_bind`` and ``pod_added`` (with ``pod_removed``), as named here. Of the last only the
-        shape may decide, since who is told of a pod that came must be told that it goes.
+        Asked once a shape, and again in every generation of the table: when nodes came, changed or
+        went, or a plugin has called :meth:`NodeTable.advance_generation`. The plugin is then left
+        out at ``pre_filter``, ``filter``, ``score``, ``reserve`` (with ``unreserve``), ``permit``,
+        ``pre_bind``, ``post_bind`` and ``pod_added`` (with ``pod_removed``), as named here. Of the
+        last only the shape may decide, since who is told of a pod that came must be told that it
+        goes.
         """
         return ()
 
-    def room_check(self, shape: PodShape) -> RoomCheck | None:
+    def fit_kernel(self, shape: PodShape) -> RoomCheck | None:
         """The kernel that is Filter's whole answer for pods of a shape; None if there is none.
 
-        Filter and :meth:`stamp` are then not called, nor asked again before a turn, for pods
-        without an overlay, and Filter must say of these what the kernel says of the table's
-        columns, with the stamp 0. Kernels of all plugins answer in one call.
+        While the table's generation stays, Filter and :meth:`generation` are then not called for
+        pods without an overlay, and Filter must say of these what the kernel says of the table's
+        columns, with the generation 0. Kernels of all plugins answer in one call.
         """
         return None
 
-    def room_score(self, shape: PodShape) -> RoomScore | None:
+    def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """The same for Score."""
         return None
 
-    def stamp(self, cycle: Cycle) -> Hashable:
-        """What the answers depend on beside shape and rows.
+    def generation(self, cycle: Cycle) -> Hashable:
+        """What changes with whatever the answers depend on beside shape and rows.
 
         While it stays the same, answers are kept for rows that did not change. None stands for
         "never keep". A plugin that has a method ``stale_rows(cycle, since)`` too is asked by it
-        which rows' answers may differ from those given at an earlier stamp, rows that the table
-        reports as changed aside: an index array, or None for all of them.
+        which rows' answers may differ from those given at an earlier generation: an index array, or
+        None for all of them. Rows that the table reports as changed need not be among them.
 
-        Where Filter and Score differ in this, methods ``filter_stamp`` and ``score_stamp`` (and
-        ``filter_applies``, ``filter_stale_rows`` and so on) take the place of the common ones.
+        Where Filter and Score differ in this, methods ``filter_generation`` and
+        ``score_generation`` (and ``filter_applies``, ``filter_stale_rows`` and so on) take the
+        place of the common ones.
         :attr:`Cycle.board` is set when Score's are called.
         """
         return 0
@@ -127,11 +128,11 @@ class Plugin:
         raise KeyError(f"{self.name} has nothing at {'/'.join(path)!r}; there is {known}")
 
 
-def idle_at(plugin: Any, shape: PodShape) -> Collection[str]:
-    """Where a plugin has nothing to do; one that is no :class:`Plugin` takes part everywhere."""
-    asked = getattr(plugin, "idle_at", None)
-    idle: Collection[str] = asked(shape) if asked is not None else ()
-    return idle
+def normalization_of(plugin: Any, shape: PodShape) -> Normalization:
+    """How a Score plugin's scores of pods of a shape become 0..100."""
+    asked = getattr(plugin, "normalization_of", None)
+    found: Normalization = asked(shape) if asked is not None else plugin.normalization
+    return found
 
 
 class PreEnqueue(Protocol):
@@ -170,10 +171,10 @@ class Filter(Protocol):
         ...
 
 
-class Lacking(Protocol):
+class ShortfallReporter(Protocol):
     """A Filter that can say by how much a node falls short; optional, for explanations."""
 
-    def lacks(self, cycle: Cycle, row: int) -> Sequence[str]:
+    def shortfall(self, cycle: Cycle, row: int) -> Sequence[str]:
         """Short phrases: what a row that Filter refused has, and what is wanted.
 
         Nothing where amounts are not what is wrong. What is short in the table's columns is told
@@ -252,7 +253,11 @@ class PreScore(Protocol):
 
 
 class Score(Protocol):
-    """Says how good a node is."""
+    """Says how good a node is.
+
+    Where a plugin's scores of pods of some shapes are normalised otherwise than those of others, a
+    method ``normalization_of(shape)`` says how; CUSTOM is for all of them or for none.
+    """
 
     normalization: ClassVar[Normalization]
 
@@ -306,8 +311,13 @@ class PodListener(Protocol):
     says that it looks at nothing else: it is told of pods only that have an allocation, of whatever
     plugin. ``restores_from`` in the class names the annotations that :meth:`restore` reads: of pods
     without any of them it is not asked. A listener may have ``pods_added(arrivals)`` too: pods
-    that come with a list, as :class:`koord.controllers.cluster.pods.Arrivals`, to be counted as by
+    that come with a list, as :class:`koord.controllers.cluster.pods.PodBatch`, to be counted as by
     :meth:`pod_added` one after the other. What follows from a shape is then worked out once.
+
+    What is kept by cluster rather than by node has ``orphan_added(pod)`` and
+    ``orphan_removed(pod)``: a pod is bound, or about to be, to a node that is not known (any more).
+    It is on no row, but holds what it holds. Where its node comes (back) it is told of as of a pod
+    that is added, and not as of an orphan that goes.
     """
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
@@ -334,7 +344,7 @@ class Permit(Protocol):
 class PreBind(Protocol):
     """What must be written before the pod is bound."""
 
-    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+    async def pre_bind(self, cycle: Cycle, row: int, changes: PendingPatch) -> None:
         """Adds to the one patch of the pod, or does its own writes; raises to undo it all."""
         ...
 

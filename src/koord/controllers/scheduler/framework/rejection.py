@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Rejection(NamedTuple):
@@ -26,6 +29,24 @@ class Rejection(NamedTuple):
     def text(self) -> str:
         """All reasons in one line."""
         return ", ".join(self.reasons)
+
+
+def left_out(plugins: Sequence[str]) -> Rejection:
+    """Of a node that PreFilter leaves out.
+
+    Args:
+        plugins: who left nodes out, by name.
+    """
+    names = " ".join(plugins)
+    return Rejection("", (f"node(s) didn't satisfy plugin(s) [{names}]",), unresolvable=True)
+
+
+def none_left(plugins: Sequence[str]) -> Rejection:
+    """Of a pod for which PreFilter leaves no node over; see :func:`left_out`."""
+    names = " ".join(plugins)
+    several = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
+    text = several if len(plugins) != 1 else f"node(s) didn't satisfy plugin {names}"
+    return Rejection("", (text,), unresolvable=True)
 
 
 class Wait(NamedTuple):

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SchedulingHint: a controller that has planned already says which nodes to look at.
+"""SchedulingHint: a controller that has planned already names the nodes to look at.
 
 Rule: docs/reference/load.md#schedulinghint. ``nodeNames`` leaves only these nodes,
-``preferredNodeNames`` are tried in their order before any other. What ``extensions`` says to
-other plugins is in ``cycle.state``.
+``preferredNodeNames`` are tried in their order before any other. ``extensions``, meant for other
+plugins, are kept in ``cycle.state``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from koord.api.protocol.scheduling import SchedulingHint as Hint
 from koord.api.protocol.scheduling import scheduling_hint
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingHint(Plugin):
-    """See the head of this file."""
+    """Narrows the nodes of a pod to those that its hint names, and tries preferred ones first."""
 
     name = "SchedulingHint"
 
@@ -42,12 +40,12 @@ class SchedulingHint(Plugin):
         """A node that was named may come."""
         return (HintedEvent(ev.NODE_ADD),)
 
-    def idle_at(self, shape: PodShape) -> Collection[str]:
+    def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods without a hint."""
         return ("pre_filter",) if self._hint(shape) is None else ()
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
-        """Narrows the nodes, and says which go first."""
+        """Narrows the nodes, and puts preferred ones first."""
         hint = self._hint(cycle.shape)
         if hint is None:
             return None
@@ -55,23 +53,23 @@ class SchedulingHint(Plugin):
             return Rejection(self.name, (hint,), error=True)
         cycle.state[self.name] = hint.extensions
         if hint.node_names:
-            cycle.restrict(np.array(self._rows(hint.node_names), np.intp))
+            cycle.restrict_to(hint.node_names)
         cycle.prefer(self._rows(hint.preferred_node_names[: self.args.max_hint_nodes]))
         return None
 
     def _rows(self, names: Sequence[str]) -> list[int]:
-        found = (self.handle.table.row(name) for name in names)
-        return [row for row in found if row is not None]
+        rows = (self.handle.table.row(name) for name in names)
+        return [row for row in rows if row is not None]
 
     def _hint(self, shape: PodShape) -> Hint | str | None:
         """The hint of a shape, or what is wrong with it."""
-        known: Hint | str | None
+        hint: Hint | str | None
         if self.name in shape.memo:
-            known = shape.memo[self.name]
-            return known
+            hint = shape.memo[self.name]
+            return hint
         try:
-            known = scheduling_hint(shape.pod)
+            hint = scheduling_hint(shape.pod)
         except KoordError as error:
-            known = str(error)
-        shape.memo[self.name] = known
-        return known
+            hint = str(error)
+        shape.memo[self.name] = hint
+        return hint

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making room for a pod by deleting others: the engine that every preempting plugin shares."""
+"""Room for a pod by deleting others: `evaluator` finds the node where it costs least, `dry_run`
+removes pods and asks the filters, `victims` says who may go, `executor` carries it out beside
+the loop. Begin with `evaluator`.
+"""

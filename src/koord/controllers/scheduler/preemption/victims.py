@@ -10,19 +10,19 @@ import math
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.controllers.scheduler import conditions
-from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
+from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import (
+    stands_for_reservation,
+)
+from koord.controllers.scheduler.pod_conditions import was_preempted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.accounts import Accounts
+    from koord.controllers.scheduler.framework.accounts import Accounts
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.rejection import Rejection
 
-DISRUPTION_TARGET = "DisruptionTarget"
-BY_SCHEDULER = "PreemptionByScheduler"
 # Makes every priority positive, so that of two nodes the one with fewer victims has the least sum.
 _SHIFT = 1 << 31
 
@@ -46,7 +46,7 @@ class VictimPolicy:
         While there is one it preempts nobody. This policy says: one that it may preempt, and that
         some scheduler has preempted.
         """
-        return was_preempted(other) and self.may_preempt(pod, other)
+        return was_preempted(other.pod) and self.may_preempt(pod, other)
 
     def key(self, pod: PodInfo) -> Hashable:
         """Equal for pods that may preempt the same victims, beside their shape.
@@ -122,14 +122,6 @@ def started(pod: PodInfo) -> float:
 def is_terminating(pod: PodInfo) -> bool:
     """Whether a pod is being deleted."""
     return pod.pod.metadata.deletion_timestamp is not None
-
-
-def was_preempted(pod: PodInfo) -> bool:
-    """Whether a pod is being deleted because a scheduler preempted it."""
-    if not is_terminating(pod):
-        return False
-    known = conditions.find(pod.pod, DISRUPTION_TARGET)
-    return known is not None and (known.status, known.reason) == ("True", BY_SCHEDULER)
 
 
 _cost = itemgetter(0)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from koord.controllers.scheduler.queue.queued import QueuedPod
+    from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 
 _FEW = 64
 
@@ -29,7 +29,7 @@ class PodHeap:
     __slots__ = ("_live", "_recent", "_sorted")
 
     # Of all heaps, so that no entry of one pod ever looks like a later one.
-    _stamps = count(1)
+    _entry_numbers = count(1)
 
     def __init__(self) -> None:
         self._sorted: list[tuple[Any, ...]] = []  # last first
@@ -46,8 +46,8 @@ class PodHeap:
 
     def push(self, key: tuple[Any, ...], pod: QueuedPod) -> None:
         """Adds a pod that is in no heap."""
-        pod.stamp = stamp = next(self._stamps)
-        heapq.heappush(self._recent, (*key, pod.arrival, stamp, pod))
+        pod.heap_entry = heap_entry = next(self._entry_numbers)
+        heapq.heappush(self._recent, (*key, pod.arrival, heap_entry, pod))
         self._live += 1
 
     def pop(self) -> QueuedPod | None:
@@ -63,8 +63,8 @@ class PodHeap:
             else:
                 return None
             pod: QueuedPod = entry[-1]
-            if pod.stamp == entry[-2]:
-                pod.stamp = 0
+            if pod.heap_entry == entry[-2]:
+                pod.heap_entry = 0
                 self._live -= 1
                 return pod
 
@@ -80,7 +80,7 @@ class PodHeap:
 
     def remove(self, pod: QueuedPod) -> None:
         """Takes a pod out that is in this heap."""
-        pod.stamp = 0
+        pod.heap_entry = 0
         self._live -= 1
         if self.kept > 2 * self._live + _FEW:
             entries = (*self._sorted, *self._recent)
@@ -97,4 +97,4 @@ class PodHeap:
 
 
 def _is_dead(entry: tuple[Any, ...]) -> bool:
-    return bool(entry[-1].stamp != entry[-2])
+    return bool(entry[-1].heap_entry != entry[-2])

@@ -35,7 +35,7 @@ class Nominator:
             return
         self._node_of[info.uid] = node
         self._on_node.setdefault(node, {})[info.uid] = info
-        self._tell(node)
+        self._report_change(node)
 
     def update(self, info: Any, old_status: str, new_status: str) -> None:
         """Follows an update of a pod.
@@ -58,7 +58,7 @@ class Nominator:
         del pods[uid]
         if not pods:
             del self._on_node[node]
-        self._tell(node)
+        self._report_change(node)
 
     def node_of(self, uid: str) -> str:
         """The node promised to a pod, ``""`` if none is."""
@@ -92,6 +92,6 @@ class Nominator:
             self.forget(info.uid)
         return lower
 
-    def _tell(self, node: str) -> None:
+    def _report_change(self, node: str) -> None:
         if self._changed is not None:
             self._changed(node)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from koord.controllers.scheduler.queue.events import HintedEvent
-    from koord.controllers.scheduler.queue.queued import QueuedPod
+    from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 
 # A tuple, of the same length for all pods.
 SortKey: TypeAlias = "Callable[[QueuedPod], tuple[Any, ...]]"

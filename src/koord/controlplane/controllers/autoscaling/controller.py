@@ -4,30 +4,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from koord.api.duration import Duration
-from koord.controlplane.controllers.autoscaling import scalers
-from koord.controlplane.controllers.autoscaling.rates import History
-from koord.controlplane.controllers.autoscaling.replicas import Usage, milli_of
-from koord.controlplane.controllers.autoscaling.scalers import SCALER, Figures, Outcome, Scale
-from koord.controlplane.controllers.intervals import Interval
-from koord.controlplane.controllers.objects import POD, Owner, key_of, seconds_of
-from koord.controlplane.controllers.plans import Note
-from koord.controlplane.controllers.workloads import OwnerController
+from koord.base.documents import Document
+from koord.controlplane.controllers.autoscaling import decision
+from koord.controlplane.controllers.autoscaling.decision import (
+    SCALER,
+    MetricUsage,
+    ScaleDecision,
+    WorkloadScale,
+)
+from koord.controlplane.controllers.autoscaling.rate_limits import ScaleHistory
+from koord.controlplane.controllers.autoscaling.replica_calculator import PodUsage, milli_of
+from koord.controlplane.controllers.base.intervals import KeyInterval
+from koord.controlplane.controllers.base.objects import POD, Owner, key_of, seconds_of
+from koord.controlplane.controllers.base.plans import ObjectEvent
+from koord.controlplane.controllers.workload.controllers import OwnerController
 from koord.kernels.quantity import Quantity
 from koord.kube.errors import ApiError, Status
-from koord.kube.messages import Request
+from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.registry import Kind
-    from koord.controlplane.controllers.runtime import Runtime
-    from koord.controlplane.controllers.views import View
+    from koord.controlplane.controllers.base.runtime import Runtime
+    from koord.controlplane.controllers.base.views import View
 
-Document = dict[str, Any]
 
 SYNC_SECONDS = 15.0
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
@@ -40,8 +45,8 @@ class AutoscalerController(OwnerController):
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, SCALER, ())
         self._pods: View[Pod] = runtime.view(POD)
-        self._histories: dict[str, History] = {}
-        self._interval, self._look = Interval(SYNC_SECONDS), Interval(SYNC_SECONDS)
+        self._histories: dict[str, ScaleHistory] = {}
+        self._interval, self._look = KeyInterval(SYNC_SECONDS), KeyInterval(SYNC_SECONDS)
         self._looking = asyncio.Lock()
         self._kinds: dict[tuple[str, str], Kind] = {}  # by group and kind
 
@@ -59,7 +64,7 @@ class AutoscalerController(OwnerController):
         try:
             outcome = await self._decide(key, owner, now)
             for note in outcome.notes:
-                self.runtime.note(owner, self.kind, note)
+                self.runtime.record_event(owner, self.kind, note)
             await self.runtime.write_status(self.kind, owner, outcome.status)
         except ApiError as error:
             if error.reason != "Conflict":
@@ -68,7 +73,7 @@ class AutoscalerController(OwnerController):
             return _CONFLICT_SECONDS
         return SYNC_SECONDS
 
-    async def _decide(self, key: str, owner: Owner, now: float) -> Outcome:
+    async def _decide(self, key: str, owner: Owner, now: float) -> ScaleDecision:
         target, namespace = owner.spec.get("scaleTargetRef") or {}, owner.metadata.namespace
         name = target.get("name", "")
         try:
@@ -78,15 +83,15 @@ class AutoscalerController(OwnerController):
             return _failed(owner, "FailedGetScale", error.status.message, now)
         replicas = (found.get("spec") or {}).get("replicas", 0)
         selector = (found.get("status") or {}).get("selector", "")
-        history = self._histories.setdefault(key, History())
+        history = self._histories.setdefault(key, ScaleHistory())
         if rival := self._rival(owner):
             why = f"pods by selector {selector} are controlled by multiple HPAs: {rival}"
             return _inactive(owner, "AmbiguousSelector", why, now)
         if not selector:
             why = "the HPA target's scale is missing a selector"
             return _inactive(owner, "InvalidSelector", why, now)
-        scale = await self._what_there_is(owner, replicas, selector)
-        outcome = scalers.decide(owner, scale, history, now)
+        scale = await self._workload_scale(owner, replicas, selector)
+        outcome = decision.decide(owner, scale, history, now)
         if outcome.replicas is None:
             return outcome
         try:
@@ -96,10 +101,10 @@ class AutoscalerController(OwnerController):
             said = f"New size: {outcome.replicas}; reason: {outcome.reason}; error: {why}"
             failed = f"the HPA controller was unable to update the target scale: {why}"
             outcome.condition("AbleToScale", False, "FailedUpdateScale", failed, now)
-            outcome.notes.append(Note("FailedRescale", said, "Warning"))
+            outcome.notes.append(ObjectEvent("FailedRescale", said, "Warning"))
             outcome.status["desiredReplicas"] = owner.status.get("desiredReplicas", 0)
             return outcome
-        scalers.scaled(outcome, replicas, history, now)
+        decision.scaled(outcome, replicas, history, now)
         return outcome
 
     async def _kind_of(self, target: Document) -> Kind:
@@ -139,17 +144,17 @@ class AutoscalerController(OwnerController):
         target = owner.spec.get("scaleTargetRef") or {}
         mine = [
             each
-            for each in self.owners.by("namespace", owner.metadata.namespace)
+            for each in self.owners.by_index("namespace", owner.metadata.namespace)
             if _same(each.spec.get("scaleTargetRef") or {}, target)
         ]
         names = sorted(key_of(each.metadata) for each in mine)
         return f"[{' '.join(names)}]" if len(names) > 1 else ""
 
-    async def _what_there_is(self, owner: Owner, replicas: int, selector: str) -> Scale:
+    async def _workload_scale(self, owner: Owner, replicas: int, selector: str) -> WorkloadScale:
         """The pods of a workload and what they use; figures only of what is asked for."""
         wanted = {
             (target.resource, target.container)
-            for _, target, _ in scalers.targets(owner)
+            for _, target, _ in decision.targets(owner)
             if target is not None
         }
         namespace = owner.metadata.namespace
@@ -162,11 +167,11 @@ class AutoscalerController(OwnerController):
             if error.http_status != 404:
                 raise
             items = []  # There is no metrics API.
-        figures: Figures = {each: _figures(items, *each) for each in wanted}
+        figures: MetricUsage = {each: _figures(items, *each) for each in wanted}
         listed = await self.runtime.client.list(POD, namespace=namespace, label_selector=selector)
         names = [item["metadata"]["name"] for item in listed.items]
         known = (self._pods.get(f"{namespace}/{name}") for name in names)
-        return Scale(replicas, [pod for pod in known if pod is not None], figures)
+        return WorkloadScale(replicas, [pod for pod in known if pod is not None], figures)
 
     def _changed(self, before: Owner | None, after: Owner | None) -> None:
         # What it writes itself into the status is no reason to look again.
@@ -174,7 +179,7 @@ class AutoscalerController(OwnerController):
             super()._changed(before, after)
 
 
-def _figures(items: list[Document], resource: str, container: str) -> dict[str, Usage]:
+def _figures(items: list[Document], resource: str, container: str) -> dict[str, PodUsage]:
     """What pods use of a resource, those left out that do not say so."""
     found = {}
     for item in items:
@@ -190,24 +195,24 @@ def _figures(items: list[Document], resource: str, container: str) -> dict[str, 
         if complete:
             window = Duration.parse(item.get("window", "0s")).seconds
             time = seconds_of(item.get("timestamp"))
-            found[item["metadata"]["name"]] = Usage(total, time, window)
+            found[item["metadata"]["name"]] = PodUsage(total, time, window)
     return found
 
 
-def _failed(owner: Owner, reason: str, message: str, now: float) -> Outcome:
-    outcome = scalers.begun(owner)
+def _failed(owner: Owner, reason: str, message: str, now: float) -> ScaleDecision:
+    outcome = decision.begun(owner)
     said = f"the HPA controller was unable to get the target's current scale: {message}"
     outcome.condition("AbleToScale", False, reason, said, now)
-    outcome.notes.append(Note(reason, message, "Warning"))
+    outcome.notes.append(ObjectEvent(reason, message, "Warning"))
     return outcome
 
 
-def _inactive(owner: Owner, reason: str, message: str, now: float) -> Outcome:
-    outcome = scalers.begun(owner)
+def _inactive(owner: Owner, reason: str, message: str, now: float) -> ScaleDecision:
+    outcome = decision.begun(owner)
     said = "the HPA controller was able to get the target's current scale"
     outcome.condition("AbleToScale", True, "SucceededGetScale", said, now)
     outcome.condition("ScalingActive", False, reason, message, now)
-    outcome.notes.append(Note(reason, message, "Warning"))
+    outcome.notes.append(ObjectEvent(reason, message, "Warning"))
     return outcome
 
 

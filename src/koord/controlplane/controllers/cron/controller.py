@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controlplane.controllers.base.objects import JOB
+from koord.controlplane.controllers.base.plans import Create, ObjectEvent
 from koord.controlplane.controllers.cron import cronjobs
-from koord.controlplane.controllers.objects import JOB
-from koord.controlplane.controllers.plans import Create, Note
-from koord.controlplane.controllers.workloads import OwnerController
+from koord.controlplane.controllers.workload.controllers import OwnerController
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
-    from koord.controlplane.controllers.objects import Owner
-    from koord.controlplane.controllers.plans import Plan
-    from koord.controlplane.controllers.runtime import Runtime
-    from koord.controlplane.controllers.views import View
+    from koord.controlplane.controllers.base.objects import Owner
+    from koord.controlplane.controllers.base.plans import Plan
+    from koord.controlplane.controllers.base.runtime import Runtime
+    from koord.controlplane.controllers.base.views import View
 
 _CONFLICT_SECONDS = 1.0
 
@@ -28,8 +28,8 @@ class CronJobController(OwnerController):
         self._jobs: View[Owner] = runtime.view(JOB)
 
     def plan(self, owner: Owner, now: float) -> Plan:
-        """See :func:`cronjobs.plan`."""
-        return cronjobs.plan(owner, self._jobs.by("owner", owner.metadata.uid), now)
+        """What a CronJob needs."""
+        return cronjobs.plan(owner, self._jobs.by_index("owner", owner.metadata.uid), now)
 
     async def reconcile(self, key: str) -> float | None:
         """Plans, carries out, and writes a status that knows of what has just been made."""
@@ -42,7 +42,7 @@ class CronJobController(OwnerController):
             await self._carry_out(owner, plan)
             after = self.plan(owner, now)
             for note in _new(plan, after):
-                self.runtime.note(owner, self.kind, note)
+                self.runtime.record_event(owner, self.kind, note)
             assert after.status is not None
             await self.runtime.write_status(self.kind, owner, after.status)
         except ApiError as error:
@@ -57,17 +57,19 @@ class CronJobController(OwnerController):
         except ApiError as error:
             if any(isinstance(action, Create) for action in plan.actions):
                 said = f"Error creating job: {error.status.message}"
-                self.runtime.note(owner, self.kind, Note("FailedCreate", said, "Warning"))
+                self.runtime.record_event(
+                    owner, self.kind, ObjectEvent("FailedCreate", said, "Warning")
+                )
             raise
 
 
-def _new(before: Plan, after: Plan) -> list[Note]:
+def _new(before: Plan, after: Plan) -> list[ObjectEvent]:
     """Events of what a plan has made: of the starts that are recorded now."""
     assert before.status is not None
     assert after.status is not None
     known = {entry["uid"] for entry in before.status.get("active", ())}
     return [
-        Note("SuccessfulCreate", f"Created job {entry['name']}")
+        ObjectEvent("SuccessfulCreate", f"Created job {entry['name']}")
         for entry in after.status.get("active", ())
         if entry["uid"] not in known
     ]

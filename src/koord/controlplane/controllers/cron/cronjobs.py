@@ -13,23 +13,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.registry import Kind
-from koord.controlplane import schedules
-from koord.controlplane.controllers import conditions, jobs
-from koord.controlplane.controllers.objects import (
+from koord.base.documents import Document
+from koord.controlplane import cron_schedules
+from koord.controlplane.controllers.base import conditions
+from koord.controlplane.controllers.base.objects import (
     JOB,
-    Document,
     Owner,
     controller_reference,
     key_of,
     seconds_of,
     timestamp,
 )
-from koord.controlplane.controllers.plans import Create, Note, Plan, delete
+from koord.controlplane.controllers.base.plans import Create, ObjectEvent, Plan, delete
+from koord.controlplane.controllers.workload import jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.controlplane.schedules import Schedule
+    from koord.controlplane.cron_schedules import Schedule
 
 CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", True, "meta.Object")
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -39,7 +40,7 @@ _LATER_SECONDS = 0.1
 
 
 @dataclass
-class _Cron:
+class _CronJobState:
     """A CronJob, its Jobs, and what its status will say."""
 
     owner: Owner
@@ -64,7 +65,7 @@ class _Cron:
         self.status["active"] = [entry for entry in self.active if entry["uid"] != uid]
 
     def note(self, reason: str, message: str, *, warning: bool = False) -> None:
-        self.plan.actions.append(Note(reason, message, "Warning" if warning else "Normal"))
+        self.plan.actions.append(ObjectEvent(reason, message, "Warning" if warning else "Normal"))
 
 
 def plan(owner: Owner, owned: Sequence[Owner], now: float) -> Plan:
@@ -75,7 +76,7 @@ def plan(owner: Owner, owned: Sequence[Owner], now: float) -> Plan:
         owned: the Jobs that it controls.
         now: wall seconds.
     """
-    cron = _Cron(owner, sorted(owned, key=lambda job: job.metadata.name), now)
+    cron = _CronJobState(owner, sorted(owned, key=lambda job: job.metadata.name), now)
     cron.plan.status = copy.deepcopy(owner.status)
     _follow(cron)
     if owner.metadata.deletion_timestamp is None:
@@ -91,7 +92,7 @@ def job_name(owner: Owner, scheduled: float) -> str:
     return f"{owner.metadata.name}-{int(scheduled) // 60}"
 
 
-def _follow(cron: _Cron) -> None:
+def _follow(cron: _CronJobState) -> None:
     """Takes note of Jobs that have ended or gone."""
     for job in cron.jobs:
         ended = jobs.finished(job)
@@ -113,7 +114,7 @@ def _follow(cron: _Cron) -> None:
         cron.note("MissingJob", f"Active job went missing: {entry.get('name', '')}")
 
 
-def _follow_running(cron: _Cron, job: Owner) -> None:
+def _follow_running(cron: _CronJobState, job: Owner) -> None:
     uid, deleted = job.metadata.uid, job.metadata.deletion_timestamp is not None
     if cron.is_active(uid):
         if deleted and cron.owner.spec.get("concurrencyPolicy") == "Replace":
@@ -125,25 +126,25 @@ def _follow_running(cron: _Cron, job: Owner) -> None:
         _adopt(cron, job)
 
 
-def _start(cron: _Cron) -> None:
+def _start(cron: _CronJobState) -> None:
     """Makes the Job that is due, or says when the next will be."""
     spec = cron.owner.spec
     try:
-        zone = schedules.zone_of(spec.get("timeZone"))
-    except schedules.ScheduleError as error:
+        zone = cron_schedules.zone_of(spec.get("timeZone"))
+    except cron_schedules.ScheduleError as error:
         said = f'invalid timeZone: "{spec.get("timeZone")}": {error}'
         return cron.note("UnknownTimeZone", said, warning=True)
     if spec.get("suspend"):
         return None
     text = spec.get("schedule", "")
     try:
-        schedule = schedules.parse(text, zone)
-    except schedules.ScheduleError as error:
+        schedule = cron_schedules.parse(text, zone)
+    except cron_schedules.ScheduleError as error:
         said = f'unparseable schedule: "{text}" : {error}'
         return cron.note("UnparseableSchedule", said, warning=True)
     try:
         due, missed = _due(cron, schedule)
-    except schedules.ScheduleError as error:
+    except cron_schedules.ScheduleError as error:
         return cron.note("InvalidSchedule", f"invalid schedule: {text} : {error}", warning=True)
     if due is not None and missed > MANY_MISSED:
         said = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds"
@@ -156,7 +157,7 @@ def _start(cron: _Cron) -> None:
     return None
 
 
-def _due(cron: _Cron, schedule: Schedule) -> tuple[float | None, int]:
+def _due(cron: _CronJobState, schedule: Schedule) -> tuple[float | None, int]:
     """The last time that has come and is not done, and how many were missed.
 
     Raises:
@@ -168,7 +169,7 @@ def _due(cron: _Cron, schedule: Schedule) -> tuple[float | None, int]:
         since = max(since, cron.now - deadline)
     first = schedule.after(since)
     if first is None:
-        raise schedules.ScheduleError("it has no time within five years")
+        raise cron_schedules.ScheduleError("it has no time within five years")
     if first > cron.now:
         return None, 0
     second = schedule.after(first)
@@ -183,7 +184,7 @@ def _due(cron: _Cron, schedule: Schedule) -> tuple[float | None, int]:
     return latest, count
 
 
-def _is_over(cron: _Cron, due: float) -> bool:
+def _is_over(cron: _CronJobState, due: float) -> bool:
     """Whether nothing is to be started for a time: done, too late, or another Job still runs."""
     spec, name = cron.owner.spec, job_name(cron.owner, due)
     deadline = spec.get("startingDeadlineSeconds")
@@ -204,7 +205,7 @@ def _is_over(cron: _Cron, due: float) -> bool:
     return False
 
 
-def _create(cron: _Cron, due: float, zone: object) -> None:
+def _create(cron: _CronJobState, due: float, zone: object) -> None:
     owner, template = cron.owner, cron.owner.spec.get("jobTemplate") or {}
     if owner.spec.get("concurrencyPolicy") == "Replace":
         _replace(cron)
@@ -223,7 +224,7 @@ def _create(cron: _Cron, due: float, zone: object) -> None:
     cron.plan.actions.append(Create(JOB, document, exists_ok=True))
 
 
-def _replace(cron: _Cron) -> None:
+def _replace(cron: _CronJobState) -> None:
     """Ends the Jobs that still run."""
     for job in cron.jobs:
         if cron.is_active(job.metadata.uid):
@@ -231,7 +232,7 @@ def _replace(cron: _Cron) -> None:
             _remove(cron, job)
 
 
-def _adopt(cron: _Cron, job: Owner) -> None:
+def _adopt(cron: _CronJobState, job: Owner) -> None:
     """Counts a Job of ours as active: it has just been made."""
     metadata = job.metadata
     scheduled = seconds_of(metadata.annotations[SCHEDULED])
@@ -257,7 +258,7 @@ def _is_ours(job: Owner) -> bool:
         return False
 
 
-def _forget(cron: _Cron) -> None:
+def _forget(cron: _CronJobState) -> None:
     """Removes the oldest of the Jobs that have ended, beyond what is to be kept."""
     spec = cron.owner.spec
     for outcome, limit in (
@@ -282,6 +283,6 @@ def _started(job: Owner) -> tuple[bool, float, str]:
     return started is None, seconds_of(started), key_of(job.metadata)
 
 
-def _remove(cron: _Cron, job: Owner) -> None:
+def _remove(cron: _CronJobState, job: Owner) -> None:
     cron.plan.actions.append(delete(JOB, job, propagation="Background"))
     cron.note("SuccessfulDelete", f"Deleted job {job.metadata.name}")

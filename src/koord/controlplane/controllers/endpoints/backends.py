@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from koord.controlplane.controllers import pods
+from koord.base.documents import Document
+from koord.controlplane.controllers.base import pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.pod import Pod
-    from koord.controlplane.controllers.objects import Owner
+    from koord.controlplane.controllers.base.objects import Owner
 
-Document = dict[str, Any]
 
 HEADLESS = "service.kubernetes.io/headless"
 _ZONE = "topology.kubernetes.io/zone"

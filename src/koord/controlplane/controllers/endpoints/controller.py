@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.controlplane.controllers import pods
-from koord.controlplane.controllers.endpoints import backends, legacy, slices
-from koord.controlplane.controllers.endpoints.legacy import ENDPOINTS, Endpoints
-from koord.controlplane.controllers.endpoints.slices import SLICE, Slice
-from koord.controlplane.controllers.intervals import Interval
-from koord.controlplane.controllers.objects import (
+from koord.controlplane.controllers.base import pods
+from koord.controlplane.controllers.base.intervals import KeyInterval
+from koord.controlplane.controllers.base.objects import (
     NODE,
     POD,
     SERVICE,
@@ -19,16 +16,19 @@ from koord.controlplane.controllers.objects import (
     controller_of,
     key_of,
 )
-from koord.controlplane.controllers.plans import Plan, delete
-from koord.controlplane.controllers.workloads import OwnerController
+from koord.controlplane.controllers.base.plans import Plan, delete
+from koord.controlplane.controllers.endpoints import backends, legacy, slices
+from koord.controlplane.controllers.endpoints.legacy import ENDPOINTS, Endpoints
+from koord.controlplane.controllers.endpoints.slices import SLICE, Slice
+from koord.controlplane.controllers.workload.controllers import OwnerController
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
-    from koord.controlplane.controllers.runtime import Runtime
-    from koord.controlplane.controllers.views import View
+    from koord.controlplane.controllers.base.runtime import Runtime
+    from koord.controlplane.controllers.base.views import View
 
 # A rollout changes many pods at once: what stands behind a Service is written a few times.
 _PAUSE_SECONDS = 0.5
@@ -44,7 +44,7 @@ class EndpointsController(OwnerController):
         self._sets: View[Owner] = runtime.view(STATEFUL_SET)
         self._slices: View[Slice] = runtime.view(SLICE, Slice)
         self._endpoints: View[Endpoints] = runtime.view(ENDPOINTS, Endpoints)
-        self._interval = Interval(_PAUSE_SECONDS)
+        self._interval = KeyInterval(_PAUSE_SECONDS)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
         self._slices.on_change(self._slice_changed)
@@ -57,7 +57,7 @@ class EndpointsController(OwnerController):
         namespace, key = owner.metadata.namespace, key_of(owner.metadata)
         selected = [
             pod
-            for pod in self._pods.by("namespace", namespace)
+            for pod in self._pods.by_index("namespace", namespace)
             if _matches(owner, pod.metadata.labels)
         ]
         zones = {}
@@ -66,7 +66,7 @@ class EndpointsController(OwnerController):
             if node is not None:
                 zones[name] = backends.zone_of(node.metadata.labels)
         found = backends.backends(owner, selected, zones, self._hostnames(owner, selected))
-        mine = self._slices.by("owner", owner.metadata.uid)
+        mine = self._slices.by_index("owner", owner.metadata.uid)
         actions = slices.plan(owner, SERVICE, found, mine)
         return Plan(actions + legacy.plan(owner, found, self._endpoints.get(key)))
 
@@ -99,11 +99,15 @@ class EndpointsController(OwnerController):
         return found
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        if before is not None and after is not None and _shown(before) == _shown(after):
+        if (
+            before is not None
+            and after is not None
+            and _endpoint_fields(before) == _endpoint_fields(after)
+        ):
             return
         found = after or before
         assert found is not None, "a change of nothing"
-        for service in self.owners.by("namespace", found.metadata.namespace):
+        for service in self.owners.by_index("namespace", found.metadata.namespace):
             states = [state.metadata.labels for state in (before, after) if state is not None]
             if _selects(service) and any(_matches(service, labels) for labels in states):
                 self.controller.queue.add(key_of(service.metadata))
@@ -132,7 +136,7 @@ def _matches(service: Owner, labels: dict[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in service.spec["selector"].items())
 
 
-def _shown(pod: Pod) -> tuple[object, ...]:
+def _endpoint_fields(pod: Pod) -> tuple[object, ...]:
     """What of a pod stands in endpoints, or decides whether it does."""
     deleted = pod.metadata.deletion_timestamp is not None
     state = pods.is_finished(pod), pods.is_ready(pod), pod.status.pod_ip, deleted

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import Kind
 from koord.api.schema import FreeForm
-from koord.controlplane.controllers import pods
+from koord.base.documents import Document
+from koord.controlplane.controllers.base import pods
+from koord.controlplane.controllers.base.plans import Action, Create, patch
 from koord.controlplane.controllers.endpoints.backends import (
     HEADLESS,
     Backend,
@@ -16,14 +18,12 @@ from koord.controlplane.controllers.endpoints.backends import (
     is_headless,
     publishes_unready,
 )
-from koord.controlplane.controllers.plans import Action, Create, patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.controlplane.controllers.objects import Owner
+    from koord.controlplane.controllers.base.objects import Owner
 
-Document = dict[str, Any]
 
 ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, "meta.Object")
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
@@ -38,20 +38,20 @@ class Endpoints(Object):
     subsets: list[FreeForm] | None = None
 
 
-def plan(service: Owner, found: Sequence[Backend], known: Endpoints | None) -> list[Action]:
+def plan(service: Owner, backends: Sequence[Backend], existing: Endpoints | None) -> list[Action]:
     """What the Endpoints of a Service need.
 
     Args:
         service: the Service.
-        found: the pods behind it.
-        known: the Endpoints that there are.
+        backends: the pods behind it.
+        existing: the Endpoints that there are.
     """
-    subsets, cut = _subsets(service, found)
+    subsets, cut = _subsets(service, backends)
     labels = {**service.metadata.labels, MANAGED_BY: MANAGER}
     if is_headless(service):
         labels[HEADLESS] = ""
     annotations = {OVER_CAPACITY: "truncated"} if cut else {}
-    if known is None:
+    if existing is None:
         metadata: Document = {
             "name": service.metadata.name,
             "namespace": service.metadata.namespace,
@@ -62,24 +62,24 @@ def plan(service: Owner, found: Sequence[Backend], known: Endpoints | None) -> l
         head = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         return [Create(ENDPOINTS, {**head, "subsets": subsets}, exists_ok=True)]
     body: Document = {}
-    if (known.subsets or []) != subsets:
+    if (existing.subsets or []) != subsets:
         body["subsets"] = subsets
-    there = known.metadata.labels
+    there = existing.metadata.labels
     if labels != there:
         body["metadata"] = {"labels": {**dict.fromkeys(there.keys() - labels.keys()), **labels}}
-    if (OVER_CAPACITY in known.metadata.annotations) != cut:
+    if (OVER_CAPACITY in existing.metadata.annotations) != cut:
         change: Document = {"annotations": annotations or {OVER_CAPACITY: None}}
         body.setdefault("metadata", {}).update(change)
-    return [patch(ENDPOINTS, known, body)] if body else []
+    return [patch(ENDPOINTS, existing, body)] if body else []
 
 
-def _subsets(service: Owner, found: Sequence[Backend]) -> tuple[list[Document], bool]:
+def _subsets(service: Owner, backends: Sequence[Backend]) -> tuple[list[Document], bool]:
     """Addresses by the ports they share; whether some are left out, for there are too many."""
     unready, ports = publishes_unready(service), service.spec.get("ports") or ()
     family = families(service)[0]
     groups: dict[tuple[tuple[str, int, str, str], ...], tuple[list[Document], list[Document]]] = {}
     count = 0
-    ordered = sorted(found, key=lambda each: not pods.is_ready(each.pod))
+    ordered = sorted(backends, key=lambda each: not pods.is_ready(each.pod))
     for backend in ordered:
         deleted = backend.pod.metadata.deletion_timestamp is not None
         if backend.family != family or (deleted and not unready) or (ports and not backend.ports):

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import Kind
 from koord.api.schema import FreeForm
-from koord.controlplane.controllers import pods
+from koord.base.documents import Document
+from koord.controlplane.controllers.base import pods
+from koord.controlplane.controllers.base.objects import controller_reference
+from koord.controlplane.controllers.base.plans import Action, Create, delete, patch
 from koord.controlplane.controllers.endpoints.backends import (
     HEADLESS,
     Backend,
@@ -16,15 +19,12 @@ from koord.controlplane.controllers.endpoints.backends import (
     is_headless,
     publishes_unready,
 )
-from koord.controlplane.controllers.objects import controller_reference
-from koord.controlplane.controllers.plans import Action, Create, delete, patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.controlplane.controllers.objects import Owner
+    from koord.controlplane.controllers.base.objects import Owner
 
-Document = dict[str, Any]
 
 SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, "meta.Object")
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -43,36 +43,36 @@ class Slice(Object):
 
 
 def plan(
-    service: Owner, service_kind: Kind, found: Sequence[Backend], known: Sequence[Slice]
+    service: Owner, service_kind: Kind, backends: Sequence[Backend], existing: Sequence[Slice]
 ) -> list[Action]:
     """What the slices of a Service need.
 
     Args:
         service: the Service.
         service_kind: how it is served.
-        found: the pods behind it.
-        known: slices of ours that there are.
+        backends: the pods behind it.
+        existing: slices of ours that there are.
     """
     wanted = families(service)
-    actions: list[Action] = [delete(SLICE, s) for s in known if s.address_type not in wanted]
+    actions: list[Action] = [delete(SLICE, s) for s in existing if s.address_type not in wanted]
     for family in wanted:
         mine = sorted(
-            (each for each in known if each.address_type == family),
+            (each for each in existing if each.address_type == family),
             key=lambda each: each.metadata.name,
         )
-        there = [backend for backend in found if backend.family == family]
+        there = [backend for backend in backends if backend.family == family]
         actions += _of_family(service, service_kind, family, there, mine)
     return actions
 
 
 def _of_family(
-    service: Owner, kind: Kind, family: str, found: Sequence[Backend], known: Sequence[Slice]
+    service: Owner, kind: Kind, family: str, backends: Sequence[Backend], existing: Sequence[Slice]
 ) -> list[Action]:
     groups: dict[tuple[tuple[str, int, str, str], ...], list[Document]] = {}
-    for backend in found:
+    for backend in backends:
         groups.setdefault(backend.ports, []).append(_endpoint(service, backend))
     actions: list[Action] = []
-    left = list(known)
+    left = list(existing)
     for ports, endpoints in sorted(groups.items()):
         listed = [_port(port) for port in ports]
         mine = [each for each in left if _same_ports(each, listed)]

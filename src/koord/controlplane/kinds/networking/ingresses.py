@@ -7,23 +7,23 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.kinds import names
-from koord.controlplane.kinds.causes import Causes
+from koord.base.documents import Document
 from koord.controlplane.kinds.documents import NONE, section
-from koord.controlplane.kinds.rows import AGE, NAME, age_of
+from koord.controlplane.kinds.table_cells import AGE, NAME, age_of
+from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.causes import Causes
 from koord.controlplane.resource import Column, Strategy
 
 if TYPE_CHECKING:
     from koord.controlplane.resource import Context
     from koord.kube.errors import StatusCause
 
-Document = dict[str, Any]
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _NO_PART = ("//", "/./", "/../", "%2f", "%2F")
 _NO_END = ("/..", "/.")
-_SHOWN_HOSTS, _ADDRESS_WIDTH = 3, 16
+_PRINTED_HOSTS, _ADDRESS_WIDTH = 3, 16
 _LABELS = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _WILDCARD = rf"\*\.{_LABELS}"
 _is_wildcard = re.compile(_WILDCARD).fullmatch
@@ -80,11 +80,11 @@ class IngressStrategy(Strategy):
 
 
 def _hosts(rules: Any) -> str:
-    hosts = [rule["host"] for rule in rules if rule.get("host")][:_SHOWN_HOSTS]
+    hosts = [rule["host"] for rule in rules if rule.get("host")][:_PRINTED_HOSTS]
     if not hosts:
         return "*"
-    more = len(hosts) == _SHOWN_HOSTS and len(rules) > _SHOWN_HOSTS
-    return ",".join(hosts) + (f" + {len(rules) - _SHOWN_HOSTS} more..." if more else "")
+    more = len(hosts) == _PRINTED_HOSTS and len(rules) > _PRINTED_HOSTS
+    return ",".join(hosts) + (f" + {len(rules) - _PRINTED_HOSTS} more..." if more else "")
 
 
 def _check_spec(spec: Document, causes: Causes) -> None:
@@ -99,18 +99,18 @@ def _check_spec(spec: Document, causes: Causes) -> None:
     for index, tls in enumerate(spec.get("tls") or ()):
         path = f"spec.tls[{index}]"
         for number, host in enumerate(tls.get("hosts") or ()):
-            causes.each(f"{path}.hosts[{number}]", host, _host_faults(host))
+            causes.invalid_all(f"{path}.hosts[{number}]", host, _host_faults(host))
         if secret := tls.get("secretName"):
-            causes.each(f"{path}.secretName", secret, names.dns_subdomain(secret))
+            causes.invalid_all(f"{path}.secretName", secret, names.dns_subdomain(secret))
     if (name := spec.get("ingressClassName")) is not None:
-        causes.each("spec.ingressClassName", name, names.dns_subdomain(name))
+        causes.invalid_all("spec.ingressClassName", name, names.dns_subdomain(name))
 
 
 def _check_rule(rule: Document, path: str, causes: Causes) -> None:
     if host := rule.get("host"):
         if _is_address(host):
             causes.invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
-        causes.each(f"{path}.host", host, _host_faults(host))
+        causes.invalid_all(f"{path}.host", host, _host_faults(host))
     http = rule.get("http")
     if http is None:
         return
@@ -154,13 +154,13 @@ def _check_backend(backend: Document, path: str, causes: Causes) -> None:
 def check_reference(reference: Document, path: str, causes: Causes) -> None:
     """Checks a reference to an object of any kind."""
     if (group := reference.get("apiGroup")) is not None:
-        causes.each(f"{path}.apiGroup", group, names.dns_subdomain(group))
+        causes.invalid_all(f"{path}.apiGroup", group, names.dns_subdomain(group))
     for key in ("kind", "name"):
         value = reference.get(key, "")
         if not value:
             causes.required(f"{path}.{key}")
         else:
-            causes.each(f"{path}.{key}", value, names.path_segment(value))
+            causes.invalid_all(f"{path}.{key}", value, names.path_segment(value))
 
 
 def _check_service(service: Document, path: str, causes: Causes) -> None:
@@ -168,14 +168,14 @@ def _check_service(service: Document, path: str, causes: Causes) -> None:
     if not name:
         causes.required(f"{path}.service.name")
     else:
-        causes.each(f"{path}.service.name", name, names.dns_1035_label(name))
+        causes.invalid_all(f"{path}.service.name", name, names.dns_1035_label(name))
     word, number = port.get("name", ""), port.get("number", 0)
     if word and number:
         causes.invalid(path, "", "cannot set both port name & port number")
     elif word:
-        causes.each(f"{path}.service.port.name", word, names.port_name(word))
+        causes.invalid_all(f"{path}.service.port.name", word, names.port_name(word))
     elif number:
-        causes.each(f"{path}.service.port.number", number, names.port_number(number))
+        causes.invalid_all(f"{path}.service.port.number", number, names.port_number(number))
     else:
         causes.required(path, "port name or number is required")
 

@@ -10,10 +10,15 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.simulator.colocation.result import Floats, Outcome, Series, Singles
+    from koord.simulator.colocation.results.result import (
+        ComparisonResult,
+        DaySeries,
+        Floats,
+        Singles,
+    )
 
 
-def utilisation(sides: Mapping[str, Series], capacity_cores: float) -> str:
+def utilisation(sides: Mapping[str, DaySeries], capacity_cores: float) -> str:
     """Of :func:`drawings.utilisation`."""
     (first, before), (second, after) = (
         (title, 100 * _mean(series.cpu_used) / capacity_cores) for title, series in sides.items()
@@ -22,7 +27,7 @@ def utilisation(sides: Mapping[str, Series], capacity_cores: float) -> str:
     return f"CPU in use: {after:.1f} % {second}, {before:.1f} % {first}{times}."
 
 
-def offers(series: Series) -> str:
+def offers(series: DaySeries) -> str:
     """Of :func:`drawings.offers`."""
     offered, used = _mean(series.batch_offered_cores), _mean(series.cpu_batch)
     if offered <= 0:
@@ -33,7 +38,7 @@ def offers(series: Series) -> str:
     )
 
 
-def waiting(outcome: Outcome) -> str:
+def waiting(outcome: ComparisonResult) -> str:
     """Of :func:`drawings.waiting`."""
     before, after = (
         int(run.series.batch_waiting_pods[-1]) if len(run.series.hours) else 0
@@ -42,7 +47,7 @@ def waiting(outcome: Outcome) -> str:
     return f"At the end {before:,} tasks waited without co-location and {after:,} with it."
 
 
-def protection(series: Series, machines: int) -> str:
+def protection(series: DaySeries, machines: int) -> str:
     """Of :func:`drawings.protection`, on so many machines."""
     minutes, evicted = int(series.suppressed_machines.sum()), int(series.evictions.sum())
     share = 100 * minutes / max(machines * len(series.hours), 1)
@@ -50,7 +55,7 @@ def protection(series: Series, machines: int) -> str:
     return f"Batch was held back in {minutes:,} machine-minutes, {share:.2g} % of all, and {tasks}."
 
 
-def shortage(outcome: Outcome) -> str:
+def shortage(outcome: ComparisonResult) -> str:
     """Of :func:`drawings.shortage`."""
     before, after = (
         sum(each.short_pod_minutes for each in run.shortage.services)

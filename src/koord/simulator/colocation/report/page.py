@@ -7,19 +7,19 @@ import json
 from html import escape
 from typing import TYPE_CHECKING
 
-from koord.simulator import pages
-from koord.simulator.colocation.report import drawings, findings, summary
+from koord.simulator import html_page
+from koord.simulator.colocation.report import charts, findings, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from koord.simulator.colocation.result import Outcome, Run
+    from koord.simulator.colocation.results.result import ComparisonResult, DayResult
 
 TITLE = "a day with and without co-location"
 
 
-def write_report(outcome: Outcome, directory: Path, command: str) -> Path:
+def write_report(outcome: ComparisonResult, directory: Path, command: str) -> Path:
     """Writes ``DIRECTORY/report.html`` and returns its path.
 
     Args:
@@ -31,61 +31,61 @@ def write_report(outcome: Outcome, directory: Path, command: str) -> Path:
         OSError: the directory or the file cannot be written.
         MissingExtraError: matplotlib is not installed.
     """
-    return pages.write(directory, TITLE, _parts(outcome, command))
+    return html_page.write(directory, TITLE, _parts(outcome, command))
 
 
-def _parts(outcome: Outcome, command: str) -> Iterator[str]:
+def _parts(outcome: ComparisonResult, command: str) -> Iterator[str]:
     scenario, with_ = outcome.scenario, outcome.with_
     machines = sum(pool.count for pool in scenario.nodes)
     cores = float(sum(pool.count * pool.cpu for pool in scenario.nodes))
-    sides = list(zip(drawings.SIDES, (outcome.without, with_), strict=True))
+    sides = list(zip(charts.SIDES, (outcome.without, with_), strict=True))
     both = {side: run.series for side, run in sides}
     shares = {side: run.machines.cpu_share for side, run in sides}
     yield from _introduction(outcome, machines, cores, command)
     yield "<h2>In short</h2>"
-    yield pages.table(summary.HEADS, summary.rows(outcome))
-    yield pages.figure(
+    yield html_page.table(summary.HEADS, summary.rows(outcome))
+    yield html_page.figure(
         "How busy the cluster is",
         findings.utilisation(both, cores),
         "CPU in use by class; the dashed line is the mean over the time shown.",
-        drawings.utilisation(both, cores),
+        charts.utilisation(both, cores),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "Do services notice?",
         findings.shortage(outcome),
         f"A latency-sensitive pod is short of CPU in a minute in which it was granted less than "
         f"{100 * scenario.report.short.granted_below:g} % of the smaller of its demand and its "
         "limit. Left: how many at a time. Middle: how much they got. Right: how long it lasted.",
-        drawings.shortage(outcome),
+        charts.shortage(outcome),
     )
     yield _services(outcome)
     yield _worst(with_)
-    yield pages.figure(
+    yield html_page.figure(
         "What batch is offered, asks for and uses",
         findings.offers(with_.series),
         "With co-location. The offer follows the idle capacity that agents report; running tasks "
         "keep what they asked for when it shrinks, and are held down instead.",
-        drawings.offers(with_.series),
+        charts.offers(with_.series),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "Who runs and who waits",
         findings.waiting(outcome),
         "Batch tasks on both sides.",
-        drawings.waiting(outcome),
+        charts.waiting(outcome),
     )
     yield _batch(outcome)
-    yield pages.figure(
+    yield html_page.figure(
         "What agents do to protect services",
         findings.protection(with_.series, machines),
         "With co-location. Suppressed: batch pods got less CPU than they wanted. Evicted tasks "
         "begin again elsewhere; their work is lost.",
-        drawings.protection(with_.series),
+        charts.protection(with_.series),
     )
-    yield pages.figure(
+    yield html_page.figure(
         "Machine by machine",
         findings.machines(shares),
         "The same sample of machines on both sides.",
-        drawings.machines(
+        charts.machines(
             shares,
             with_.series.hours,
             [f"machine {row}" for row in with_.machines.machines.tolist()],
@@ -94,7 +94,9 @@ def _parts(outcome: Outcome, command: str) -> Iterator[str]:
     yield from _settings(outcome)
 
 
-def _introduction(outcome: Outcome, machines: int, cores: float, command: str) -> Iterator[str]:
+def _introduction(
+    outcome: ComparisonResult, machines: int, cores: float, command: str
+) -> Iterator[str]:
     scenario = outcome.scenario
     yield "<h1>A day with and without co-location</h1>"
     yield (
@@ -107,12 +109,12 @@ def _introduction(outcome: Outcome, machines: int, cores: float, command: str) -
     if outcome.partial:
         yield (
             f"<p><b>Partial result:</b> interrupted after {scenario.hours:.3g} of "
-            f"{outcome.asked_hours:g} hours.</p>"
+            f"{outcome.requested_hours:g} hours.</p>"
         )
     yield f"<p><code>{escape(command)}</code></p>"
 
 
-def _settings(outcome: Outcome) -> Iterator[str]:
+def _settings(outcome: ComparisonResult) -> Iterator[str]:
     with_ = outcome.with_
     yield "<h2>Settings in force</h2>"
     yield "<p>Sections of slo-controller-config, defaults included.</p>"
@@ -123,7 +125,7 @@ def _settings(outcome: Outcome) -> Iterator[str]:
     )
 
 
-def _services(outcome: Outcome) -> str:
+def _services(outcome: ComparisonResult) -> str:
     heads = ("service", "QoS", "pods", "pod-minutes", "short without", "short with",
              "least granted without", "least granted with", "restarts")  # fmt: skip
     pairs = zip(outcome.without.shortage.services, outcome.with_.shortage.services, strict=True)
@@ -136,10 +138,10 @@ def _services(outcome: Outcome) -> str:
         )
         for before, after in pairs
     ]  # fmt: skip
-    return pages.table(heads, rows)
+    return html_page.table(heads, rows)
 
 
-def _worst(run: Run) -> str:
+def _worst(run: DayResult) -> str:
     if not run.shortage.worst:
         return "<p>No latency-sensitive pod was short of CPU with co-location.</p>"
     rows = [
@@ -148,16 +150,16 @@ def _worst(run: Run) -> str:
         for pod in run.shortage.worst[:10]
     ]  # fmt: skip
     heads = ("pods that were short most, with co-location", "on", "minutes", "least granted")
-    return pages.table(heads, rows)
+    return html_page.table(heads, rows)
 
 
-def _batch(outcome: Outcome) -> str:
+def _batch(outcome: ComparisonResult) -> str:
     heads: tuple[str, ...] = ("job", "side", "tasks", "started", "finished", "evicted",
              "wait, mean", "wait, p90", "stretched by", "core-hours")  # fmt: skip
     runs = (outcome.without, outcome.with_)
     with_gpus = any(pool.gpus is not None for pool in outcome.scenario.nodes)
     rows = []
-    for side, run in zip(drawings.SIDES, runs, strict=True):
+    for side, run in zip(charts.SIDES, runs, strict=True):
         rows += [
             (
                 kind.name, side, f"{kind.tasks:,}", f"{kind.started:,}", f"{kind.finished:,}",
@@ -168,7 +170,7 @@ def _batch(outcome: Outcome) -> str:
             for kind in run.batch
         ]  # fmt: skip
     heads += ("GPU-hours",) if with_gpus else ()
-    return pages.table(heads, sorted(rows, key=lambda row: row[0]))
+    return html_page.table(heads, sorted(rows, key=lambda row: row[0]))
 
 
 def _minutes(seconds: float) -> str:

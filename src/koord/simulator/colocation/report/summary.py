@@ -10,18 +10,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.simulator.colocation.result import Outcome, Run
+    from koord.simulator.colocation.results.result import ComparisonResult, DayResult
 
 _DIGITS = 4
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: ComparisonResult) -> dict[str, Any]:
     """What ``-o json`` prints; where a figure has no two sides it is that with co-location.
 
     ``partial`` is there only where the runs were stopped: after so many of so many hours.
     """
     without, with_ = outcome.without, outcome.with_
-    partial = {"hours": _rounded(outcome.scenario.hours), "of_hours": outcome.asked_hours}
+    partial = {"hours": _rounded(outcome.scenario.hours), "of_hours": outcome.requested_hours}
     return {
         **({"partial": partial} if outcome.partial else {}),
         "scenario": outcome.scenario.metadata.name,
@@ -46,7 +46,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
 HEADS = ("", "without", "with", "")
 
 
-def rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
+def rows(outcome: ComparisonResult) -> list[tuple[str, str, str, str]]:
     """The comparison, a row a question: :data:`HEADS`."""
     without, with_ = outcome.without, outcome.with_
     return [
@@ -71,7 +71,7 @@ def rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def spread(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, str]]:
+def spread(outcomes: Sequence[ComparisonResult]) -> list[tuple[str, str, str, str]]:
     """One row a seed: utilisation without and with, their ratio, added short pod-minutes.
 
     Beneath them the mean of each, and by how much seeds differ: the standard deviation.
@@ -106,16 +106,18 @@ def _rounded(value: float) -> float:
     return round(float(value), _DIGITS)
 
 
-def _counted(label: str, without: Run, with_: Run, field: str) -> tuple[str, str, str, str]:
+def _counted(
+    label: str, without: DayResult, with_: DayResult, field: str
+) -> tuple[str, str, str, str]:
     before, after = getattr(without, field), getattr(with_, field)
     factor = f"{after / before:.1f}x" if before else ""
     return label, f"{before:,.0f}", f"{after:,.0f}", factor
 
 
-def _finished(run: Run) -> int:
+def _finished(run: DayResult) -> int:
     return sum(kind.finished for kind in run.batch)
 
 
-def _waiting(run: Run) -> int:
+def _waiting(run: DayResult) -> int:
     waiting = run.series.batch_waiting_pods
     return int(waiting[-1]) if len(waiting) else 0

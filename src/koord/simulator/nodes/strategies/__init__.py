@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node agent's strategies on modelled hosts, for all machines at once.
-
-`table`, `settings`, `hosts` and `members` are columns of what is configured, of machines and of
-pods; `suppress`, `burst` and `evict` apply the agent's own decisions to them; `wishes` says what
-each evicting feature wants; `enforcement` takes them turn by turn.
+"""The agent's strategies for all machines at once: rows of nodes, pods and NodeSLOs in, the agent's
+own decisions over columns, writes out. Begin with `enforcement`; `eviction_targets` has a
+function a feature gate.
 """

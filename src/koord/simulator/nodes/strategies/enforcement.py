@@ -13,32 +13,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from koord.agent.strategies.eviction.api import ApiEvictor
-from koord.agent.strategies.options import StrategyOptions
+from koord.agent.strategies.eviction.api_evictor import ApiEvictor
 from koord.base import log
-from koord.simulator.nodes.strategies import wishes
-from koord.simulator.nodes.strategies.burst import Bursts
-from koord.simulator.nodes.strategies.evict import Evictions
-from koord.simulator.nodes.strategies.hosts import Host, whole
-from koord.simulator.nodes.strategies.members import FEATURES, Member, Members
-from koord.simulator.nodes.strategies.settings import Setting, setting
-from koord.simulator.nodes.strategies.suppress import Suppression
-from koord.simulator.nodes.strategies.table import Table
-from koord.simulator.nodes.strategies.windows import Windows
-from koord.simulator.nodes.strategies.wishes import Round
+from koord.simulator.nodes.strategies.column_table import ColumnTable
+from koord.simulator.nodes.strategies.cpu_burst import CPUBursts
+from koord.simulator.nodes.strategies.cpu_suppress import Suppression
+from koord.simulator.nodes.strategies.eviction_rounds import cpu_and_memory_rounds
+from koord.simulator.nodes.strategies.eviction_targets import EvictionInputs
+from koord.simulator.nodes.strategies.node_rows import NodeRow, whole
+from koord.simulator.nodes.strategies.pod_rows import StrategyPod, StrategyPods
+from koord.simulator.nodes.strategies.slo_rows import SLORow, slo_row
+from koord.simulator.nodes.strategies.usage_windows import UsageWindows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord.agent.states.pods import PodState
-    from koord.agent.strategies.eviction.api import Evictions as Api
-    from koord.agent.strategies.eviction.api import Recorder
+    from koord.agent.states.pod_state import PodState
+    from koord.agent.strategies.eviction.api_evictor import EvictionClient as Api
+    from koord.agent.strategies.eviction.api_evictor import PodEventRecorder
     from koord.api.kinds.nodeslo import NodeSLOSpec
     from koord.base.clock import Clock
-    from koord.base.gates import FeatureGates
-    from koord.simulator.nodes.machine import Machine
-    from koord.simulator.nodes.strategies.table import Floats
-    from koord.simulator.nodes.usage import Load
+    from koord.base.feature_gates import FeatureGates
+    from koord.simulator.nodes.agents.usage_model import PodUsageModel
+    from koord.simulator.nodes.machine import SimulatedMachine
+    from koord.simulator.nodes.strategies.column_table import Floats
 
 
 class Eviction(NamedTuple):
@@ -80,36 +78,27 @@ class Enforcement:
 
     def __init__(
         self,
-        machines: Sequence[Machine],
-        load: Load,
+        machines: Sequence[SimulatedMachine],
+        load: PodUsageModel,
         gates: FeatureGates,
         client: Api,
-        recorder: Recorder,
+        recorder: PodEventRecorder,
         clock: Clock,
     ) -> None:
         self._machines = machines
         self._load = load
         self._client, self._recorder, self._clock = client, recorder, clock
         rows = len(machines)
-        self.wanted = Table(Setting._fields, [Setting()] * rows)
-        self.hosts = Table(Host._fields, [Host()] * rows)
-        self._last_setting: tuple[NodeSLOSpec, Setting] | None = None
-        self._members = Members([], [])
+        self.slos = ColumnTable(SLORow._fields, [SLORow()] * rows)
+        self.nodes = ColumnTable(NodeRow._fields, [NodeRow()] * rows)
+        self._last_setting: tuple[NodeSLOSpec, SLORow] | None = None
+        self._pods = StrategyPods([], [])
         suppresses = gates.enabled("BECPUSuppress") and not gates.enabled("BECPUManager")
         self.suppression = Suppression([whole(each) for each in machines], enabled=suppresses)
-        self._bursts = Bursts() if gates.enabled("CPUBurst") else None
-        options = StrategyOptions(gates=gates)
-        open_ = {name for name in FEATURES if gates.enabled(name)}
-        cpu = {name: build for name, build in wishes.CPU_FEATURES.items() if name in open_}
-        memory = {name: build for name, build in wishes.MEMORY_FEATURES.items() if name in open_}
+        self._bursts = CPUBursts() if gates.enabled("CPUBurst") else None
         # The first round for want of CPU waits too, as in the agent.
-        start = clock.monotonic_seconds()
-        self._evictions = (
-            Evictions(rows, options.cpu_evict_cool_seconds, cpu, start),
-            Evictions(rows, options.memory_evict_cool_seconds, memory, float("-inf")),
-        )
-        self._windows = Windows(rows) if cpu else Windows(0)
-        self._has_windows = bool(cpu)
+        self._evictions = cpu_and_memory_rounds(gates, rows, clock.monotonic_seconds())
+        self._windows = UsageWindows(rows if self._evictions[0].active else 0)
         self._evictors: dict[int, ApiEvictor] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.evicted: dict[tuple[int, str], int] = {}
@@ -118,7 +107,7 @@ class Enforcement:
     @property
     def idle(self) -> bool:
         """Whether no machine has, or lately had, a NodeSLO."""
-        return not self.wanted["known"].any()
+        return not self.slos["known"].any()
 
     async def run(self) -> None:
         """Sends evictions until cancelled."""
@@ -129,9 +118,9 @@ class Enforcement:
     def set_slo(self, row: int, spec: NodeSLOSpec | None) -> None:
         """What a machine's NodeSLO says; None for none any more.
 
-        While there is none the members may be out of date: they are to be set before a turn.
+        While there is none the pods may be out of date: they are to be set before a turn.
         """
-        self.wanted.put(row, Setting() if spec is None else self._setting(spec))
+        self.slos.put(row, SLORow() if spec is None else self._setting(spec))
         if spec is None:
             self.suppression.forget(row)
         if self.idle:
@@ -140,26 +129,26 @@ class Enforcement:
                 self._bursts.reset()
             self._load.release()
 
-    def set_members(self, members: Sequence[Member], nodes: Sequence[int]) -> None:
+    def set_pods(self, pods: Sequence[StrategyPod], nodes: Sequence[int]) -> None:
         """Replaces the pods, in the order of the load's rows."""
-        self._members = Members(members, nodes)
+        self._pods = StrategyPods(pods, nodes)
         if self._bursts is not None:
-            self._bursts.set_members(self._members, self._clock.monotonic_seconds())
+            self._bursts.set_pods(self._pods, self._clock.monotonic_seconds())
         self._load.hold(*self._held())
         for row, evictor in self._evictors.items():
-            here = np.flatnonzero(self._members.node == row).tolist()
-            evictor.observe(members[at].state for at in here)
+            here = np.flatnonzero(self._pods.node == row).tolist()
+            evictor.observe(pods[at].state for at in here)
 
     def step(self) -> None:
         """One turn: reads usage, decides, and holds down what comes next."""
         now = self._clock.monotonic_seconds()
         reading = self._load.read(self._clock.wall_seconds())
-        suppression, members = self.suppression, self._members
+        suppression, pods = self.suppression, self._pods
         limit = suppression.limit_milli()
-        if self._has_windows:
-            figures, node, rows = members.figures, members.node, len(self._machines)
-            tier = np.where(figures["tier"] > 0, reading.pod_cpu, 0.0)
-            labelled = np.where(figures["labelled"] > 0, figures["batch_milli"], 0)
+        if self._evictions[0].active:
+            columns, node, rows = pods.columns, pods.node, len(self._machines)
+            tier = np.where(columns["tier"] > 0, reading.pod_cpu, 0.0)
+            labelled = np.where(columns["labelled"] > 0, columns["batch_milli"], 0)
             self._windows.append(
                 self._clock.wall_seconds(),
                 reading.node_cpu,
@@ -167,31 +156,31 @@ class Enforcement:
                 np.bincount(node, labelled, rows).astype(np.int64),
                 limit,
             )
-        suppression.step(reading, members, self.hosts, self.wanted)
-        if self._bursts is not None and (self.wanted["raises"].any() or self._bursts.any_raised):
-            self._bursts.step(reading, suppression.cpus["all"], self.wanted, now)
+        suppression.step(reading, pods, self.nodes, self.slos)
+        if self._bursts is not None and (self.slos["raises"].any() or self._bursts.any_raised):
+            self._bursts.step(reading, suppression.cpus["all"], self.slos, now)
         self._load.hold(*self._held())
-        round_ = Round(reading, members, self.hosts, self.wanted, self._windows, limit)
+        round_ = EvictionInputs(reading, pods, self.nodes, self.slos, self._windows, limit)
         for each in self._evictions:
             for row, feature, pod in each.step(round_, self._evictor, now):
-                self._tell(row, feature, pod)
+                self._record_event(row, feature, pod)
 
-    def _setting(self, spec: NodeSLOSpec) -> Setting:
+    def _setting(self, spec: NodeSLOSpec) -> SLORow:
         """The settings of a spec; a manager writes the same one to machine after machine."""
         if self._last_setting is None or self._last_setting[0] != spec:
-            self._last_setting = spec, setting(spec)
+            self._last_setting = spec, slo_row(spec)
         return self._last_setting[1]
 
     def _held(self) -> tuple[Floats, Floats]:
-        """What the load is held down to; see :meth:`Load.hold`."""
-        raised = np.ones(len(self._members))
+        """What the load is held down to; see :meth:`PodUsageModel.hold`."""
+        raised = np.ones(len(self._pods))
         if self._bursts is not None:
             raised = self._bursts.factors()
-        node, wanted = self._members.node, self.wanted
+        node, slos = self._pods.node, self.slos
         # Suppression by quota limits all best-effort pods together, so that each has none.
-        by_quota = (wanted["known"] & wanted["enabled"] & wanted["by_quota"]) > 0
-        free = (self._members.figures["tier"] > 0) & by_quota[node]
-        return self.suppression.tier_cores(wanted["known"]), np.where(free, np.inf, raised)
+        by_quota = (slos["known"] & slos["enabled"] & slos["by_quota"]) > 0
+        free = (self._pods.columns["tier"] > 0) & by_quota[node]
+        return self.suppression.tier_cores(slos["known"]), np.where(free, np.inf, raised)
 
     def _evictor(self, row: int) -> ApiEvictor:
         if row not in self._evictors:
@@ -201,7 +190,7 @@ class Enforcement:
                 self._tasks.create_task(made.run())
         return self._evictors[row]
 
-    def _tell(self, row: int, feature: str, pod: PodState) -> None:
+    def _record_event(self, row: int, feature: str, pod: PodState) -> None:
         self.evicted[row, feature] = self.evicted.get((row, feature), 0) + 1
         self.evictions.append(Eviction(self._clock.wall_seconds(), row, feature, pod.key))
         told = log.fields(node=self._machines[row].name, pod=pod.key, feature=feature)

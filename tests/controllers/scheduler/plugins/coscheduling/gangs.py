@@ -15,14 +15,14 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.base.clock import VirtualClock
-from koord.controllers.scheduler.config.args_jobs import CoschedulingArgs
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.config.args_gangs_and_quota import CoschedulingArgs
 from koord.controllers.scheduler.plugins.coscheduling.plugin import Coscheduling
 from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
+from tests.controllers.scheduler.decision.test_decider import Room
 from tests.controllers.scheduler.pods import node, pod
-from tests.controllers.scheduler.test_decider import Room
 from tests.controllers.scheduler.world import SomePlugins, Told
 
 PREFIX = "gang.scheduling.koordinator.sh/"
@@ -93,7 +93,7 @@ class GangWorld:
     ) -> None:
         self.views, self.told = LocalViews(), Told()
         self.clock = VirtualClock(1_700_000_000.0)
-        self.world = World(self.views, self.clock, None, self.told)
+        self.world = ClusterState(self.views, self.clock, None, self.told)
         self.plugin = Coscheduling(CoschedulingArgs(**(args or {})), self.world)
         more = more or {}
         points: dict[str, list[Any]] = {

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.controllers.scheduler.plugins.coscheduling.gangs import State
+from koord.controllers.scheduler.plugins.coscheduling.state.gangs import MemberState
 from tests.controllers.scheduler.plugins.coscheduling.gangs import GangWorld, bound, member, settle
 from tests.controllers.scheduler.pods import node
 
@@ -107,9 +107,11 @@ class Gangs(RuleBasedStateMachine):
         accounts = self.world.world.accounts
         for gang in self.world.plugin.gangs.gangs.values():
             states = Counter(each.state for each in gang.members.values())
-            assert all(gang.count(state) == states[state] for state in State)
+            assert all(gang.count(state) == states[state] for state in MemberState)
             for each in gang.members.values():
-                assert (each.state is not State.PENDING) == (accounts.get(each.uid) is not None)
+                assert (each.state is not MemberState.PENDING) == (
+                    accounts.get(each.uid) is not None
+                )
 
     @invariant()
     def strict_gangs_hold_all_or_nothing(self) -> None:
@@ -117,7 +119,7 @@ class Gangs(RuleBasedStateMachine):
             assert gang.declared is not None
             assert gang.group is not None
             if gang.declared.mode == "Strict" and not gang.group.once_satisfied:
-                held = gang.count(State.WAITING)
+                held = gang.count(MemberState.WAITING)
                 assert not held or held >= gang.minimum or gang.group.round
                 assert not gang.group.round or len(gang.group.round) >= gang.minimum
 
@@ -138,7 +140,7 @@ class Gangs(RuleBasedStateMachine):
             for row in range(table.size)
         )
         for gang in self.world.plugin.gangs.gangs.values():
-            pending = gang.count(State.PENDING)
+            pending = gang.count(MemberState.PENDING)
             if pending and gang.complete:
                 assert free < max(gang.missing(), 1)
         await self.world.scheduler.loop.binder.close()

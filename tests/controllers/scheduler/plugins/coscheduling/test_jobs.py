@@ -9,7 +9,7 @@ import pytest
 
 from koord.api.codec import convert
 from koord.api.kinds.reservation import Reservation
-from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 from tests.controllers.scheduler.plugins.coscheduling.gangs import (
     GangWorld,
@@ -229,6 +229,40 @@ async def test_pods_that_hold_nodes_go_once_fewer_are_asked_for() -> None:
     assert not world.scheduler.loop.binder.waiting
 
 
+async def held_back(door: Door | None = None) -> GangWorld:
+    """y0 of tenant b waits on Permit for z0 of b, which fits nowhere."""
+    world = GangWorld({"a": "8"}, more={"permit": [door]} if door else None)
+    b = {"namespace": "b"}
+    notes = {"groups": '["b/y","b/z"]', "mode": "NonStrict"}
+    world.put(*(pod_group(name, 1, metadata=b, notes=notes) for name in ("y", "z")))
+    world.put(grouped("y0", "y", **b), grouped("z0", "z", cpu="9", **b))
+    await world.schedule()
+    assert list(world.scheduler.loop.binder.waiting) == ["uid-y0"]
+    return world
+
+
+@running
+async def test_a_gang_that_lists_another_does_not_let_its_pods_go() -> None:
+    world = await held_back()
+    world.put(pod_group("x", 1, metadata={"namespace": "a"}, notes={"groups": '["b/y"]'}))
+    world.put(grouped("x0", "x", namespace="a"))
+    await world.schedule()
+    assert list(world.scheduler.loop.binder.waiting) == ["uid-y0"]
+    assert [len(world.said(name, "Scheduled")) for name in ("x0", "y0")] == [1, 0]
+
+
+@running
+async def test_a_gang_that_lists_another_does_not_take_its_nodes_away() -> None:
+    world = await held_back(Door(None, Wait("Door", 100.0)))
+    world.put(pod_group("x", 1, metadata={"namespace": "a"}, notes={"groups": '["b/y"]'}))
+    world.put(grouped("x0", "x", namespace="a"))
+    await world.schedule()
+    assert list(world.scheduler.loop.binder.waiting) == ["uid-y0", "uid-x0"]
+    world.world.reject("uid-x0", Rejection("Door", ("no",)))
+    await settle()
+    assert list(world.scheduler.loop.binder.waiting) == ["uid-y0"]
+
+
 class Door:
     """A Permit plugin of somebody else's."""
 
@@ -381,7 +415,7 @@ async def test_what_is_bound_together_is_marked() -> None:
     world = GangWorld({"a": "8"}, more={"bind": [cut]})
     world.put(*(member(f"p{i}", least=2) for i in range(3)))
     world.scheduler.loop.schedule(5.0)
-    marked = Changes()
+    marked = PendingPatch()
     info = world.world.pod("uid-p0")
     assert info is not None
     await world.plugin.pre_bind(Cycle(info, world.world.table), 0, marked)
@@ -396,7 +430,7 @@ async def test_what_is_bound_together_is_marked() -> None:
     stale = {f"{prefixes[0]}bind-gang-group-id": "old"}
     world.put(member("p9", annotations=stale))
     world.scheduler.loop.schedule(5.0)
-    alone = Changes()
+    alone = PendingPatch()
     info = world.world.pod("uid-p9")
     assert info is not None
     await world.plugin.pre_bind(Cycle(info, world.world.table), 0, alone)
@@ -497,7 +531,7 @@ class Company:
     def applies(self, cycle: Any) -> bool:
         return True
 
-    def stamp(self, cycle: Any) -> int:
+    def generation(self, cycle: Any) -> int:
         return 0
 
     def filter_node(self, cycle: Any, row: int) -> Rejection | None:

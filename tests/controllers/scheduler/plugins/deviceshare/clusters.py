@@ -10,14 +10,15 @@ from koord.api.codec import convert
 from koord.api.kinds.device import Device
 from koord.base.clock import VirtualClock
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.accounts import Accounts
-from koord.controllers.scheduler.decider import Decider, Decision, Plugins
-from koord.controllers.scheduler.framework.cycle import Changes, Cycle
-from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.decision.decider import Decider, Decision
+from koord.controllers.scheduler.feature_gates import feature_gates
+from koord.controllers.scheduler.framework.accounts import Accounts
+from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
+from koord.controllers.scheduler.plugins.deviceshare.args import DeviceShareOptions
 from koord.controllers.scheduler.plugins.deviceshare.plugin import DeviceShare
-from koord.controllers.scheduler.plugins.deviceshare.settings import Settings
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 from tests.controllers.scheduler.pods import node, pod
 
 MEMORY = "16Gi"
@@ -96,18 +97,18 @@ class Nominator(NamedTuple):
 class Cluster:
     """A node table, the plugin and a decider; pods of device requests."""
 
-    def __init__(self, settings: Settings | None = None, **gates: bool) -> None:
+    def __init__(self, settings: DeviceShareOptions | None = None, **gates: bool) -> None:
         self.views = LocalViews()
         self.clock = VirtualClock(1_700_000_000.0)
         text = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
-        self.world = World(self.views, self.clock, gates=feature_gates(text))
+        self.world = ClusterState(self.views, self.clock, gates=feature_gates(text))
         self.table = self.world.table
         self.plugin = DeviceShare(settings, self.world)
         self.accounts = Accounts(self.table, [self.plugin])
         self.decider = Decider(
             self.table,
             self.accounts,
-            Plugins(
+            ProfilePlugins(
                 pre_filter=[self.plugin],
                 filter=[self.plugin],
                 score=[(self.plugin, 1)],
@@ -134,10 +135,10 @@ class Cluster:
     def pod(self, name: str = "", **more: Any) -> PodInfo:
         """A pod; amounts in ``requests`` by full name, or short as ``gpu_core=50``."""
         self._made += 1
-        asked = dict(more.pop("requests", {}))
+        requested = dict(more.pop("requests", {}))
         for short in [key for key in more if key.startswith(("gpu", "rdma", "fpga"))]:
-            asked["koordinator.sh/" + short.replace("_", "-")] = str(more.pop(short))
-        made = pod(name or f"pod-{self._made}", requests=asked, **more)
+            requested["koordinator.sh/" + short.replace("_", "-")] = str(more.pop(short))
+        made = pod(name or f"pod-{self._made}", requests=requested, **more)
         return self.world.shapes.info(made)
 
     def decide(self, info: PodInfo, *, offers: dict[int, list[Offer]] | None = None) -> Decision:
@@ -182,9 +183,9 @@ class Cluster:
         self.accounts.add(row, info)
         return info
 
-    def written(self, info: PodInfo) -> Changes:
+    def written(self, info: PodInfo) -> PendingPatch:
         """What PreBind writes."""
-        changes = Changes()
+        changes = PendingPatch()
         cycle = Cycle(info, self.table)
         asyncio.run(self.plugin.pre_bind(cycle, info.row, changes))
         return changes

@@ -12,7 +12,7 @@ from koord.api.kinds.cluster import ConfigMap
 from koord.api.kinds.device import Device
 from koord.api.kinds.meta import ObjectMeta
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.plugins.deviceshare.settings import ScoringType, Settings
+from koord.controllers.scheduler.plugins.deviceshare.args import DeviceShareOptions, ScoringType
 from tests.controllers.scheduler.plugins.deviceshare.clusters import (
     Cluster,
     device,
@@ -44,7 +44,7 @@ def test_the_default_order_spreads_or_packs() -> None:
     cluster = Cluster()
     cluster.add("n", *plain)
     assert [cluster.place(cluster.pod(gpu=50)) for _ in range(3)] == ["gpu:0", "gpu:1", "gpu:2"]
-    cluster = Cluster(Settings(scoring=ScoringType.MOST_ALLOCATED))
+    cluster = Cluster(DeviceShareOptions(scoring=ScoringType.MOST_ALLOCATED))
     cluster.add("n", *plain)
     assert [cluster.place(cluster.pod(gpu=50)) for _ in range(3)] == ["gpu:0", "gpu:0", "gpu:1"]
 
@@ -126,7 +126,7 @@ def test_pods_without_devices_are_never_asked_about() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "asked", "why"),
+    ("cards", "requested", "why"),
     [
         (gpus(2), whole(3), "Insufficient GPU Devices"),
         ([{**gpu(0), "topology": None}], whole(2), "Insufficient gpu devices"),
@@ -154,10 +154,10 @@ def test_pods_without_devices_are_never_asked_about() -> None:
          "Insufficient rdma devices"),
     ],
 )  # fmt: skip
-def test_why_not(cards, asked, why: str) -> None:
+def test_why_not(cards, requested, why: str) -> None:
     cluster = Cluster()
     cluster.add("n", *cards)
-    assert cluster.place(cluster.pod(**asked)) == f"{NONE}{why}."
+    assert cluster.place(cluster.pod(**requested)) == f"{NONE}{why}."
 
 
 def test_illegal_requests_are_refused_before_any_node() -> None:
@@ -246,7 +246,7 @@ def test_the_best_linked_partition_first() -> None:
 
 
 def test_sharing_by_provider_and_model() -> None:
-    cluster = Cluster(Settings(unsupported_models=frozenset({("huawei", "310P")})))
+    cluster = Cluster(DeviceShareOptions(unsupported_models=frozenset({("huawei", "310P")})))
     cluster.add("a", *gpus(1), labels={"koordinator.sh/gpu-isolation-provider": "HAMi-core"})
     cluster.add("b", *gpus(1), labels={
         "node.koordinator.sh/gpu-vendor": "huawei", "node.koordinator.sh/gpu-model": "310P"
@@ -272,9 +272,9 @@ def test_templates_of_shared_resources() -> None:
     labels = {"node.koordinator.sh/gpu-vendor": "huawei", "node.koordinator.sh/gpu-model": "910B"}
     cluster.add("n", npu, labels=labels)
     cluster.add("other", *gpus(1))
-    asked = {"gpu.shared": 1, "gpu_memory": "8Gi"}
+    requested = {"gpu.shared": 1, "gpu_memory": "8Gi"}
     part = {"huawei.com/npu-core": "10", "huawei.com/npu-cpu": "3"}
-    message = cluster.place(cluster.pod(requests=part, **asked))
+    message = cluster.place(cluster.pod(requests=part, **requested))
     assert "no matched GPU shared resource template" in message
     data = "huawei-910B:\n  vir10:\n    huawei.com/npu-core: 10\n    huawei.com/npu-cpu: 3\n"
     meta = ObjectMeta(name="gpu-shared-resource-templates", namespace="koordinator-system")
@@ -282,7 +282,7 @@ def test_templates_of_shared_resources() -> None:
         metadata=meta, data={"data.yaml": data + "    koordinator.sh/gpu-memory: 8Gi\n"}
     )
     cluster.views.view(ConfigMap).put(templates)
-    info = cluster.pod("again", requests=part, **asked)
+    info = cluster.pod("again", requests=part, **requested)
     assert cluster.place(info) == "gpu:0"
     assert cluster.table.name(info.row) == "n"
     written = json.loads(cluster.written(info).annotations[ALLOCATED] or "")
@@ -292,7 +292,7 @@ def test_templates_of_shared_resources() -> None:
 def test_secondary_devices_that_are_left_for_reserve_do_not_count_in_scores() -> None:
     """One of two GPUs is 50 percent of their memory by ratio, none of it by bytes; no RDMA."""
     planned = {"node.koordinator.sh/secondary-device-well-planned": "true"}
-    cluster = Cluster(Settings(scoring=ScoringType.MOST_ALLOCATED))
+    cluster = Cluster(DeviceShareOptions(scoring=ScoringType.MOST_ALLOCATED))
     cluster.add("planned", *gpus(2), nic(0), device_labels=planned)
     cluster.add("other", *gpus(2), nic(0))
     joint = {JOINT: '{"deviceTypes":["gpu","rdma"]}'}

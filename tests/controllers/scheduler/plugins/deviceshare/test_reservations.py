@@ -44,7 +44,7 @@ def test_an_aligned_reservation_is_joined_with_free_cards(policy: str) -> None:
     uid = reserved(cluster)
     offers = {0: [Offer(uid, policy)]}
     assert cluster.place(cluster.pod(gpu=300), offers=offers, sits=uid) == "gpu:0,1,2"
-    assert cluster.plugin.cache.remained(0, uid) == {
+    assert cluster.plugin.cache.remaining(0, uid) == {
         ("gpu", 0): (0, 0, 0, 0, 0, 0), ("gpu", 1): (0, 0, 0, 0, 0, 0)
     }  # fmt: skip
     assert cluster.place(cluster.pod(gpu=100)) == "gpu:3"

@@ -11,14 +11,14 @@ from koord.api.kinds.quota import ElasticQuota as CanonicalQuota
 from koord.api.kinds.quota import GroupQuota
 from koord.base.clock import VirtualClock
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.config.args_gangs_and_quota import ElasticQuotaArgs
 from koord.controllers.scheduler.config.profiles import Profile
-from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.feature_gates import feature_gates
 from koord.controllers.scheduler.plugins.elasticquota import ElasticQuota
 from koord.controllers.scheduler.scheduler import Scheduler
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
-from tests.controllers.scheduler.test_decider import Room
+from tests.controllers.scheduler.decision.test_decider import Room
 from tests.controllers.scheduler.world import Told
 
 
@@ -40,7 +40,7 @@ class Cluster:
     def __init__(self, client: Any = None, gates: str = "", **args: Any) -> None:
         self.views, self.told = LocalViews(), Told()
         self.clock = VirtualClock(1_700_000_000.0)
-        self.world = World(self.views, self.clock, client, self.told, feature_gates(gates))
+        self.world = ClusterState(self.views, self.clock, client, self.told, feature_gates(gates))
         profile = Profile(
             "koord-scheduler",
             {"preFilter": ("ElasticQuota",), "filter": ("Room",), "score": ("Room",),

@@ -11,8 +11,11 @@ from koord.api.codec import convert
 from koord.api.kinds.quota import ElasticQuota, GroupQuota
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
-from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
-from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
+    QuotaTreeOptions,
+    QuotaTrees,
+)
 from tests.controllers.scheduler import pods as builders
 
 PREFIX = "quota.scheduling.koordinator.sh/"
@@ -51,11 +54,11 @@ def pod(name: str, group: str = "", *, strict: bool = False, **fields: Any) -> P
 
 
 def cluster(
-    total: dict[str, int] | None = None, settings: Settings | None = None, **ledger: Any
-) -> tuple[QuotaGroups, Ledger, Admission]:
+    total: dict[str, int] | None = None, settings: QuotaTreeOptions | None = None, **ledger: Any
+) -> tuple[QuotaTrees, QuotaLedger, Admission]:
     """Trees, accounts and admission over them."""
-    groups = QuotaGroups(settings)
-    kept = Ledger(groups, **ledger)
+    groups = QuotaTrees(settings)
+    kept = QuotaLedger(groups, **ledger)
     groups.set_total(total or {})
     return groups, kept, Admission(groups, kept)
 

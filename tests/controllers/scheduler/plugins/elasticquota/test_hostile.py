@@ -13,10 +13,10 @@ from koord.api.codec import convert
 from koord.api.kinds.quota import ElasticQuota, GroupQuota
 from koord.base.errors import KoordError
 from koord.controllers.cluster import transforms
-from koord.controllers.scheduler.plugins.elasticquota.figures import figures
-from koord.controllers.scheduler.plugins.elasticquota.groups import Settings
-from koord.controllers.scheduler.plugins.elasticquota.status import canonical_patch
-from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
+from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
+from koord.controllers.scheduler.plugins.elasticquota.state.group_usage import group_usage
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import QuotaTreeOptions
+from koord.controllers.scheduler.plugins.elasticquota.writers.status import canonical_patch
 from tests.controllers.scheduler.plugins.elasticquota.harness import Cluster
 from tests.controllers.scheduler.plugins.elasticquota.objects import PREFIX, cluster, pod
 from tests.controllers.scheduler.pods import node
@@ -77,7 +77,7 @@ def is_a_line(error: KoordError | None) -> bool:
 
 @given(items=st.lists(st.tuples(objects(), st.booleans()), max_size=8), several=st.booleans())
 def test_any_quota_is_taken_or_refused_in_a_line(items: Any, several: bool) -> None:
-    groups, kept, admission = cluster({"cpu": 9000}, Settings(several_trees=several))
+    groups, kept, admission = cluster({"cpu": 9000}, QuotaTreeOptions(several_trees=several))
     pods = [pod(f"p{i}", name, cpu="1", namespace="n") for i, name in enumerate([*NAMES, ""])]
     for each in pods:
         kept.list_pod(each)
@@ -107,7 +107,7 @@ def test_any_quota_is_taken_or_refused_in_a_line(items: Any, several: bool) -> N
 @given(text=garbage, allocatable=amounts)
 def test_any_node_has_a_total(text: str, allocatable: dict[str, str]) -> None:
     notes = {"node.koordinator.sh/reservation": text}
-    totals = NodeTotals()
+    totals = ClusterTotal()
     totals.put(transforms.node(node("n", annotations=notes, allocatable=allocatable)))
     assert all(0 <= amount < 2**63 for amount in totals.total().values())
     totals.remove("n")
@@ -120,7 +120,7 @@ def test_any_status_is_compared_or_refused_in_a_line(text: str) -> None:
     item = convert({"metadata": {"name": "a", "namespace": "n"}}, ElasticQuota, "a")
     groups.put(item)
     item.metadata.annotations[PREFIX + "request"] = text
-    refusal(canonical_patch, item, figures(groups.tree(""), "a"))
+    refusal(canonical_patch, item, group_usage(groups.tree(""), "a"))
 
 
 @given(asked=st.dictionaries(st.sampled_from(["cpu", "memory", "x.com/gpu"]), quantities))

@@ -13,8 +13,9 @@ from msgspec import structs
 
 from koord.api.kinds.quota import ElasticQuota
 from koord.base.errors import KoordError
-from koord.controllers.scheduler.config.args_jobs import HookPluginConf
+from koord.controllers.scheduler.config.args_gangs_and_quota import HookPluginConf
 from koord.kernels.quantity import Quantity
+from koord.kernels.quota import Figure
 from tests.controllers.scheduler.plugins.elasticquota.harness import Cluster
 from tests.controllers.scheduler.plugins.elasticquota.objects import guide, pod, quota
 from tests.controllers.scheduler.pods import node
@@ -49,6 +50,31 @@ async def test_pods_beyond_their_quota_wait_until_some_go() -> None:
     assert cluster.run() == ["p0", "p1"]
     cluster.remove(pods[0])
     assert cluster.run() == ["p1", "p2"]
+
+
+@in_a_loop
+async def test_pods_whose_node_went_before_they_were_bound_use_their_quota() -> None:
+    """Their bindings are on the way, and the server takes them."""
+    cluster = Cluster()
+    cluster.put(node("n", cpu="32"), quota("a", min={"cpu": "4"}, max={"cpu": "4"}))
+    pods = [pod(f"p{i}", "a", cpu="2") for i in range(3)]
+    cluster.put(*pods)
+    assert cluster.run() == ["p0", "p1"]
+    cluster.remove(node("n"))
+    cluster.put(node("m", cpu="32"))
+    assert cluster.run() == []
+    assert cluster.quota.groups.tree("").figure("a", Figure.USED) == {"cpu": 4000}
+    cluster.put(bound(pods[0]))
+    assert cluster.run() == []
+    cluster.remove(pods[0])
+    assert cluster.run() == ["p2"]
+    # The other one's binding failed.
+    ((uid,),) = cluster.world.orphans.uids().values()
+    orphan = cluster.world.orphans.get(uid)
+    assert orphan is not None
+    assert orphan.pod.metadata.name == "p1"
+    cluster.scheduler.feed.give_up(orphan)
+    assert cluster.quota.groups.tree("").figure("a", Figure.USED) == {"cpu": 2000}
 
 
 @in_a_loop

@@ -11,7 +11,7 @@ from msgspec import structs
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.load_estimate import estimate
-from tests.controllers.scheduler.plugins.loadaware.load import (
+from tests.controllers.scheduler.plugins.loadaware.reports import (
     START,
     Load,
     amounts,
@@ -144,7 +144,7 @@ def test_assigned_pods_count_until_they_are_measured() -> None:
     first = pod("first", cpu="6")
     load.assign(first, "a")
     row = load.table.row("a")
-    used = load.plugin.ledger.used
+    used = load.plugin.cache.used
     assert used[0, 0, row] == 1000 + 5100
     usage = {"default/first": (amounts(2000, GI), "koord-prod")}
     load.put(metric("a", START + 30, node=amounts(3000, GI), pods=usage))
@@ -185,7 +185,7 @@ def test_a_node_may_have_thresholds_and_a_capacity_of_its_own() -> None:
     key = "scheduling.koordinator.sh/usage-thresholds"
     load.put(metric("a", node=amounts(5000, GI)), metric("b", node=amounts(5000, GI)))
     load.put(node("a", cpu="10"), node("b", cpu="10"))
-    assert not load.plugin.ledger.enforcing
+    assert not load.plugin.cache.rows_with_thresholds
     assert load.ask(pod("p"))[0] == {"a": None, "b": None}
     load.put(node("a", cpu="10", annotations={key: '{"usageThresholds": {"cpu": 40}}'}))
     assert load.ask(pod("p"))[0] == {"a": CPU_EXCEEDS, "b": None}
@@ -206,7 +206,7 @@ def test_pods_may_say_how_they_are_estimated_where_that_is_allowed() -> None:
         load = Load(allowCustomizeEstimation=allowed)
         load.put(node("a"))
         load.assign(asking, "a")
-        found = load.plugin.ledger.pod(0, "uid-p")
+        found = load.plugin.cache.pod(0, "uid-p")
         assert found is not None
         assert (found.estimate[0], found.deadline) == (cpu, deadline)
 
@@ -219,7 +219,7 @@ def test_a_bad_wish_of_a_pod_is_no_wish() -> None:
     load = Load(allowCustomizeEstimation=True)
     load.put(node("a"))
     load.assign(pod("p", cpu="10", annotations=own), "a")
-    found = load.plugin.ledger.pod(0, "uid-p")
+    found = load.plugin.cache.pod(0, "uid-p")
     assert found is not None
     assert (found.estimate[0], found.deadline) == (8500, None)
 
@@ -232,7 +232,7 @@ def test_conditions_say_when_a_pod_was_assigned() -> None:
     load.assign(waiting, "a")
 
     def times() -> tuple[float, float | None]:
-        found = load.plugin.ledger.pod(0, "uid-p")
+        found = load.plugin.cache.pod(0, "uid-p")
         assert found is not None
         return found.since, found.deadline
 
@@ -253,7 +253,7 @@ def test_a_what_if_makes_no_pod_younger() -> None:
     load.clock.advance(100)
     with load.world.accounts.what_if():
         load.world.accounts.drop(there)
-    found = load.plugin.ledger.pod(0, "uid-p")
+    found = load.plugin.cache.pod(0, "uid-p")
     assert found is not None
     assert found.since == START
 
@@ -268,7 +268,7 @@ def test_a_row_that_is_used_again_knows_nothing_of_the_node_before() -> None:
     load.put(node("b", cpu="10"))
     assert load.table.row("b") == 0
     assert load.ask(pod("q")) == ({"b": None}, {"b": 0})
-    assert not load.plugin.ledger.used.any()
+    assert not load.plugin.cache.used.any()
     load.forget("b")
     load.put(node("a", cpu="10"))
     assert load.ask(pod("q"))[0] == {"a": CPU_EXCEEDS}, "its NodeMetric is still there"
@@ -280,9 +280,9 @@ def test_a_reservation_carries_no_load() -> None:
     mark = {"scheduling.koordinator.sh/reserve-pod": "true"}
     stand_in = pod("u1", uid="u1", cpu="8", annotations=mark)
     load.assign(stand_in, "a")
-    assert load.plugin.ledger.pod(0, "u1") is None
+    assert load.plugin.cache.pod(0, "u1") is None
     load.assign(pod("liar", cpu="8", annotations=mark), "a")
-    assert load.plugin.ledger.pod(0, "uid-liar") is not None
+    assert load.plugin.cache.pod(0, "uid-liar") is not None
 
 
 def test_hostile_amounts_do_no_harm() -> None:
@@ -324,6 +324,6 @@ def test_the_report_interval_is_the_node_metrics_own() -> None:
     load.assign(pod("first", cpu="6"), "a")
     late = metric("a", START + 30, node=amounts(3000, GI), pods=usage, interval=30)
     load.put(late)
-    assert load.plugin.ledger.used[0, 0, 0] == 3000
+    assert load.plugin.cache.used[0, 0, 0] == 3000
     load.put(structs.replace(late, spec=type(late.spec)()))
-    assert load.plugin.ledger.used[0, 0, 0] == 6100
+    assert load.plugin.cache.used[0, 0, 0] == 6100

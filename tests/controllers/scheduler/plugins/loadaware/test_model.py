@@ -20,15 +20,15 @@ from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.protocol.priority import class_with_default
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.plugins.loadaware.hints import NODE_METRICS
-from koord.controllers.scheduler.plugins.loadaware.ledger import most_within
+from koord.controllers.scheduler.plugins.loadaware.cache import most_within
+from koord.controllers.scheduler.plugins.loadaware.queueing_hints import NODE_METRICS
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     ClusterEvent,
     node_events,
 )
-from tests.controllers.scheduler.plugins.loadaware.load import START, Load, condition, metric
+from tests.controllers.scheduler.plugins.loadaware.reports import START, Load, condition, metric
 from tests.controllers.scheduler.pods import node, pod
 from tests.models import load_aware as model
 from tests.profiles import examples
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         self.load.world.accounts.add(row, info)
         self.where[name] = (place, info)
         moment = self.load.clock.wall_seconds() if since is None else START + since
-        assigned = self.load.plugin.ledger.pod(row, info.uid)
+        assigned = self.load.plugin.cache.pod(row, info.uid)
         assert assigned is not None
         self.nodes[place].pods[name] = model.Assigned(
             info.key,

@@ -12,18 +12,19 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation as ReservationObject
 from koord.base.clock import VirtualClock
-from koord.controllers.cluster.nodes import PODS, Aspect
+from koord.controllers.cluster.node_table import PODS, Aspect
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.config.args_jobs import ReservationArgs
-from koord.controllers.scheduler.decider import Decider, Decision, Plugins
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.scheduler.cluster_state import ClusterState
+from koord.controllers.scheduler.config.args_gangs_and_quota import ReservationArgs
+from koord.controllers.scheduler.decision.decider import Decider, Decision
+from koord.controllers.scheduler.feature_gates import feature_gates
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod
 from koord.controllers.scheduler.plugins.reservation.plugin import Reservation
-from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
-from koord.controllers.scheduler.views import LocalViews
-from koord.controllers.scheduler.world import World
 
 BIRTH = "2023-11-14T22:13:20Z"
 NOW = 1_700_000_000.0
@@ -41,9 +42,9 @@ class Room(Plugin):
     def filter(self, cycle: Cycle, rows: Any) -> Any:
         numbers = np.arange(len(cycle.table.open))[rows]
         self.asked += len(numbers)
-        return np.array([not self.lacks(cycle, int(row)) for row in numbers])
+        return np.array([not self.shortfall(cycle, int(row)) for row in numbers])
 
-    def lacks(self, cycle: Cycle, row: int) -> list[str]:
+    def shortfall(self, cycle: Cycle, row: int) -> list[str]:
         table = cycle.table
         asked = {table.resource(name): n for name, n in cycle.shape.request.items()}
         free = table.allocatable[:, row] - table.requested[:, row]
@@ -53,7 +54,7 @@ class Room(Plugin):
         return [table.resources[i] for i, n in {**asked, PODS: 1}.items() if n > free[i]]
 
     def diagnose(self, cycle: Cycle, rows: Any) -> list[Rejection]:
-        found = (self.lacks(cycle, int(row)) for row in rows)
+        found = (self.shortfall(cycle, int(row)) for row in rows)
         return [Rejection("Room", tuple(f"Insufficient {n}" for n in names)) for names in found]
 
 
@@ -115,7 +116,7 @@ class Bench:
         self.views = LocalViews()
         self.clock = VirtualClock(NOW)
         self.events: list[tuple[str, str]] = []
-        self.world = World(self.views, self.clock, None, self._tell, feature_gates(gates))
+        self.world = ClusterState(self.views, self.clock, None, self._tell, feature_gates(gates))
         self.room = Room()
         self.plugin = Reservation(args or ReservationArgs(), self.world)
         self.plugin.join([self.plugin, self.room, *more])
@@ -126,7 +127,7 @@ class Bench:
         self.decider = Decider(
             self.table,
             self.world.accounts,
-            Plugins(
+            ProfilePlugins(
                 pre_filter=[self.plugin],
                 filter=[self.room, self.plugin],
                 post_filter=[self.plugin],

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from koord.api.kinds.device import Device
-from koord.controllers.scheduler.decider import Decider, Plugins
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.plugins.deviceshare.plugin import DeviceShare
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpus
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
@@ -38,7 +39,7 @@ def test_what_devices_say_of_reservations_is_scaled_before_it_is_added() -> None
     decider = Decider(
         bench.table,
         bench.world.accounts,
-        Plugins(pre_filter=both, filter=both, score=[(bench.plugin, 1)], reserve=both),
+        ProfilePlugins(pre_filter=both, filter=both, score=[(bench.plugin, 1)], reserve=both),
     )
     for name, cpu, amount, minors in (("big", "4", "200", (0, 1)), ("small", "2", "100", (2,))):
         requests = {GPU: amount}

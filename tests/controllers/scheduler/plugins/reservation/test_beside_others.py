@@ -6,13 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from koord.api.kinds.pod import Pod
-from koord.controllers.scheduler.config.args_jobs import ReservationArgs
-from koord.controllers.scheduler.decider import Decider, Plugins
-from koord.controllers.scheduler.plugins.coscheduling.victims import JobVictims
-from koord.controllers.scheduler.plugins.interpodaffinity.plugin import InterPodAffinity
-from koord.controllers.scheduler.plugins.node_ports import NodePorts
+from koord.controllers.scheduler.config.args_gangs_and_quota import ReservationArgs
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
+from koord.controllers.scheduler.plugins.coscheduling.allocation.job_victims import JobVictims
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.plugin import InterPodAffinity
+from koord.controllers.scheduler.plugins.kubernetes.node_affinity import NodeAffinity
+from koord.controllers.scheduler.plugins.kubernetes.node_ports import NodePorts
 from koord.controllers.scheduler.plugins.reservation.plugin import Reservation
-from koord.controllers.scheduler.plugins.reservation.preempting import Victims
+from koord.controllers.scheduler.plugins.reservation.preemption import ReservationVictimPolicy
 from koord.controllers.scheduler.preemption.victims import VictimPolicy
 from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
 from tests.controllers.scheduler.pods import node, pod
@@ -38,7 +40,7 @@ def with_plugin(bench: Bench, other: Any) -> Decider:
     return Decider(
         bench.table,
         bench.world.accounts,
-        Plugins(
+        ProfilePlugins(
             pre_filter=[bench.plugin, *first],
             filter=[other, bench.room, bench.plugin],
             reserve=[bench.plugin],
@@ -99,7 +101,7 @@ def test_owners_make_room_in_their_reservation_alone() -> None:
 
 
 def test_who_may_be_preempted() -> None:
-    policy = Victims()
+    policy = ReservationVictimPolicy()
     bench = Bench(node("n"))
     high = bench.info(pod("high", priority=9))
     label = {"scheduling.koordinator.sh/disable-preemptible": "true"}
@@ -128,3 +130,20 @@ def test_profiles_share_one_account() -> None:
     assert bench.requested("n") == 4000
     bench.remove("R")
     assert bench.requested("n") == 3000
+
+
+def test_a_pod_that_excludes_the_node_of_its_reservation_is_told_so() -> None:
+    bench = Bench(node("a"), node("b"))
+    bench.put(available("R", "a", cpu="4"))
+    affinity = NodeAffinity(None, bench.world)
+    plugins = ProfilePlugins(pre_filter=[bench.plugin, affinity], filter=[affinity, bench.plugin])
+    decides = Decider(bench.table, bench.world.accounts, plugins)
+    must = {"scheduling.koordinator.sh/reservation-affinity": "{}"}
+    elsewhere = {"kubernetes.io/hostname": "b"}
+    wants = pod("p", cpu="1", labels={"app": "R"}, annotations=must, nodeSelector=elsewhere)
+    diagnosis = decides.decide(bench.info(wants)).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.message() == (
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) didn't satisfy plugin(s) [Reservation]."
+    )

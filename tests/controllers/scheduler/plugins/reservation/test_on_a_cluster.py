@@ -17,12 +17,12 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.controllers.scheduler.app import App
-from koord.controllers.scheduler.checker import drift
-from koord.controllers.scheduler.config.args_jobs import ReservationArgs
-from koord.controllers.scheduler.config.files import ClientConnection, LeaderElection
+from koord.controllers.scheduler.config.args_gangs_and_quota import ReservationArgs
+from koord.controllers.scheduler.config.configuration_file import ClientConnection, LeaderElection
 from koord.controllers.scheduler.config.load import SchedulerConfiguration
 from koord.controllers.scheduler.config.profiles import Profile
-from koord.controllers.scheduler.gates import feature_gates
+from koord.controllers.scheduler.consistency.checker import drift
+from koord.controllers.scheduler.feature_gates import feature_gates
 from koord.controllers.scheduler.queue.options import QueueOptions
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as cluster_crds

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.api.timestamps import seconds_text
-from koord.controllers.scheduler.plugins.coscheduling.gangs import State
+from koord.controllers.scheduler.plugins.coscheduling.state.gangs import MemberState
 
 if TYPE_CHECKING:
-    from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
-    from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang, Group
+    from koord.controllers.scheduler.plugins.coscheduling.state.gang_cache import GangCache
+    from koord.controllers.scheduler.plugins.coscheduling.state.gangs import Gang, GangGroup
 
 
 def gangs(cache: GangCache) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def gangs(cache: GangCache) -> dict[str, Any]:
 
 
 def gang(cache: GangCache, namespace: str, name: str) -> dict[str, Any]:
-    """One gang.
+    """One gang as the debug endpoint shows it in JSON.
 
     Raises:
         KeyError: there is no such gang.
@@ -43,10 +43,10 @@ def summary(gang: Gang) -> dict[str, Any]:
         "minRequiredNumber": gang.minimum,
         "totalChildrenNum": declared.total if declared else 0,
         "gangGroup": list(declared.groups) if declared else [],
-        "children": _keys(gang, *State),
-        "pendingChildren": _keys(gang, State.PENDING),
-        "waitingForBindChildren": _keys(gang, State.WAITING),
-        "boundChildren": _keys(gang, State.BOUND),
+        "children": _keys(gang, *MemberState),
+        "pendingChildren": _keys(gang, MemberState.PENDING),
+        "waitingForBindChildren": _keys(gang, MemberState.WAITING),
+        "boundChildren": _keys(gang, MemberState.BOUND),
         "onceResourceSatisfied": gang.group is not None and gang.group.once_satisfied,
         "gangGroupInfo": _group(gang.group, gang) if gang.group else None,
         "gangFrom": source or ("GangFromPodAnnotation" if declared else ""),
@@ -55,8 +55,8 @@ def summary(gang: Gang) -> dict[str, Any]:
     }
 
 
-def _group(group: Group, gang: Gang) -> dict[str, Any]:
-    waiting = list(group.gangs) if gang.count(State.WAITING) else []
+def _group(group: GangGroup, gang: Gang) -> dict[str, Any]:
+    waiting = list(group.gangs) if gang.count(MemberState.WAITING) else []
     return {
         "Initialized": True,
         "GangGroupId": group.id,
@@ -68,6 +68,6 @@ def _group(group: Group, gang: Gang) -> dict[str, Any]:
     }
 
 
-def _keys(gang: Gang, *states: State) -> dict[str, Any]:
+def _keys(gang: Gang, *states: MemberState) -> dict[str, Any]:
     keys = sorted(member.key for member in gang.members.values() if member.state in states)
     return {key: {} for key in keys}

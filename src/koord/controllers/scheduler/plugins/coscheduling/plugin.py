@@ -16,29 +16,42 @@ from koord.api.protocol import absent, keys
 from koord.api.protocol.annotation import field_of
 from koord.api.protocol.gang import network_topology_spec
 from koord.base.errors import KoordError
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.framework.best_node import normalized
 from koord.controllers.scheduler.framework.plugin import (
     Normalization,
     Plugin,
     PostFilterResult,
 )
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
-from koord.controllers.scheduler.framework.select import normalized
-from koord.controllers.scheduler.plugins.coscheduling import debug, messages
-from koord.controllers.scheduler.plugins.coscheduling import declaration as decl
-from koord.controllers.scheduler.plugins.coscheduling.cache import GangCache
-from koord.controllers.scheduler.plugins.coscheduling.job import GangJob
-from koord.controllers.scheduler.plugins.coscheduling.nearness import (
-    Nearness,
-    Neighbours,
+from koord.controllers.scheduler.plugins.coscheduling import debug, reasons
+from koord.controllers.scheduler.plugins.coscheduling.allocation.gang_job import (
+    GangJob,
+    GangJobInputs,
+)
+from koord.controllers.scheduler.plugins.coscheduling.allocation.job_preemption import (
+    JobPreemption,
+)
+from koord.controllers.scheduler.plugins.coscheduling.objects import gang_declaration as decl
+from koord.controllers.scheduler.plugins.coscheduling.scoring import (
+    NetworkProximity,
+    SelectorPodCounts,
     selector_of,
 )
-from koord.controllers.scheduler.plugins.coscheduling.networks import NetworkController
-from koord.controllers.scheduler.plugins.coscheduling.overdue import OverdueController
-from koord.controllers.scheduler.plugins.coscheduling.podgroups import PodGroupController
-from koord.controllers.scheduler.plugins.coscheduling.preemption import JobPreemption
-from koord.controllers.scheduler.plugins.coscheduling.topology import Topology
-from koord.controllers.scheduler.plugins.reservation.reservepod import reserve_pod
+from koord.controllers.scheduler.plugins.coscheduling.state.gang_cache import GangCache
+from koord.controllers.scheduler.plugins.coscheduling.state.network_topology import (
+    NetworkTopologyCache,
+)
+from koord.controllers.scheduler.plugins.coscheduling.writers.network_topology_controller import (
+    NetworkTopologyController,
+)
+from koord.controllers.scheduler.plugins.coscheduling.writers.pod_group_controller import (
+    PodGroupController,
+)
+from koord.controllers.scheduler.plugins.coscheduling.writers.waiting_gang_controller import (
+    WaitingGangController,
+)
+from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -47,13 +60,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.config.args_jobs import CoschedulingArgs
-    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.config.args_gangs_and_quota import CoschedulingArgs
+    from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
-    from koord.controllers.scheduler.jobplan import Standing
-    from koord.controllers.scheduler.plugins.coscheduling.gangs import Gang
+    from koord.controllers.scheduler.job_planning.plan import GangCounts
+    from koord.controllers.scheduler.plugins.coscheduling.state.gangs import Gang
 
 _BOUND_TOGETHER = (
     (keys.BIND_GANG_GROUP_ID, keys.BIND_GANG_MEMBER_COUNT),
@@ -62,7 +75,7 @@ _BOUND_TOGETHER = (
 
 
 class Coscheduling(Plugin):
-    """See docs/gangs.md."""
+    """Plans the pods of gangs together; rules: docs/reference/gangs.md."""
 
     name: ClassVar[str] = "Coscheduling"
     restores_from: ClassVar[tuple[str, ...]] = ()
@@ -72,14 +85,22 @@ class Coscheduling(Plugin):
     def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self.args: CoschedulingArgs = args
-        defaults = decl.Defaults(args.default_timeout.seconds, args.default_match_policy)
+        defaults = decl.GangDefaults(args.default_timeout.seconds, args.default_match_policy)
         self.gangs = GangCache(defaults, handle.clock.wall_seconds, self._complete)
-        self.topology = Topology(handle)
-        self.neighbours = Neighbours()
+        self.topology = NetworkTopologyCache(handle)
+        self.neighbours = SelectorPodCounts()
         # A planner is at work: what it takes back is its own affair.
         self.planning = False
-        self._nearness = Nearness(handle.table, self.topology)
-        self._preemption = JobPreemption(self) if args.enable_preemption else None
+        self._nearness = NetworkProximity(handle.table, self.topology)
+        self._job_inputs = GangJobInputs(
+            self.name, handle, self.gangs, self.topology if args.aware_network_topology else None,
+            self.neighbours, self.let_go,
+        )  # fmt: skip
+        self._preemption = (
+            JobPreemption(self.name, handle, self.gangs, self.job_of)
+            if args.enable_preemption
+            else None
+        )
         self._pods, self._pod_groups = handle.view(Pod), handle.view(PodGroup)
         self._pod_groups.on_change(
             self._pod_group_seen,
@@ -90,15 +111,15 @@ class Coscheduling(Plugin):
             lambda key, why: handle.invalid.unreadable(PodGroup, key, why)
         )
         self._pods.on_change(
-            self.gangs.pod_seen,
-            lambda _, new: self.gangs.pod_seen(new),
-            lambda old, _: self.gangs.gone(old.metadata.uid),
+            self.gangs.pod_changed,
+            lambda _, new: self.gangs.pod_changed(new),
+            lambda old, _: self.gangs.pod_deleted(old.metadata.uid),
             self.gangs.concerned,
         )
         handle.view(Reservation).on_change(
             self._reservation_seen,
             lambda _, new: self._reservation_seen(new),
-            lambda old, _: self.gangs.gone(old.metadata.uid),
+            lambda old, _: self.gangs.pod_deleted(old.metadata.uid),
         )
 
     def _pod_group_seen(self, pod_group: PodGroup) -> None:
@@ -106,9 +127,14 @@ class Coscheduling(Plugin):
         gang_id = f"{pod_group.metadata.namespace}/{pod_group.metadata.name}"
         gang = self.gangs.gangs.get(gang_id)
         lacked = gang is not None and self.gangs.missing(gang) > 0
-        self.gangs.pod_group_seen(pod_group)
+        self.gangs.pod_group_changed(pod_group)
         wrong = self.gangs.gangs[gang_id].error or next(
-            chain(absent.pod_group(pod_group), absent.gang_groups(pod_group)), None
+            chain(
+                absent.pod_group(pod_group),
+                absent.gang_groups(pod_group),
+                absent.gang_ids(pod_group),
+            ),
+            None,
         )
         if not wrong and not self.args.aware_network_topology:
             wrong = _overlooked(pod_group)
@@ -117,14 +143,14 @@ class Coscheduling(Plugin):
             self.let_go(gang)
 
     def _pod_group_gone(self, pod_group: PodGroup) -> None:
-        self.gangs.pod_group_gone(pod_group)
+        self.gangs.pod_group_deleted(pod_group)
         self.handle.invalid.gone(PodGroup, pod_group)
 
     def _reservation_seen(self, reservation: Reservation) -> None:
         """A Reservation may be of a gang too; the pod that stands for it has its uid."""
         # One that cannot be read is refused by the plugin whose object it is.
         with suppress(KoordError):
-            self.gangs.pod_seen(reserve_pod(reservation))
+            self.gangs.pod_changed(reserve_pod(reservation))
 
     # What the planner asks.
 
@@ -134,21 +160,21 @@ class Coscheduling(Plugin):
 
     def job_of(self, pod: PodInfo) -> GangJob | Rejection:
         """The pod's gangs, or why they cannot be tried."""
-        self.gangs.pod_seen(pod.pod)
-        obstacle = self.gangs.obstacle(pod.pod)
+        self.gangs.pod_changed(pod.pod)
+        obstacle = self.gangs.blocking_reason(pod.pod)
         gang = self.gangs.of(pod.uid)
         if obstacle or gang is None:
             return Rejection(self.name, (obstacle,), unresolvable=True)
-        return GangJob(self, gang, pod)
+        return GangJob(self._job_inputs, gang)
 
-    def standing(self, pod: PodInfo) -> list[Standing]:
+    def gang_counts(self, pod: PodInfo) -> list[GangCounts]:
         """How many pods the gangs of a pod's group have, and where; none for a pod of no gang."""
         gang = self.gangs.of(pod.uid)
-        return self.gangs.standing(gang) if gang is not None else []
+        return self.gangs.gang_counts(gang) if gang is not None else []
 
-    def supposing(self, gang_id: str, minimum: int) -> AbstractContextManager[None]:
+    def with_minimum(self, gang_id: str, minimum: int) -> AbstractContextManager[None]:
         """As if a gang asked for another number of pods."""
-        return self.gangs.supposing(gang_id, minimum)
+        return self.gangs.with_minimum(gang_id, minimum)
 
     def _gang_id(self, pod: PodInfo) -> str:
         return self._gang_of(pod.shape)
@@ -161,7 +187,7 @@ class Coscheduling(Plugin):
 
     # Extension points.
 
-    def idle_at(self, shape: PodShape) -> Collection[str]:
+    def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods of no gang; those without a selector are nobody's neighbours."""
         gang = () if self._gang_of(shape) else ("pre_filter", "reserve", "permit", "post_bind")
         return gang if selector_of(shape) else (*gang, "filter", "score", "pod_added")
@@ -169,7 +195,7 @@ class Coscheduling(Plugin):
     def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
         """Holds a pod back until its gang is there."""
         if self._gang_id(pod):
-            self.gangs.pod_seen(pod.pod)
+            self.gangs.pod_changed(pod.pod)
         return self._checked(pod)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
@@ -181,8 +207,8 @@ class Coscheduling(Plugin):
             return None
         # An explanation asks about a pod as it came, which is not what is known of it.
         if self.gangs.of(pod.uid) is None:
-            self.gangs.pod_seen(pod.pod)
-        obstacle = self.gangs.obstacle(pod.pod)
+            self.gangs.pod_changed(pod.pod)
+        obstacle = self.gangs.blocking_reason(pod.pod)
         return Rejection(self.name, (obstacle,), unresolvable=True) if obstacle else None
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
@@ -221,7 +247,7 @@ class Coscheduling(Plugin):
         if not self.gangs.unreserved(uid) or gang is None or gang.free or gang.declared is None:
             return
         if gang.declared.mode == decl.STRICT and not self.planning:
-            text = messages.released(gang.id, cycle.pod.pod.metadata.name)
+            text = reasons.released(gang.id, cycle.pod.pod.metadata.name)
             self.reject_waiting(gang, text)
 
     def _holds(self, cycle: Cycle) -> None:
@@ -234,15 +260,15 @@ class Coscheduling(Plugin):
             return None
         gang = self.gangs.of(cycle.pod.uid)
         if gang is None or gang.declared is None:
-            return Rejection(self.name, (messages.GANG_NOT_FOUND,))
+            return Rejection(self.name, (reasons.GANG_NOT_FOUND,))
         self._holds(cycle)
-        if not gang.free and self.gangs.missing(gang):
+        if not self.gangs.may_go(gang):
             return Wait(self.name, gang.declared.wait_seconds)
         if not cycle.members:
             self.let_go(gang)
         return None
 
-    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+    async def pre_bind(self, cycle: Cycle, row: int, changes: PendingPatch) -> None:
         """Marks pods that are bound together."""
         gang = self.gangs.of(cycle.pod.uid)
         group = gang.group if gang is not None else None
@@ -287,8 +313,8 @@ class Coscheduling(Plugin):
             self.gangs, self._pod_groups, self._pods, client, self.handle.clock,
             self.args.controller_workers, self.handle.supervisor,
         )  # fmt: skip
-        networks = NetworkController(self.topology, client, self.handle.supervisor)
-        overdue = OverdueController(self.gangs, self.handle.clock, self.handle.unschedulable)
+        networks = NetworkTopologyController(self.topology, client, self.handle.supervisor)
+        overdue = WaitingGangController(self.gangs, self.handle.clock, self.handle.unschedulable)
         return (
             ("podgroup-controller", pod_groups.run),
             ("network-topology", networks.run),
@@ -308,20 +334,20 @@ class Coscheduling(Plugin):
     # Groups.
 
     def let_go(self, gang: Gang) -> None:
-        """All of a group that hold nodes may be bound."""
-        self.gangs.let_go(gang)
-        for uid in self._on_permit(gang):
+        """All of a group that hold nodes, and miss nothing themselves, may be bound."""
+        for uid in self._on_permit(self.gangs.let_go(gang)):
             self.handle.allow(uid)
 
     def reject_waiting(self, gang: Gang, text: str) -> None:
-        """All of a group that wait on Permit give up what they hold."""
-        for uid in self._on_permit(gang):
+        """All that wait on Permit of the gangs that go with this one give up what they hold."""
+        group = self.gangs.group(gang)
+        for uid in self._on_permit([each for each in group if each.names(gang.id)]):
             self.handle.reject(uid, Rejection(self.name, (text,)))
 
-    def _on_permit(self, gang: Gang) -> list[str]:
-        group = {each.id for each in self.gangs.group(gang)}
+    def _on_permit(self, gangs: Iterable[Gang]) -> list[str]:
+        ids = {each.id for each in gangs}
         waiting = (pod.uid for pod in self.handle.waiting())
-        return [uid for uid in waiting if (of := self.gangs.of(uid)) and of.id in group]
+        return [uid for uid in waiting if (of := self.gangs.of(uid)) and of.id in ids]
 
     def _complete(self, uids: Iterable[str]) -> None:
         self.handle.activate(uids)

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device types, their resources, and the reasons that users of Koordinator know.
-
-Rule: docs/reference/devices.md#what-is-checked-of-a-node.
-"""
+"""The plugin's name, device types and their resources."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from koord.api.protocol import resources as res
-from koord.kernels.devices_assign import Refusal
 
 NAME: Final = "DeviceShare"
 
@@ -36,40 +32,3 @@ CORE, RATIO, MEMORY = 0, 1, 2
 
 WHOLE: Final = 100
 """A whole card in percent."""
-
-ISOLATION_MISSING: Final = "GPUIsolationProviderHAMICore not found on the node"
-NO_TEMPLATE: Final = "no matched GPU shared resource template"
-JOINT_VIOLATED: Final = "node(s) Device Joint-Allocate rules violation"
-NUMA_SCOPED: Final = "Insufficient NUMA Scoped Devices"
-DESIGNATED_WITHOUT_NUMA: Final = "Designated Allocation Lack NUMA Node ID"
-INSUFFICIENT_GPUS: Final = "Insufficient GPU Devices"
-
-_GPU_REFUSALS: Final = {
-    Refusal.NO_PARTITIONS: ("node(s) missing GPU Partition Table", True),
-    Refusal.NO_PARTITION_SIZE: ("node(s) Unsupported number of GPU requests", True),
-    Refusal.PARTITIONS_TAKEN: ("Insufficient Partitioned GPU Devices", False),
-    Refusal.NO_TOPOLOGY: ("node(s) missing GPU Device Topology Tree", True),
-    Refusal.MANY_SHARES: ("node(s) Unsupported Multi-Shared GPU", True),
-    Refusal.SCOPES_TAKEN: ("Insufficient Topology Scoped GPU Devices", False),
-    Refusal.GROUPS_TAKEN: (INSUFFICIENT_GPUS, False),
-}
-
-
-def insufficient(device_type: str) -> str:
-    """Too few of a type, or none."""
-    return f"Insufficient {device_type} devices"
-
-
-def insufficient_vfs(device_type: str) -> str:
-    """No card of a type has virtual functions."""
-    return f"Insufficient {device_type} VirtualFunctions"
-
-
-def unsupported_model(vendor: str, model: str) -> str:
-    """GPUs that cannot be shared."""
-    return f'model "{model}" of vendor "{vendor}" does not support GPU Share'
-
-
-def refusal_text(refusal: Refusal, device_type: str) -> tuple[str, bool]:
-    """The reason, and whether removing pods could not help."""
-    return _GPU_REFUSALS.get(refusal, (insufficient(device_type), False))

@@ -11,18 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.controllers.scheduler.plugins.elasticquota.promises import Promises
-from koord.controllers.scheduler.plugins.elasticquota.reading import reading
+from koord.controllers.scheduler.plugins.elasticquota.allocation.nominated_quota import (
+    NominatedQuota,
+)
+from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import reading
 from koord.kernels.quota import Decision, Verdict
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.plugins.elasticquota.groups import Place, QuotaGroups
     from koord.controllers.scheduler.plugins.elasticquota.hooks import QuotaHook
-    from koord.controllers.scheduler.plugins.elasticquota.ledger import Claim, Ledger
+    from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
+        QuotaClaim,
+        QuotaLedger,
+    )
+    from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
+        GroupKey,
+        QuotaTrees,
+    )
 
 
-class Refusal(NamedTuple):
+class AdmissionRejection(NamedTuple):
     """Why a pod is not admitted.
 
     Attributes:
@@ -37,7 +45,9 @@ class Refusal(NamedTuple):
 
 
 class Admission:
-    """See the head of this file. Changes nothing that can be seen afterwards.
+    """Decides whether a pod, or a job's pods together, may use what they ask for by their quotas.
+
+    Changes nothing that can be seen afterwards.
 
     Args:
         groups: the trees.
@@ -46,17 +56,17 @@ class Admission:
     """
 
     def __init__(
-        self, groups: QuotaGroups, ledger: Ledger, hooks: Sequence[QuotaHook] = ()
+        self, groups: QuotaTrees, ledger: QuotaLedger, hooks: Sequence[QuotaHook] = ()
     ) -> None:
         self._groups = groups
         self._ledger = ledger
         self.hooks = list(hooks)
-        self.promises = Promises(ledger)
+        self.promises = NominatedQuota(ledger)
         # Refused pods come again and again, and a message costs more than the check.
-        self._refusals: dict[tuple[Place, int, bool], tuple[object, Refusal]] = {}
+        self._refusals: dict[tuple[GroupKey, int, bool], tuple[object, AdmissionRejection]] = {}
         self._version = -1
 
-    def check(self, pod: PodInfo) -> Refusal | None:
+    def check(self, pod: PodInfo) -> AdmissionRejection | None:
         """None if the pod may use what it asks for.
 
         What a pod asks for that the API does not have (one of a what-if, a Reservation's) counts
@@ -66,7 +76,7 @@ class Admission:
         if entry is None or not entry.requested:
             return self._check_unknown(pod)
         if entry.reading.problem is not None:
-            return Refusal(str(entry.reading.problem), unresolvable=True)
+            return AdmissionRejection(str(entry.reading.problem), unresolvable=True)
         place = entry.claim.place
         if place is None:
             return _unclaimed(entry.claim)
@@ -84,21 +94,21 @@ class Admission:
         return self._ask_hooks(place, pod) if self.hooks else None
 
     def _check_beside_promised(
-        self, place: Place, pod: PodInfo, asked: dict[str, int], strict: bool
-    ) -> Refusal | None:
+        self, place: GroupKey, pod: PodInfo, request: dict[str, int], strict: bool
+    ) -> AdmissionRejection | None:
         tree, group = self._groups.tree(place.tree_id), place.group
         ahead = [(entry.amounts, entry.reading) for entry in self.promises.ahead(pod)]
         for amounts, read in ahead:
             tree.add_used(group, amounts.forth, non_preemptible=read.non_preemptible)
-        decision = tree.admit(group, asked, non_preemptible=strict)
+        decision = tree.admit(group, request, non_preemptible=strict)
         for amounts, read in ahead:
             tree.add_used(group, amounts.back, non_preemptible=read.non_preemptible)
         return None if decision else _refused(decision)
 
-    def _check_unknown(self, pod: PodInfo) -> Refusal | None:
+    def _check_unknown(self, pod: PodInfo) -> AdmissionRejection | None:
         read, claim = reading(pod.shape), self._ledger.claim(pod.shape)
         if read.problem is not None:
-            return Refusal(str(read.problem), unresolvable=True)
+            return AdmissionRejection(str(read.problem), unresolvable=True)
         if claim.place is None:
             return _unclaimed(claim)
         asked, strict = self._ledger.amounts(pod.shape), read.non_preemptible
@@ -109,14 +119,14 @@ class Admission:
         tree.add_request(group, back, non_preemptible=strict)
         return self._ask_hooks(claim.place, pod) if decision else _refused(decision)
 
-    def _ask_hooks(self, place: Place, pod: PodInfo) -> Refusal | None:
+    def _ask_hooks(self, place: GroupKey, pod: PodInfo) -> AdmissionRejection | None:
         for hook in self.hooks:
             said = hook.check_pod(place.group, pod)
             if said:
-                return Refusal(f"CheckPod failed for hook plugin {hook.key}, {said}")
+                return AdmissionRejection(f"CheckPod failed for hook plugin {hook.key}, {said}")
         return None
 
-    def check_all(self, pods: Sequence[PodInfo]) -> tuple[PodInfo, Refusal] | None:
+    def check_all(self, pods: Sequence[PodInfo]) -> tuple[PodInfo, AdmissionRejection] | None:
         """The first of a job's pods that may not run once those before it do, None if all may.
 
         Pods that hold a node already are passed over; pods that the API does not have yet count as
@@ -145,25 +155,27 @@ class Admission:
         entry = self._ledger.get(pod.uid)
         return entry is not None and (entry.placed or entry.bound)
 
-    def _refusal(self, place: Place, asked: dict[str, int], strict: bool) -> Refusal:
+    def _refusal(
+        self, place: GroupKey, request: dict[str, int], strict: bool
+    ) -> AdmissionRejection:
         if self._version != self._groups.version:
             self._version = self._groups.version
             self._refusals.clear()
         tree = self._groups.tree(place.tree_id)
-        refusal = _refused(tree.admit(place.group, asked, non_preemptible=strict))
+        refusal = _refused(tree.admit(place.group, request, non_preemptible=strict))
         # Amounts are one object for all pods of a shape; kept here, so that its id stays its own.
-        self._refusals[place, id(asked), strict] = asked, refusal
+        self._refusals[place, id(request), strict] = request, refusal
         return refusal
 
 
-def _refused(decision: Decision) -> Refusal:
-    return Refusal(decision.reason, decision.verdict is Verdict.DETACHED, decision)
+def _refused(decision: Decision) -> AdmissionRejection:
+    return AdmissionRejection(decision.reason, decision.verdict is Verdict.DETACHED, decision)
 
 
-def _unclaimed(claim: Claim) -> Refusal | None:
+def _unclaimed(claim: QuotaClaim) -> AdmissionRejection | None:
     if claim.problem is None:
         return None
-    return Refusal(str(claim.problem), unresolvable=True)
+    return AdmissionRejection(str(claim.problem), unresolvable=True)
 
 
 def _distinct(pods: Iterable[PodInfo]) -> list[PodInfo]:

@@ -16,8 +16,8 @@ from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups
-    from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger
+    from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
+    from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import QuotaTrees
     from koord.kernels.quota import GroupSpec
 
 ENTRY_POINTS = "koord.scheduler.quota_hooks"
@@ -93,7 +93,7 @@ def made(confs: Iterable[HookConf], factories: Mapping[str, Factory]) -> list[Qu
     return [factories[conf.factory_key](conf.key, conf.factory_args) for conf in confs]
 
 
-def attach(made: Sequence[QuotaHook], groups: QuotaGroups, ledger: Ledger) -> None:
+def attach(made: Sequence[QuotaHook], groups: QuotaTrees, ledger: QuotaLedger) -> None:
     """Has hooks told of what happens from now on."""
     if not made:
         return

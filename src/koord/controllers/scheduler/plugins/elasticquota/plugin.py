@@ -13,32 +13,44 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.base import log
-from koord.controllers.cluster.nodes import Aspect
-from koord.controllers.cluster.quotas import group_name, integer_amounts
+from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.quota_objects import group_name, integer_amounts
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.invalid.quotas import AbsentWords
-from koord.controllers.scheduler.plugins.elasticquota import hooks, raising, report
+from koord.controllers.scheduler.plugins.elasticquota import hooks
 from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
-from koord.controllers.scheduler.plugins.elasticquota.groups import QuotaGroups, Settings
-from koord.controllers.scheduler.plugins.elasticquota.ledger import Ledger, Terminating
-from koord.controllers.scheduler.plugins.elasticquota.metrics import QuotaMetrics
-from koord.controllers.scheduler.plugins.elasticquota.preemption import QuotaPolicy
-from koord.controllers.scheduler.plugins.elasticquota.reading import NAME
-from koord.controllers.scheduler.plugins.elasticquota.recount import recount
-from koord.controllers.scheduler.plugins.elasticquota.revoke import OveruseMonitor, RevokeController
-from koord.controllers.scheduler.plugins.elasticquota.statuscontroller import StatusController
-from koord.controllers.scheduler.plugins.elasticquota.totals import NodeTotals
-from koord.controllers.scheduler.preemption.engine import Preemption
+from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
+from koord.controllers.scheduler.plugins.elasticquota.explain import debug, shortfall
+from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import QuotaMetrics
+from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME
+from koord.controllers.scheduler.plugins.elasticquota.objects.quota_labels import IgnoredQuotaLabels
+from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
+    QuotaLedger,
+    TerminatingPolicy,
+)
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
+    QuotaTreeOptions,
+    QuotaTrees,
+)
+from koord.controllers.scheduler.plugins.elasticquota.state.recount import recount
+from koord.controllers.scheduler.plugins.elasticquota.writers.revoke_controller import (
+    OveruseMonitor,
+    RevokeController,
+)
+from koord.controllers.scheduler.plugins.elasticquota.writers.status_controller import (
+    QuotaStatusController,
+)
+from koord.controllers.scheduler.preemption.evaluator import PreemptionEvaluator
 from koord.controllers.scheduler.queue import events as ev
 from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
     from koord.base.errors import KoordError
-    from koord.controllers.cluster.pods import Arrivals, PodInfo
+    from koord.controllers.cluster.pods import PodBatch, PodInfo
     from koord.controllers.cluster.views import View
-    from koord.controllers.scheduler.config.args_jobs import ElasticQuotaArgs
+    from koord.controllers.scheduler.config.args_gangs_and_quota import ElasticQuotaArgs
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
@@ -69,7 +81,7 @@ _HELPFUL = (
 
 
 class ElasticQuota(Plugin):
-    """Admits pods within their quota; see ``docs/quota.md``.
+    """Admits pods within their quota; see ``docs/reference/quota-scheduling.md``.
 
     Attributes:
         groups, ledger, admission: trees, accounts and the check, for planners and explanations.
@@ -80,13 +92,13 @@ class ElasticQuota(Plugin):
     name = NAME
     account: ClassVar[str] = "quotas"
     restores_from: ClassVar[tuple[str, ...]] = ()
-    told_by_shape: ClassVar[bool] = False
+    listens_by_shape: ClassVar[bool] = False
     depends = Aspect(0)
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.groups = QuotaGroups(settings(args, handle))
-        self.ledger = Ledger(
+        self.groups = QuotaTrees(settings(args, handle))
+        self.ledger = QuotaLedger(
             self.groups,
             overhead=not handle.gate("ElasticQuotaIgnorePodOverhead"),
             terminating=_terminating(handle),
@@ -95,16 +107,16 @@ class ElasticQuota(Plugin):
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
         self.admission = Admission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
-        policy = QuotaPolicy(
+        policy = QuotaVictimPolicy(
             self.groups,
             self.ledger,
             handle.accounts,
             spare_default=args.disable_default_quota_preemption,
             reclaim=args.enable_reclaim,
         )
-        self.preemption = Preemption(NAME, handle, policy)
+        self.preemption = PreemptionEvaluator(NAME, handle, policy)
         self.metrics = QuotaMetrics.of(handle.registry)
-        self._totals = NodeTotals()
+        self._totals = ClusterTotal()
         self._canonical = handle.view(kinds.ElasticQuota)
         self._guides = handle.view(kinds.GroupQuota)
         self._views: tuple[tuple[type[Quota], View[Any]], ...] = (
@@ -113,8 +125,8 @@ class ElasticQuota(Plugin):
         self._status = self._status_controller(made)
         self._came = asyncio.Event()
         self._canonical.on_served(lambda served: self._came.set())
-        self._judged_at = -1
-        self._absent = AbsentWords()
+        self._checked_version = -1
+        self._absent = IgnoredQuotaLabels()
         self._follow()
 
     # What the scheduler asks.
@@ -156,7 +168,7 @@ class ElasticQuota(Plugin):
     def _gave_up(self, pod: PodInfo) -> None:
         """What was freed for a pod is for others, too."""
         if self.admission.promises.end(pod.uid):
-            self._asked_less()
+            self._request_fell()
 
     def reserve(self, cycle: Cycle, row: int) -> Rejection | None:
         """Nothing to choose: :meth:`pod_added` counts the pod."""
@@ -169,13 +181,21 @@ class ElasticQuota(Plugin):
         """A pod holds a node: its quota is used."""
         self.ledger.place_pod(pod)
 
-    def pods_added(self, arrivals: Sequence[Arrivals]) -> None:
+    def pods_added(self, arrivals: Sequence[PodBatch]) -> None:
         """Many pods hold nodes."""
         for each in arrivals:
             self.ledger.place_pods(each.pods)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
+        self.ledger.withdraw(pod)
+
+    def orphan_added(self, pod: PodInfo) -> None:
+        """Its node went while it was bound, or about to be: its quota is used all the same."""
+        self.ledger.place_pod(pod)
+
+    def orphan_removed(self, pod: PodInfo) -> None:
+        """It is bound nowhere."""
         self.ledger.withdraw(pod)
 
     def recount(self) -> Iterator[str | None]:
@@ -195,10 +215,10 @@ class ElasticQuota(Plugin):
         """``quotas``: all groups; ``quotas/NAME``: one, with its pods; ``pods/...``: why not."""
         if path and path[0] == "quotas":
             if len(path) == 1:
-                return report.quotas(self.groups, self.ledger)
+                return debug.quotas(self.groups, self.ledger)
             place = self.groups.place("/".join(path[1:]))
             if place is not None:
-                return report.quota(self.groups, self.ledger, place, pods=True)
+                return debug.quota(self.groups, self.ledger, place, pods=True)
             raise KeyError(f"cannot find quota {'/'.join(path[1:])}")
         if len(path) == 3 and path[0] == "pods":
             entry = self.ledger.find("/".join(path[1:]))
@@ -213,15 +233,15 @@ class ElasticQuota(Plugin):
         place = self.groups.place(group)
         if place is None:
             return None
-        return report.quota(self.groups, self.ledger, place, pods=pods)
+        return debug.quota(self.groups, self.ledger, place, pods=pods)
 
     def why(self, pod: PodInfo) -> dict[str, Any]:
         """For explanations: whose quota a pod uses, and where it is over it."""
-        return report.why(self.groups, self.ledger, self.admission, pod)
+        return debug.why(self.groups, self.ledger, self.admission, pod)
 
     def raises(self, pod: PodInfo) -> list[str]:
         """For explanations: which limit would have to be higher for a pod."""
-        return raising.raises(self.groups, self.ledger, self.admission, pod)
+        return shortfall.raises(self.groups, self.ledger, self.admission, pod)
 
     # What runs while this process leads.
 
@@ -258,9 +278,9 @@ class ElasticQuota(Plugin):
     def upkeep(self) -> None:
         """Lets ended pods go, and judges quotas: one may be mended by another that comes."""
         self.ledger.expire()
-        if self._judged_at == self.groups.revision:
+        if self._checked_version == self.groups.revision:
             return
-        self._judged_at = self.groups.revision
+        self._checked_version = self.groups.revision
         for kind, view in self._views:
             for _, item in list(view.items()):
                 wrong = self.problem(item) or self._absent.of(item)
@@ -289,7 +309,7 @@ class ElasticQuota(Plugin):
             self._came.clear()
             await self._came.wait()
 
-    def _status_controller(self, made: Sequence[hooks.QuotaHook]) -> StatusController | None:
+    def _status_controller(self, made: Sequence[hooks.QuotaHook]) -> QuotaStatusController | None:
         if self.handle.client is None:
             return None
 
@@ -298,7 +318,7 @@ class ElasticQuota(Plugin):
                 patch = hook.adjust_status(quota, patch)
             return patch
 
-        return StatusController(
+        return QuotaStatusController(
             self.groups, self.ledger, self._canonical, self._guides, self.handle.client, adjust
         )
 
@@ -321,7 +341,7 @@ class ElasticQuota(Plugin):
         """There is such a quota object."""
         error = self.groups.put(item)
         if self._absent.put(item):
-            self._judged_at = -1
+            self._checked_version = -1
         if error is not None:
             _LOG.warning("a quota is not in force", extra=log.fields(error=str(error)))
         self.status_changed()
@@ -363,7 +383,7 @@ class ElasticQuota(Plugin):
         self._pod(pod)
         after = self.ledger.get(pod.metadata.uid)
         if before is not None and (after is None or after.reading is not read):
-            self._asked_less()
+            self._request_fell()
 
     def _pod_gone(self, pod: Pod, unknown: bool) -> None:
         entry = self.ledger.get(pod.metadata.uid)
@@ -371,9 +391,9 @@ class ElasticQuota(Plugin):
         self.admission.promises.end(pod.metadata.uid)
         # One that holds a node goes from the accounts next, and wakes whom that helps.
         if entry is not None and not entry.placed:
-            self._asked_less()
+            self._request_fell()
 
-    def _asked_less(self) -> None:
+    def _request_fell(self) -> None:
         """What one pod no longer asks for may raise the share of others, in any quota."""
         self.handle.wake(_CANONICAL, ev.Action.UPDATE_OTHER, None, None)
 
@@ -415,13 +435,13 @@ def _written(item: Quota) -> tuple[object, ...]:
     return meta.uid, meta.creation_timestamp, meta.labels, notes, item.spec
 
 
-def settings(args: ElasticQuotaArgs, handle: Handle) -> Settings:
+def settings(args: ElasticQuotaArgs, handle: Handle) -> QuotaTreeOptions:
     """What arguments and gates say about the trees.
 
     Raises:
         KoordError: a limit of a built-in group is negative.
     """
-    return Settings(
+    return QuotaTreeOptions(
         options=Options(
             runtime_quota=args.enable_runtime_quota,
             check_parents=args.enable_check_parent_quota,
@@ -439,9 +459,9 @@ def _limit(field: str, amounts: ResourceList) -> dict[str, int]:
     return integer_amounts("ElasticQuotaArgs", field, amounts)
 
 
-def _terminating(handle: Handle) -> Terminating:
+def _terminating(handle: Handle) -> TerminatingPolicy:
     if handle.gate("ElasticQuotaImmediateIgnoreTerminatingPod"):
-        return Terminating.AT_ONCE
+        return TerminatingPolicy.AT_ONCE
     if handle.gate("ElasticQuotaIgnoreTerminatingPod"):
-        return Terminating.AFTER_GRACE
-    return Terminating.AT_END
+        return TerminatingPolicy.AFTER_GRACE
+    return TerminatingPolicy.AT_END

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LoadAwareScheduling: real load, and the load that is on its way, instead of requests alone."""
+"""LoadAwareScheduling: real load, and the load that is on its way, instead of requests alone.
 
-from koord.controllers.scheduler.plugins.loadaware.plugin import LoadAwareScheduling
-
-__all__ = ["LoadAwareScheduling"]
+`node_metric` and `estimator` read, `cache` keeps load by row in columns, `filtering` and `scoring`
+answer from them. Begin with `cache.LoadCache`.
+"""

@@ -49,7 +49,7 @@ class Thresholds(NamedTuple):
 
     @classmethod
     def of_args(cls, args: LoadAwareSchedulingArgs) -> Thresholds:
-        """What holds for nodes that say nothing."""
+        """What holds for nodes without thresholds of their own."""
         part, key = args.aggregated, None
         if part is not None and part.usage_thresholds:
             key = aggregate_key(part.usage_aggregation_type, part.usage_aggregated_duration)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NodeResourcesFit: whether a node has room for the pod, and how full it would be then.
+"""NodeResourcesFit: whether a node has enough free for the pod, and how full it would be then.
 
 Rule: docs/reference/stock-plugins.md#noderesourcesfit. Extended resources may be ignored by the
 filter; scores take CPU and memory as ``nonzero`` counts them.
@@ -10,12 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from koord.base.errors import KoordError
-from koord.controllers.cluster.nodes import CPU, MEMORY, PODS, Aspect
-from koord.controllers.scheduler.config.args_stock import NodeResourcesFitArgs
+from koord.controllers.cluster.node_table import CPU, MEMORY, PODS, Aspect
+from koord.controllers.scheduler.config.args_kube_scheduler import NodeResourcesFitArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.noderesources import events, names
-from koord.controllers.scheduler.plugins.noderesources.room import ask, memo_key, seen
+from koord.controllers.scheduler.plugins.noderesources import queueing_hints, resource_kinds
+from koord.controllers.scheduler.plugins.noderesources.request_columns import (
+    columns_beside_reservations,
+    evaluate_rows,
+    memo_key,
+)
 from koord.kernels.placement_board import LEAST, MOST, RATIO, RoomCheck, RoomScore
 
 if TYPE_CHECKING:
@@ -31,11 +35,11 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.queue.events import HintedEvent
 
 STRATEGIES = {"LeastAllocated": LEAST, "MostAllocated": MOST, "RequestedToCapacityRatio": RATIO}
-TOO_MANY_PODS = "Too many pods"
+_TOO_MANY_PODS = "Too many pods"
 
 
-class Asks(NamedTuple):
-    """What a shape asks of rows: columns with amounts, and kernels over them."""
+class FitRequest(NamedTuple):
+    """What a shape requests: columns with amounts, and kernels over them."""
 
     amounts: list[tuple[int, int]]
     check: RoomCheck
@@ -43,7 +47,7 @@ class Asks(NamedTuple):
 
 
 class NodeResourcesFit(Plugin):
-    """See the head of this file.
+    """Filters by free amounts of what the pod requests, and scores by the configured strategy.
 
     Raises:
         KoordError: an argument is not what it should be.
@@ -61,25 +65,25 @@ class NodeResourcesFit(Plugin):
         self._strategy, self._corners = _strategy(self.args)
         self._key = memo_key(self.name)
 
-    def stamp(self, cycle: Cycle) -> Hashable:
+    def generation(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
-        return cycle.overlay_stamp
+        return cycle.overlay_generation
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
-        """True where all that is asked for is free."""
-        return ask(cycle, rows, self._asks(cycle.shape).check.check)
+        """True where all that is requested is free."""
+        return evaluate_rows(cycle, rows, self._fit_request(cycle.shape).check.check)
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """0 to 100 by the strategy."""
-        return ask(cycle, rows, self._asks(cycle.shape).score.score)
+        return evaluate_rows(cycle, rows, self._fit_request(cycle.shape).score.score)
 
-    def room_check(self, shape: PodShape) -> RoomCheck | None:
-        """All that :meth:`filter` asks."""
-        return self._asks(shape).check
+    def fit_kernel(self, shape: PodShape) -> RoomCheck | None:
+        """The kernel that gives the whole answer of :meth:`filter`."""
+        return self._fit_request(shape).check
 
-    def room_score(self, shape: PodShape) -> RoomScore | None:
-        """All that :meth:`score` asks."""
-        return self._asks(shape).score
+    def score_kernel(self, shape: PodShape) -> RoomScore | None:
+        """The kernel that gives the whole answer of :meth:`score`."""
+        return self._fit_request(shape).score
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """All resources that are short. Unresolvable where even the empty node has not enough."""
@@ -87,62 +91,62 @@ class NodeResourcesFit(Plugin):
 
     def events(self) -> Sequence[HintedEvent]:
         """Pods that go, requests and nodes that change."""
-        return events.of(self.handle, self._fits_empty)
+        return queueing_hints.of(self.handle, self._fits_empty)
 
     def _diagnose(self, cycle: Cycle, row: int) -> Rejection:
         table = cycle.table
-        columns = seen(cycle, row)
+        columns = columns_beside_reservations(cycle, row)
         used = table.requested[:, row] if columns is None else columns.requested[:, 0]
         reasons: list[str] = []
         unresolvable = False
-        for index, amount in self._asks(cycle.shape).amounts:
+        for index, amount in self._fit_request(cycle.shape).amounts:
             has = int(table.allocatable[index, row])
             if amount <= has - int(used[index]):
                 continue
             if index == PODS:
-                reasons.append(TOO_MANY_PODS)
+                reasons.append(_TOO_MANY_PODS)
                 continue
             reasons.append(f"Insufficient {table.resources[index]}")
             unresolvable |= amount > has
         return Rejection(self.name, tuple(reasons), unresolvable=unresolvable)
 
     def _fits_empty(self, shape: PodShape, offered: dict[str, int]) -> bool:
-        """Whether a node that offers this could take a pod of the shape if it were empty."""
+        """Whether an empty node with this allocatable could take a pod of the shape."""
         resources = self.handle.table.resources
         return all(
             amount <= offered.get(resources[index], 0)
-            for index, amount in self._asks(shape).amounts
+            for index, amount in self._fit_request(shape).amounts
         )
 
-    def _asks(self, shape: PodShape) -> Asks:
-        asks: Asks | None = shape.memo.get(self._key)
-        if asks is None:
-            asks = shape.memo[self._key] = self._work_out(shape)
-        return asks
+    def _fit_request(self, shape: PodShape) -> FitRequest:
+        fit_request: FitRequest | None = shape.memo.get(self._key)
+        if fit_request is None:
+            fit_request = shape.memo[self._key] = self._build(shape)
+        return fit_request
 
-    def _work_out(self, shape: PodShape) -> Asks:
+    def _build(self, shape: PodShape) -> FitRequest:
         table = self.handle.table
-        index, amounts = shape.vector(table)
-        asked = [
+        index, amounts = table.columns_of(shape.container_requests)
+        requested = [
             (i, amount)
             for i, amount in zip(index.tolist(), amounts.tolist(), strict=True)
             if amount > 0 and not self._is_ignored(table.resources[i])
         ]
-        asked.sort(key=lambda pair: _place(pair[0], table.resources[pair[0]]))
+        requested.sort(key=lambda pair: _place(pair[0], table.resources[pair[0]]))
         counted = [
-            (table.resource(each.name), *_counted(shape, each.name), each.weight or 1)
-            for each in self.args.scoring_strategy.resources
-            if shape.request.get(each.name) or not names.is_scalar(each.name)
+            (table.resource(scored.name), *_counted(shape, scored.name), scored.weight or 1)
+            for scored in self.args.scoring_strategy.resources
+            if shape.request.get(scored.name) or not resource_kinds.is_scalar(scored.name)
         ]
         score = RoomScore(
             self._strategy,
             [(i, request, weight, nonzero) for i, request, nonzero, weight in counted],
             self._corners,
         )
-        return Asks(asked, RoomCheck(asked), score)
+        return FitRequest(requested, RoomCheck(requested), score)
 
     def _is_ignored(self, resource: str) -> bool:
-        if not names.is_extended(resource):
+        if not resource_kinds.is_extended(resource):
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._groups
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservation: resources of a node held for pods that come later.
+"""Resources of a node held for pods that come later.
 
-Rules: docs/reference/reservations.md.
+`objects` reads Reservations and pods, `state` keeps who sits where, `evaluation` filters, scores
+and nominates, `writers` write statuses, `explain` tells; `matched_reservation` is what other
+plugins use. Begin with `plugin`, then `state.reservation_info`. Rules:
+docs/reference/reservations.md.
 """

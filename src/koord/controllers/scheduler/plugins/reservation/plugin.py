@@ -21,32 +21,60 @@ from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.controllers.cluster.nodes import Aspect
+from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
 from koord.controllers.scheduler.plugins.reservation import (
-    everywhere,
-    figures,
-    fit,
-    hints,
-    overlays,
-    phases,
-    preempting,
+    preemption,
+    queueing_hints,
     reasons,
-    settings,
-    writing,
 )
-from koord.controllers.scheduler.plugins.reservation.accounting import Accounting
-from koord.controllers.scheduler.plugins.reservation.affinity import Wish
-from koord.controllers.scheduler.plugins.reservation.book import Book
-from koord.controllers.scheduler.plugins.reservation.choosing import Chooser
-from koord.controllers.scheduler.plugins.reservation.controller import ReservationController
-from koord.controllers.scheduler.plugins.reservation.explaining import Explainer
-from koord.controllers.scheduler.plugins.reservation.matches import Attempt, Matches, matches_of
-from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN, Allocation, Offer
-from koord.controllers.scheduler.plugins.reservation.placing import Placement
-from koord.controllers.scheduler.plugins.reservation.reservepod import stands_for_reservation
-from koord.controllers.scheduler.plugins.reservation.standing import Standing
-from koord.controllers.scheduler.plugins.reservation.state import State, state_of
+from koord.controllers.scheduler.plugins.reservation.evaluation import (
+    columnar,
+    overlays,
+    reserve_pod_placement,
+)
+from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import (
+    ReservationCycleState,
+    state_of,
+)
+from koord.controllers.scheduler.plugins.reservation.evaluation.nominator import (
+    ReservationNominator,
+)
+from koord.controllers.scheduler.plugins.reservation.evaluation.pre_allocation import (
+    PreAllocationOptions,
+)
+from koord.controllers.scheduler.plugins.reservation.explain import metrics
+from koord.controllers.scheduler.plugins.reservation.explain.diagnosis import ReservationDiagnoser
+from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
+    ALIGNED,
+    PLUGIN,
+    MatchedReservation,
+    ReservationAllocation,
+)
+from koord.controllers.scheduler.plugins.reservation.objects import lifecycle
+from koord.controllers.scheduler.plugins.reservation.objects.reservation_affinity import (
+    ReservationRequest,
+)
+from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import (
+    in_operating_mode,
+    stands_for_reservation,
+)
+from koord.controllers.scheduler.plugins.reservation.state import fit
+from koord.controllers.scheduler.plugins.reservation.state.pod_listener import (
+    ReservationPodListener,
+)
+from koord.controllers.scheduler.plugins.reservation.state.reservation_index import ReservationIndex
+from koord.controllers.scheduler.plugins.reservation.state.selector_index import SelectorIndex
+from koord.controllers.scheduler.plugins.reservation.state.shape_matches import (
+    PodMatches,
+    ShapeMatches,
+    matches_of,
+)
+from koord.controllers.scheduler.plugins.reservation.writers import reservation_writer
+from koord.controllers.scheduler.plugins.reservation.writers.reservation_controller import (
+    ReservationController,
+)
+from koord.controllers.scheduler.plugins.reservation.writers.surrogates import ReservationSurrogates
 from koord.controllers.scheduler.queue.events import Action
 
 if TYPE_CHECKING:
@@ -54,26 +82,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.base.metrics import Registry
+    from koord.base.metrics import MetricRegistry
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.framework.cycle import Changes, Cycle
+    from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
     from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.framework.rejection import Rejection
-    from koord.controllers.scheduler.plugins.reservation.record import Record
+    from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
+        ReservationInfo,
+    )
     from koord.controllers.scheduler.queue.events import HintedEvent
 
 _LOG = log.get("scheduler")
 _FIRST_CHOICE = 1000
 
 
-class Reservation(Accounting, Standing, Plugin):
-    """See the head of this file."""
+class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
+    """Lets pods use what is held for them by reservations, and keeps all others out."""
 
     name: ClassVar[str] = PLUGIN
     restores_from: ClassVar[tuple[str, ...]] = (keys.RESERVATION_ALLOCATED,)
-    told_by_shape: ClassVar[bool] = False
+    listens_by_shape: ClassVar[bool] = False
     # NUMA and DEVICES for the plugins that have a say in which reservation a pod may use.
     depends: ClassVar[Aspect] = (
         Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.NUMA | Aspect.DEVICES
@@ -82,15 +112,17 @@ class Reservation(Accounting, Standing, Plugin):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.book = Book.of(handle.table)
-        skipped = fit.Skipped(args.ignored_resources, args.ignored_resource_groups)
-        self.chooser = Chooser(skipped, skip_node=handle.gate("SkipReservationFitsNode"))
-        self.explainer = Explainer(self.book)
-        self.preemption = preempting.engine(args, handle) if args.enable_preemption else None
-        self._options = settings.pre_allocation(args)
-        self._index = settings.selector_index(args, self.book)
+        self.book = ReservationIndex.of(handle.table)
+        skipped = fit.IgnoredResources(args.ignored_resources, args.ignored_resource_groups)
+        self.chooser = ReservationNominator(
+            skipped, skip_node=handle.gate("SkipReservationFitsNode")
+        )
+        self.explainer = ReservationDiagnoser(self.book)
+        self.preemption = preemption.engine(args, handle) if args.enable_preemption else None
+        self._options = PreAllocationOptions.of_args(args)
+        self._index = SelectorIndex.of_args(args, self.book)
         self._node_labels = not handle.gate("OmitNodeLabelsForReservation")
-        self.writer = writing.Writer(handle)
+        self.writer = reservation_writer.ReservationWriter(handle)
         handle.view(ReservationObject).on_change(self._put, self._replace, self._remove)
         handle.view(Pod).on_change(updated=self._follow)
         self.controller = ReservationController(
@@ -105,9 +137,9 @@ class Reservation(Accounting, Standing, Plugin):
         """Tells of the other plugins of the profile, of which some have a say in the choice."""
         self.chooser.join(plugins)
 
-    def measure(self, into: Registry) -> None:
+    def measure(self, into: MetricRegistry) -> None:
         """Begins to keep metrics."""
-        self.controller.metrics = figures.ReservationMetrics(into)
+        self.controller.metrics = metrics.ReservationMetrics(into)
 
     def controllers(self) -> Sequence[tuple[str, Callable[[], Awaitable[object]]]]:
         """What runs while this process leads."""
@@ -115,15 +147,17 @@ class Reservation(Accounting, Standing, Plugin):
 
     def events(self) -> Sequence[HintedEvent]:
         """Which cluster events may help a pod that the plugin refused."""
-        return hints.events(self._helps, self._concerns)
+        return queueing_hints.events(self._helps, self._concerns)
 
     def _concerns(self, pod: PodInfo) -> bool:
-        """Whether a pod insists on a reservation, or there is one for it."""
+        """Whether a pod insists on a reservation, there is one for it, or it will be one."""
+        if stands_for_reservation(pod.pod) or in_operating_mode(pod.pod):
+            return True
         try:
             matches = self._matches(pod)
         except KoordError:
             return False
-        return matches.wish.required or bool(matches.by_row or matches.of_pod(pod.pod))
+        return matches.request.required or bool(matches.by_row or matches.of_pod(pod.pod))
 
     def _helps(self, pod: PodInfo, uid: str) -> bool:
         """Whether a reservation that came or changed may be of use to a waiting pod."""
@@ -143,15 +177,15 @@ class Reservation(Accounting, Standing, Plugin):
         if len(path) == 2 and path[0] == "nodeReservations":
             if self.handle.table.row(path[1]) is None:
                 raise KeyError(f"cannot find node {path[1]}")
-            return figures.node_reservations(self.book, path[1])
+            return metrics.node_reservations(self.book, path[1])
         return super().debug(path)
 
     # What the API says.
 
     def _put(self, reservation: ReservationObject) -> None:
         self._take_in(reservation)
-        if phases.is_available(reservation):
-            self.handle.wake(hints.RESOURCE, Action.ADD, None, reservation)
+        if lifecycle.is_available(reservation):
+            self.handle.wake(queueing_hints.RESOURCE, Action.ADD, None, reservation)
 
     def _take_in(self, reservation: ReservationObject) -> None:
         self.book.put(reservation)
@@ -164,24 +198,24 @@ class Reservation(Accounting, Standing, Plugin):
         if old.metadata.uid != reservation.metadata.uid:
             self.book.remove(old.metadata.uid)
         self._take_in(reservation)
-        if phases.is_available(reservation) and _differs(old, reservation):
-            self.handle.wake(hints.RESOURCE, Action.UPDATE, old, reservation)
+        if lifecycle.is_available(reservation) and _differs(old, reservation):
+            self.handle.wake(queueing_hints.RESOURCE, Action.UPDATE, old, reservation)
 
     def _remove(self, reservation: ReservationObject, unknown: bool) -> None:
         self.book.remove(reservation.metadata.uid)
 
     def _follow(self, old: Pod, pod: Pod) -> None:
-        if pod.metadata.labels.get(keys.OPERATING_MODE) == protocol.RESERVATION:
+        if in_operating_mode(pod):
             record = self.book.get(pod.metadata.uid)
             if record is not None and record.pod is not None:
                 was_available = record.available
                 self.book.put_pod(pod)
                 if record.available and not was_available:
-                    self.handle.wake(hints.RESOURCE, Action.UPDATE, old, pod)
+                    self.handle.wake(queueing_hints.RESOURCE, Action.UPDATE, old, pod)
 
     # Filter.
 
-    def idle_at(self, shape: PodShape) -> Collection[str]:
+    def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods that cannot name a reservation, as long as there is none."""
         nobody = not shape.annotations and not self.book.ledger.records
         return ("pre_filter", "filter", "score") if nobody else ()
@@ -198,34 +232,36 @@ class Reservation(Accounting, Standing, Plugin):
             matches = self._matches(cycle.pod)
         except KoordError as error:
             return reasons.failed(self._error_of(cycle.pod, error))
-        attempt = Attempt(matches, matches.of_pod(cycle.pod.pod))
-        if not matches.by_row and not attempt.own:
-            if attempt.wish.required:
-                return reasons.unresolvable(reasons.AFFINITY)
+        attempt = PodMatches(matches, matches.of_pod(cycle.pod.pod))
+        operates = in_operating_mode(cycle.pod.pod)
+        if matches.by_row or attempt.own:
+            self._show(cycle, attempt)
+        elif attempt.request.required:
+            return reasons.unresolvable(reasons.AFFINITY)
+        elif not operates:
             return None
-        cycle.state[PLUGIN] = State(self.chooser, attempt)
-        cycle.own_rows = attempt.own_rows()
-        if attempt.wish.required:
-            _restrict(cycle, attempt)
-        self._show(cycle, attempt)
+        cycle.state[PLUGIN] = ReservationCycleState(self.chooser, attempt, operates=operates)
         return None
 
-    def _matches(self, pod: PodInfo) -> Matches:
+    def _matches(self, pod: PodInfo) -> ShapeMatches:
         return matches_of(pod, self.book, PLUGIN, node_labels=self._node_labels, index=self._index)
 
     def _error_of(self, pod: PodInfo, error: KoordError) -> str:
         """The error under the pod's own name; its shape was made of another's."""
         try:
-            Wish(pod.pod)
+            ReservationRequest(pod.pod)
         except KoordError as own:
             return str(own)
         return str(error)
 
-    def _show(self, cycle: Cycle, attempt: Attempt) -> None:
+    def _show(self, cycle: Cycle, attempt: PodMatches) -> None:
         """Gives other plugins the reservations, and what of the node is held for the pod."""
-        required = attempt.wish.required
+        required = attempt.request.required
+        cycle.own_rows = attempt.own_rows()
+        if required:
+            cycle.restrict(np.flatnonzero(attempt.mask(cycle.table.size)))
 
-        def offers(row: int) -> list[Offer]:
+        def offers(row: int) -> list[MatchedReservation]:
             records = attempt.records(row)
             return [record.offer(required=required) for record in records]
 
@@ -236,24 +272,26 @@ class Reservation(Accounting, Standing, Plugin):
         record = self.book.get(cycle.pod.uid)
         if record is None or not isinstance(record.object, ReservationObject):
             return reasons.failed(reasons.NOT_FOUND)
-        placement = Placement(record.object, cycle, self.book, self._options, self.chooser)
-        cycle.state[PLUGIN] = State(self.chooser, None, placement)
+        placement = reserve_pod_placement.ReservePodPlacement(
+            record.object, cycle, self.book, self._options, self.chooser
+        )
+        cycle.state[PLUGIN] = ReservationCycleState(self.chooser, None, placement)
         return placement.begin()
 
     def applies(self, cycle: Cycle) -> bool:
         """Only to reserve pods, and to pods that match a reservation or insist on one."""
         return PLUGIN in cycle.state
 
-    def filter_stamp(self, cycle: Cycle) -> Hashable:
+    def filter_generation(self, cycle: Cycle) -> Hashable:
         """A reserve pod's shape does not tell its policy, nor which pods it may take over."""
         placement = state_of(cycle).placement
-        return placement.stamp if placement is not None else 0
+        return placement.generation if placement is not None else 0
 
-    def score_stamp(self, cycle: Cycle) -> Hashable:
+    def score_generation(self, cycle: Cycle) -> Hashable:
         """Which reservation is the first by order depends on which nodes are feasible."""
         state = state_of(cycle)
         if state.placement is not None:
-            return state.placement.stamp
+            return state.placement.generation
         if cycle.board is None or not state.attempt.matches.orders:
             return -1
         feasible = cycle.board.refused == 0
@@ -276,14 +314,17 @@ class Reservation(Accounting, Standing, Plugin):
         if state.placement is not None:
             state.placement.filter(rows, passes)
             return passes
-        if state.attempt.wish.required:
-            mask = state.attempt.mask(cycle.table.size)
-            passes &= _padded(mask, len(cycle.table.open))[rows]
+        if state.operates:
+            reserve_pod_placement.strike_conflicts(
+                self.book.ledger, rows, passes, len(cycle.table.open)
+            )
+        if state.attempt.request.required:
+            passes &= state.attempt.mask(len(cycle.table.open))[rows]
         if not self._is_few(rows):
             note = partial(self._note_order, cycle, state.attempt)
-            return passes & everywhere.passes(self.chooser, cycle, state.attempt, note)[rows]
+            return passes & columnar.passes(self.chooser, cycle, state.attempt, note)[rows]
         for place, row in _places(rows, state.attempt):
-            if self.chooser.refusal(cycle, state.attempt, row) is not None:
+            if self.chooser.rejection(cycle, state.attempt, row) is not None:
                 passes[place] = False
             self._note_order(cycle, state.attempt, row)
         return passes
@@ -291,7 +332,7 @@ class Reservation(Accounting, Standing, Plugin):
     def _is_few(self, rows: Rows) -> bool:
         return not isinstance(rows, slice) and len(rows) <= overlays.FEW
 
-    def _note_order(self, cycle: Cycle, attempt: Attempt, row: int) -> None:
+    def _note_order(self, cycle: Cycle, attempt: PodMatches, row: int) -> None:
         """Keeps which rows have a reservation with an order, before any is scored."""
         if any(record.order for record in attempt.records(row)):
             attempt.note_order(row, self.chooser.nominate(cycle, attempt, row))
@@ -304,13 +345,19 @@ class Reservation(Accounting, Standing, Plugin):
         found = []
         for row in rows.tolist():
             if state.placement is not None:
-                refused = state.placement.refusal(row)
+                refused = state.placement.rejection(row)
+            elif state.operates and reserve_pod_placement.conflicts(self.book.ledger, row, ALIGNED):
+                refused = reasons.unresolvable(reasons.POLICY_CONFLICT)
             else:
-                refused = self.chooser.refusal(cycle, state.attempt, row)
+                refused = self.chooser.rejection(cycle, state.attempt, row)
             found.append(refused or reasons.refused(reasons.NONE_MEETS))
         return found
 
     # Score.
+
+    def normalization_of(self, shape: PodShape) -> Normalization:
+        """Of reserve pods scores count as they are."""
+        return Normalization.NONE if protocol.is_reserve_pod(shape.pod) else self.normalization
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """By row: how well the pod fills the reservation it would get."""
@@ -319,16 +366,16 @@ class Reservation(Accounting, Standing, Plugin):
         if state.placement is not None:
             state.placement.score(rows, raw)
             return raw
-        if state.attempt.wish.ignores:
+        if state.attempt.request.ignores:
             return raw
         if not self._is_few(rows):
             score = partial(self._score, cycle, state)
-            return everywhere.scores(self.chooser, cycle, state, score)[rows]
+            return columnar.scores(self.chooser, cycle, state, score)[rows]
         for place, row in _places(rows, state.attempt):
             raw[place] = self._score(cycle, state, row)
         return raw
 
-    def _score(self, cycle: Cycle, state: State, row: int) -> int:
+    def _score(self, cycle: Cycle, state: ReservationCycleState, row: int) -> int:
         if row == state.first:
             return _FIRST_CHOICE
         record = state.nominate_record(cycle, row)
@@ -345,15 +392,15 @@ class Reservation(Accounting, Standing, Plugin):
         if state.placement is not None:
             refused: Rejection | None = state.placement.reserve(row)
             return refused
-        record: Record | None = state.nominate_record(cycle, row)
+        record: ReservationInfo | None = state.nominate_record(cycle, row)
         if record is None:
-            required = state.attempt.wish.required and not state.attempt.wish.ignores
+            required = state.attempt.request.required and not state.attempt.request.ignores
             return reasons.refused(reasons.NONE_MEETS) if required else None
         if self.book.get(record.uid) is not record or not record.known:
             return reasons.failed(reasons.NOT_FOUND)
         if record.deleting:
             return reasons.failed(reasons.TERMINATING)
-        cycle.pod.allocations[PLUGIN] = Allocation(record.uid, record.name)
+        cycle.pod.allocations[PLUGIN] = ReservationAllocation(record.uid, record.name)
         return None
 
     def unreserve(self, cycle: Cycle, row: int) -> None:
@@ -363,7 +410,7 @@ class Reservation(Accounting, Standing, Plugin):
         if allocation is not None and state is not None and state.written:
             self.writer.take_back(cycle.pod, allocation)
 
-    async def pre_bind(self, cycle: Cycle, row: int, changes: Changes) -> None:
+    async def pre_bind(self, cycle: Cycle, row: int, changes: PendingPatch) -> None:
         """Writes into which reservation the pod goes."""
         allocation = cycle.pod.allocations.get(PLUGIN)
         key = keys.RESERVATION_ALLOCATED
@@ -381,7 +428,7 @@ class Reservation(Accounting, Standing, Plugin):
             record = self.book.get(cycle.pod.uid)
             name = record.name if record is not None else ""
             for uid in allocation.pre_allocated:
-                await self.writer.take_over(uid, Allocation(cycle.pod.uid, name))
+                await self.writer.take_over(uid, ReservationAllocation(cycle.pod.uid, name))
 
     async def bind(self, cycle: Cycle, node_name: str) -> bool:
         """Binds a reserve pod: the Reservation becomes available. False for other pods."""
@@ -402,7 +449,7 @@ class Reservation(Accounting, Standing, Plugin):
                 return result
             said.append(result.message)
         if not stands_for_reservation(cycle.pod.pod):
-            if diagnosis.early is None and not hints.HELPED.isdisjoint(diagnosis.plugins):
+            if diagnosis.early is None and not queueing_hints.HELPED.isdisjoint(diagnosis.plugins):
                 # A reservation that is for the pod would help.
                 diagnosis.also.add(PLUGIN)
             said.append(self._explain(cycle, diagnosis))
@@ -414,7 +461,7 @@ class Reservation(Accounting, Standing, Plugin):
         except KoordError:
             return ""
         why = self.explainer.explain(cycle.pod.pod, matches, diagnosis)
-        if matches.wish.required:
+        if matches.request.required:
             self.handle.event(cycle.pod.pod, "Warning", "FailedScheduling-Reservation", why.event)
         return why.message
 
@@ -422,25 +469,14 @@ class Reservation(Accounting, Standing, Plugin):
 def _differs(old: ReservationObject, new: ReservationObject) -> bool:
     """Whether pods may use a Reservation now that could not before."""
     return (
-        not phases.is_available(old)
+        not lifecycle.is_available(old)
         or old.spec != new.spec
         or old.metadata.labels != new.metadata.labels
         or old.metadata.annotations != new.metadata.annotations
     )
 
 
-def _places(rows: Rows, attempt: Attempt) -> list[tuple[int, int]]:
+def _places(rows: Rows, attempt: PodMatches) -> list[tuple[int, int]]:
     """Those of a few rows that have reservations for the pod, with their places among these."""
     asked = np.asarray(rows).tolist()
     return [(place, row) for place, row in enumerate(asked) if attempt.records(row)]
-
-
-def _restrict(cycle: Cycle, attempt: Attempt) -> None:
-    mask = attempt.mask(cycle.table.size)
-    cycle.allowed = mask if cycle.allowed is None else cycle.allowed & mask
-
-
-def _padded(mask: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    if len(mask) >= size:
-        return mask
-    return np.concatenate([mask, np.zeros(size - len(mask), np.bool_)])

@@ -7,7 +7,7 @@ Rules: docs/reference/reservations.md#filter and docs/reference/reservations.md#
 from __future__ import annotations
 
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.reservation.offer import PLUGIN
+from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN
 
 AFFINITY = "node(s) no reservations match reservation affinity"
 NONE_MEETS = "node(s) no reservation(s) to meet the requirements"

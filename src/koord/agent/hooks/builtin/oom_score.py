@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OOMScoreAdj: the order in which the kernel kills, by container.
+
+Rule: docs/reference/hooks.md#oomscoreadj.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.agent.hooks.base_hook import BaseHook
+from koord.agent.hooks.hook import ContainerContext, HookResponse
+from koord.agent.hooks.pod_contexts import pod_of
+from koord.api.protocol.agent import oom_score_adj
+
+if TYPE_CHECKING:
+    from koord.agent.hooks.options import HookOptions
+
+
+class OOMScoreAdj(BaseHook):
+    """Answers ``oom_score_adj`` of containers whose pod has the annotation."""
+
+    name = "OOMScoreAdj"
+    gate = "OOMScoreAdj"
+
+    def __init__(self, options: HookOptions) -> None:
+        """Needs no options."""
+
+    def container(self, context: ContainerContext) -> HookResponse | None:
+        """The container's own score, or the pod's; the sandbox keeps its own.
+
+        Raises:
+            KoordError: an annotation is malformed, or out of range.
+        """
+        if not context.name:
+            return None
+        score = oom_score_adj(pod_of(context.pod), context.name)
+        if score is None:
+            return None
+        return HookResponse(oom_score_adj=score, reason="annotation of the pod")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TerwayQoS: the two files by which terway-qos shares the network among classes and pods.
+
+Rule: docs/reference/hooks.md#terwayqos. Everything in them is bytes per second.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from koord.agent.executor.claim import Claim
+from koord.agent.executor.target import TERWAY_BANDWIDTH, TERWAY_PODS
+from koord.agent.hooks.base_hook import BaseHook
+from koord.agent.states.snapshot import Snapshot, SnapshotPart
+from koord.api.protocol.agent import network_limits_bytes
+from koord.api.protocol.qos import QoSClass
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.kernels.cgroup_path import KubeQos
+from koord.kernels.quantity import Quantity, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.agent.hooks.options import HookOptions
+    from koord.agent.states.pod_state import PodState
+    from koord.api.kinds.nodeslo import NodeSLOSpec
+    from koord.api.kinds.qos_strategy import ResourceQOS
+
+POLICY = "terway-qos"
+_LOG = log.get("agent.hooks")
+_BITS = 8
+_PERCENT = range(101)
+_ROOT = "/sys/fs/cgroup/net_cls"
+_BY_QOS = {QoSClass.SYSTEM: 0, QoSClass.LSE: 1, QoSClass.LSR: 1, QoSClass.LS: 1, QoSClass.BE: 2}
+_BY_KUBE_QOS = {KubeQos.GUARANTEED: 1, KubeQos.BURSTABLE: 1, KubeQos.BEST_EFFORT: 2}
+_FIELDS = ("egress_request", "egress_limit", "ingress_request", "ingress_limit")
+_NAMES = ("tx_bps_min", "tx_bps_max", "rx_bps_min", "rx_bps_max")
+
+
+def is_on(slo: NodeSLOSpec | None) -> bool:
+    """Whether the node's network is terway-qos's."""
+    strategy = slo.resource_qos_strategy if slo else None
+    policies = strategy.policies if strategy else None
+    return policies is not None and policies.net_qos_policy == POLICY
+
+
+def bandwidth_text(slo: NodeSLOSpec) -> str:
+    """The file of the node: its own bandwidth, then what LS and BE get at least and at most.
+
+    Raises:
+        KoordError: a bandwidth is no quantity, negative, or above the node's, in bits or percent.
+    """
+    system = slo.system_strategy
+    total = system.total_network_bandwidth if system else None
+    bits = (total or Quantity()).value(Rounding.UP)
+    if bits < 0:
+        raise KoordError("NodeSLO", "systemStrategy.totalNetworkBandwidth", bits, "0 or more")
+    rows = [("hw_tx_bps_max", bits // _BITS), ("hw_rx_bps_max", bits // _BITS)]
+    strategy = slo.resource_qos_strategy
+    classes = (strategy.ls_class, strategy.be_class) if strategy else (None, None)
+    for level, part in zip(("offline_l1", "offline_l2"), classes, strict=True):
+        amounts = _class_bytes(part, bits)
+        rows += [(f"{level}_{name}", n) for name, n in zip(_NAMES, amounts, strict=True)]
+    return "".join(f"{name} {value}\n" for name, value in rows)
+
+
+def _class_bytes(part: ResourceQOS | None, total_bits: int) -> list[int]:
+    quality = part.network_qos if part else None
+    if quality is None or not quality.enable:
+        return [0] * len(_FIELDS)
+    return [_bytes(field, getattr(quality, field), total_bits) for field in _FIELDS]
+
+
+def _bytes(field: str, value: int | str | None, total_bits: int) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        if value not in _PERCENT:
+            expected = "a percentage of the node's bandwidth, 0 to 100"
+            raise KoordError("NodeSLO", f"networkQOS.{field}", value, expected)
+        return total_bits * value // 100 // _BITS
+    try:
+        bits = Quantity.parse(value).value(Rounding.UP)
+    except ValueError as error:
+        raise KoordError.wrap("NodeSLO", f"networkQOS.{field}", error) from None
+    if not 0 <= bits <= total_bits:
+        expected = f"from 0 to the node's bandwidth, {total_bits}"
+        raise KoordError("NodeSLO", f"networkQOS.{field}", value, expected)
+    return bits // _BITS
+
+
+def pods_text(pods: Iterable[PodState]) -> str:
+    """The file of pods, by UID; one whose limits are malformed is left out with a warning."""
+    rows: dict[str, object] = {}
+    for state in pods:
+        try:
+            ingress, egress = network_limits_bytes(state.pod) or (0, 0)
+        except KoordError as error:
+            _LOG.warning("pod left out of terway-qos", extra=log.fields(error=str(error)))
+            continue
+        metadata = state.pod.metadata
+        rows[metadata.uid] = {
+            "podName": metadata.name,
+            "podNamespace": metadata.namespace,
+            "podUID": metadata.uid,
+            "prio": _BY_QOS.get(state.qos, _BY_KUBE_QOS.get(state.kube_qos, 0)),
+            "cgroupDir": f"{_ROOT}/{state.directory}",
+            "qosConfig": {"ingressBandwidth": ingress, "egressBandwidth": egress},
+        }
+    return json.dumps(rows, sort_keys=True, separators=(",", ":"))
+
+
+class TerwayQoS(BaseHook):
+    """Claims the two files of terway-qos, which speak of the node as a whole."""
+
+    name = "TerwayQoS"
+    gate = "TerwayQoS"
+    follows = SnapshotPart.SLO | SnapshotPart.PODS
+
+    def __init__(self, options: HookOptions) -> None:
+        """Needs no options."""
+
+    def node(self, snapshot: Snapshot) -> list[Claim]:
+        """Both files while the policy is terway-qos, else none.
+
+        Raises:
+            KoordError: a bandwidth is malformed; the files stay as they are.
+        """
+        slo = snapshot.slo.value
+        if slo is None or not is_on(slo):
+            return []
+        reason = f"netQOSPolicy is {POLICY}"
+        alive = [state for state in snapshot.pods.value if not state.terminated]
+        texts = {TERWAY_BANDWIDTH: bandwidth_text(slo), TERWAY_PODS: pods_text(alive)}
+        return [Claim(resource, "", text, reason) for resource, text in texts.items()]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the snapshot's pods true: from the kubelet, at an interval and when a cgroup appears."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from koord.agent.states.pod_state import pod_state
+from koord.agent.states.snapshot import SnapshotPart
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.kube.errors import TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from koord.agent.host.cgroup_layout import CgroupLayout
+    from koord.agent.states.pod_state import PodState
+    from koord.agent.states.state_store import StateStore
+    from koord.api.kinds.pod import Pod
+    from koord.base.clock import Clock
+
+# Polls that events may cause: five a second, ten at once.
+_EVENTS_PER_SECOND, _EVENTS_AT_ONCE = 5.0, 10.0
+_LOG = log.get("agent.pods")
+
+
+def pod_states(
+    pods: Iterable[Pod], layout: CgroupLayout, before: Iterable[PodState] = ()
+) -> tuple[PodState, ...]:
+    """Pods in the order of their creation, then their keys; unusable ones are told of and left.
+
+    Args:
+        pods: as read.
+        layout: of their cgroups.
+        before: what is known; a pod that is the very same object has the same state.
+    """
+    known = {id(state.pod): state for state in before}
+    states = []
+    for pod in pods:
+        try:
+            states.append(known.get(id(pod)) or pod_state(pod, layout))
+        except ValueError as error:
+            _LOG.warning("pod left out", extra=log.fields(pod=pod.title, reason=str(error)))
+    return tuple(
+        sorted(states, key=lambda state: (str(state.pod.metadata.creation_timestamp), state.key))
+    )
+
+
+class PodPoller:
+    """Asks for the pods again and again.
+
+    An error or an empty list keeps the pods that are known, and their age grows.
+    Rule: docs/reference/measuring.md#pods-of-the-node.
+
+    Args:
+        ask: gives all pods of the node.
+        layout: of their cgroups.
+        store: where they go.
+        clock: for the limit on polls that events cause.
+        interval_seconds: between two polls.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[list[Pod]]],
+        layout: CgroupLayout,
+        store: StateStore,
+        clock: Clock,
+        interval_seconds: float = 10.0,
+    ) -> None:
+        self._ask = ask
+        self._layout = layout
+        self._store = store
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._wake = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._tokens, self._filled_at = _EVENTS_AT_ONCE, clock.monotonic_seconds()
+        self._failure = ""
+
+    def poke(self) -> None:
+        """Something happened to a pod: polls at once, within the limit."""
+        now = self._clock.monotonic_seconds()
+        filled = self._tokens + (now - self._filled_at) * _EVENTS_PER_SECOND
+        self._tokens, self._filled_at = min(_EVENTS_AT_ONCE, filled), now
+        if self._tokens >= 1:
+            self._tokens -= 1
+            self._wake.set()
+
+    async def ready(self) -> None:
+        """Waits until pods were read once."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Polls until cancelled."""
+        while True:
+            self._wake.clear()
+            await self._poll()
+            try:
+                async with asyncio.timeout(self._interval_seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _poll(self) -> None:
+        try:
+            pods = await self._ask()
+        except (KoordError, TransportError, TimeoutError) as error:
+            self._failed(str(error) or "no answer in time")
+            return
+        if not pods and self._synced.is_set():
+            self._failed("an empty list, the pods that were known stay")
+            return
+        if self._failure:
+            _LOG.info("pods are read again")
+            self._failure = ""
+        before = self._store.snapshot().pods.value
+        self._store.put(SnapshotPart.PODS, pod_states(pods, self._layout, before))
+        self._synced.set()
+
+    def _failed(self, reason: str) -> None:
+        if reason != self._failure:
+            _LOG.warning("pods not read", extra=log.fields(reason=reason))
+        self._failure = reason

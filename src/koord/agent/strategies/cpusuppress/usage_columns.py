@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of :mod:`decision` for one node, from a tick.
+
+Rule: docs/reference/strategies.md#allowed-cpu.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.agent.metrics.metric_kinds import MetricKind
+from koord.agent.strategies import one_node, pod_resources, readings
+from koord.agent.strategies.cpusuppress import decision
+from koord.api.protocol.node_reservation import node_reservation, reserved_resources
+from koord.api.protocol.qos import QoSClass
+from koord.api.protocol.resources import CPU
+from koord.base.errors import KoordError
+from koord.kernels.cgroup_path import KubeQos
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.agent.states.pod_state import PodState
+    from koord.agent.strategies.strategy import Tick
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.slo_strategies import HostApplication, ResourceThresholdStrategy
+
+
+def usage(tick: Tick, listed: frozenset[str], best_effort: frozenset[str]) -> decision.UsageColumns:
+    """CPU in use on this node.
+
+    Args:
+        tick: of this round.
+        listed: UIDs of its pods; what others use is part of the node's usage and no pod's.
+        best_effort: what :func:`best_effort_uids` makes of its pods.
+
+    Raises:
+        KoordError: the node's own usage was not measured lately.
+    """
+    node = readings.node_last(tick, MetricKind.NODE_CPU_USAGE)
+    measured = readings.last_by_label(tick, MetricKind.POD_CPU_USAGE)
+    pods = {uid: cores for uid, cores in measured.items() if uid in listed}
+    hosts = readings.last_by_label(tick, MetricKind.HOST_APPLICATION_CPU_USAGE)
+    applications = [
+        each for each in readings.slo_spec(tick).host_applications if each.name in hosts
+    ]
+    return decision.UsageColumns(
+        one_node.float_row(node),
+        one_node.node_rows(len(pods)),
+        np.array(list(pods.values()), np.float64),
+        np.array([uid in best_effort for uid in pods], np.bool_),
+        one_node.node_rows(len(applications)),
+        np.array([hosts[each.name] for each in applications], np.float64),
+        np.array([_is_be_host(each) for each in applications], np.bool_),
+    )
+
+
+def bounds(tick: Tick, config: ResourceThresholdStrategy) -> decision.SuppressBounds:
+    """What this node has and how much of it may be used.
+
+    Raises:
+        KoordError: no Node, no CPU in its capacity, or no threshold.
+    """
+    node = readings.node(tick)
+    capacity = pod_resources.amount(node.status.capacity, CPU) or 0
+    if capacity <= 0:
+        raise KoordError(node.title, "status.capacity.cpu", capacity, "more than 0")
+    threshold, least = config.cpu_suppress_threshold_percent, config.cpu_suppress_min_percent
+    if threshold is None:
+        field = "resourceUsedThresholdWithBE.cpuSuppressThresholdPercent"
+        raise KoordError("NodeSLO", field, None, "a percentage")
+    return decision.SuppressBounds(
+        one_node.row(capacity),
+        one_node.row(reserved_milli(node)),
+        one_node.row(threshold),
+        one_node.row(decision.UNSET if least is None else least),
+    )
+
+
+def reserved_milli(node: Node) -> int:
+    """CPU held back: by the kubelet, or by the annotation if that is more."""
+    capacity = pod_resources.amount(node.status.capacity, CPU) or 0
+    allocatable = pod_resources.amount(node.status.allocatable, CPU)
+    kubelet = max(0, capacity - (capacity if allocatable is None else allocatable))
+    try:
+        annotated = reserved_resources(node_reservation(node), node.title)
+    except KoordError:
+        annotated = {}
+    return max(kubelet, pod_resources.amount(annotated, CPU) or 0)
+
+
+def best_effort_uids(pods: Iterable[PodState]) -> frozenset[str]:
+    """Those that do not count as services."""
+    return frozenset(pod.uid for pod in pods if is_best_effort(pod))
+
+
+def is_best_effort(pod: PodState) -> bool:
+    """Whether a pod does not count as a service."""
+    return pod.qos is QoSClass.BE or pod.kube_qos is KubeQos.BEST_EFFORT
+
+
+def _is_be_host(application: HostApplication) -> bool:
+    base = application.cgroup_path.base if application.cgroup_path else ""
+    return application.qos == QoSClass.BE and base == "KubepodsBesteffort"

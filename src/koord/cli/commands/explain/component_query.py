@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to the component that decided: found by its Lease, or at a given address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from koord.api.protocol.keys import LEADER_ENDPOINT
+from koord.base.errors import Code, KoordError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SECONDS = 30.0
+
+
+class ComponentLeases(NamedTuple):
+    """Who may be asked.
+
+    Args:
+        name: of the program.
+        leases: namespace and name of those that its leader may hold, in the order they are tried.
+    """
+
+    name: str
+    leases: tuple[tuple[str, str], ...]
+
+
+# kube-scheduler's Lease too: koord-scheduler may stand in for it.
+SCHEDULER = ComponentLeases(
+    "koord-scheduler",
+    (("koordinator-system", "koord-scheduler"), ("kube-system", "kube-scheduler")),
+)
+MANAGER = ComponentLeases("koord-manager", (("koordinator-system", "koordinator-manager"),))
+
+
+class AnswerError(KoordError):
+    """The component's own words why it does not answer.
+
+    Args:
+        component: its name.
+        message: what it said.
+        status: of HTTP; from 500 on it is not the question's fault.
+    """
+
+    def __init__(self, component: str, message: str, status: int) -> None:
+        self._message = message
+        super().__init__(component, "", message, "an answer", Code.NOT_FOUND)
+        self.exit_status = 2 if status < 500 else 1
+
+    def _line(self) -> str:
+        return self._message
+
+
+def path_segment(name: str) -> str:
+    """A name as one part of a path, whatever is in it."""
+    if not name.strip("."):
+        raise KoordError("NAME", "", name, "the name of an object")
+    return quote(name, safe="")
+
+
+def check(flag: str, server: str) -> None:
+    """Refuses an address that is no URL."""
+    if server and not server.startswith(("http://", "https://")):
+        raise KoordError(flag, "", server, "a URL such as http://127.0.0.1:10251")
+
+
+async def answer(
+    component: ComponentLeases, server: str, kubeconfig: Path | None, path: str
+) -> Any:
+    """What a component answers.
+
+    Args:
+        component: who is asked.
+        server: its address; empty to find its leader in the cluster.
+        kubeconfig: how to reach the cluster.
+        path: the question.
+
+    Raises:
+        AnswerError: it does not answer, or nobody leads.
+        ConnectionError: it cannot be reached.
+        KoordError: there is no way to the cluster.
+    """
+    import aiohttp
+    from yarl import URL
+
+    url = server.rstrip("/") or await _leader(component, kubeconfig)
+    asked = url if server else f"{component.name}, which leads by its Lease, at {url}"
+    limit = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=limit) as session,
+            session.get(URL(url + path, encoded=True)) as response,
+        ):
+            status, body = response.status, await response.json(content_type=None)
+    except TimeoutError:
+        raise ConnectionError(f"{asked}: no answer within {_SECONDS:.0f} s") from None
+    except aiohttp.ClientConnectorError as error:
+        why = error.os_error.strerror or str(error.os_error)
+        raise ConnectionError(f"{asked}: cannot be reached from here ({why})") from None
+    except aiohttp.ClientError as error:
+        raise ConnectionError(f"{url}: {error}") from None
+    except ValueError:
+        raise ConnectionError(f"{url}: this is not {component.name} that answers") from None
+    if status != 200:
+        message = body.get("message", "") if isinstance(body, dict) else ""
+        said = str(message) or f"{url}: HTTP status {status}"
+        raise AnswerError(component.name, said, status)
+    return body
+
+
+async def _leader(component: ComponentLeases, kubeconfig: Path | None) -> str:
+    """Where the leader answers, by the annotation of its Lease."""
+    from koord.api.kinds.cluster import Lease
+    from koord.kube.client import Client
+    from koord.kube.errors import ApiError
+    from koord.kube.transport.credentials import load_cluster_config
+    from koord.kube.transport.http import HttpTransport
+
+    transport = HttpTransport(load_cluster_config(kubeconfig))
+    try:
+        client = Client(transport)
+        for namespace, name in component.leases:
+            try:
+                lease = await client.get(Lease, name, namespace)
+            except ApiError as error:
+                if error.http_status != 404:
+                    raise
+                continue
+            url = lease.metadata.annotations.get(LEADER_ENDPOINT)
+            # Who gave the lease back does not answer there any more.
+            if url and lease.spec.holder_identity:
+                return url
+    finally:
+        await transport.close()
+    raise AnswerError(
+        component.name,
+        f"no {component.name} leads here: no Lease has an annotation {LEADER_ENDPOINT}; "
+        f"--{'manager' if component is MANAGER else 'server'} URL asks one directly",
+        503,
+    )

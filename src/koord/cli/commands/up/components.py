@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in ``koord up``: by name, in the order in which it starts.
+
+A further component is one more line of :data:`COMPONENTS`; its factory imports what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.base.errors import KoordError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from koord.cli.commands.up.cluster import UpCluster
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.transport.messages import Request, Response
+
+AGENT_SERIES = "/simulator/metrics"
+"""Where the API server tells what the simulated agents decided, as Prometheus series."""
+
+
+class ComponentEntry(NamedTuple):
+    """A component that can be left out.
+
+    Attributes:
+        doc: what it does, in a few words.
+        make: makes it for a cluster.
+    """
+
+    doc: str
+    make: Callable[[UpCluster], Component]
+
+
+def _controllers(cluster: UpCluster) -> Component:
+    from koord.controlplane.controllers.manager import NAMES
+
+    names = [name for name in NAMES if name != "binder"]
+    return _builtin(cluster, "controllers", "kube-controller-manager", names)
+
+
+def _binder(cluster: UpCluster) -> Component:
+    return _builtin(cluster, "binder", "default-scheduler", ["binder"])
+
+
+def _scheduler(cluster: UpCluster) -> Component:
+    from koord.cli.commands.up.scheduler_component import scheduler_component
+
+    return scheduler_component(cluster)
+
+
+def _manager(cluster: UpCluster) -> Component:
+    from koord.cli.commands.up.manager_component import manager_component
+
+    return manager_component(cluster)
+
+
+def _builtin(cluster: UpCluster, name: str, manager: str, which: list[str]) -> Component:
+    from koord.controlplane.controllers.manager import BuiltinControllers
+    from koord.kube.daemon.lifecycle import Component
+
+    made = BuiltinControllers(
+        cluster.client(manager), cluster.clock, which, recorder=cluster.recorder(manager)
+    )
+    return Component(name, made.run)
+
+
+def _nodes(cluster: UpCluster) -> Component:
+    from koord.kube.daemon.lifecycle import Component
+    from koord.simulator.nodes.fleet import Fleet
+
+    recorder, agents = cluster.recorder("kubelet"), cluster.recorder("koordlet")
+    cluster.fleet = fleet = Fleet(
+        cluster.client("kubelet"), cluster.pools, cluster.clock, cluster.seed, recorder.event,
+        record_agent=agents.event,
+    )  # fmt: skip
+    cluster.plane.server.pages[AGENT_SERIES] = _page(fleet.series)
+    return Component("nodes", fleet.run, fleet.ready)
+
+
+def _page(text: Callable[[], bytes]) -> Callable[[Request], Awaitable[Response]]:
+    """Serves a text that is made anew for each request."""
+    from koord.kube.transport.messages import Response
+
+    async def serve(request: Request) -> Response:
+        del request
+        return Response(200, text(), "text/plain; version=0.0.4; charset=utf-8")
+
+    return serve
+
+
+COMPONENTS: dict[str, ComponentEntry] = {
+    "controllers": ComponentEntry(
+        "workloads, garbage collection, node life cycle, namespaces", _controllers
+    ),
+    "scheduler": ComponentEntry("koord-scheduler, for pods of default-scheduler too", _scheduler),
+    "manager": ComponentEntry(
+        "koord-manager: batch and mid resources, NodeSLOs, quota roots", _manager
+    ),
+    "binder": ComponentEntry(
+        "without the scheduler: binds pods of default-scheduler to the first node with room",
+        _binder,
+    ),
+    "nodes": ComponentEntry("simulated machines with their kubelets and agents", _nodes),
+}
+
+
+def chosen(without: Iterable[str]) -> list[str]:
+    """The names of the components that run.
+
+    Args:
+        without: names, or several separated by commas.
+
+    Raises:
+        KoordError: there is no component of that name.
+    """
+    left_out = {name.strip() for text in without for name in text.split(",") if name.strip()}
+    for name in sorted(left_out):
+        if name not in COMPONENTS:
+            guess = nearest(name, list(COMPONENTS))
+            expected = (
+                f"a component, such as {guess}" if guess else "one of " + ", ".join(COMPONENTS)
+            )
+            raise KoordError("--without", "", name, expected)
+    if "scheduler" not in left_out:
+        if "binder" in left_out:
+            expected = "scheduler beside it: the binder runs only where that is left out"
+            raise KoordError("--without", "", "binder", expected)
+        left_out.add("binder")
+    return [name for name in COMPONENTS if name not in left_out]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manager as a part of ``koord up``."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from koord.cli.commands.up import leases
+from koord.cli.commands.up.cluster import keep_leading, lead_timing
+from koord.cli.daemons.manager import NAME, leader_elector
+from koord.controllers.manager.options import ManagerOptions
+
+if TYPE_CHECKING:
+    from koord.cli.commands.up.cluster import UpCluster
+    from koord.kube.daemon.lifecycle import Component
+
+
+def manager_component(cluster: UpCluster) -> Component:
+    """The manager as a part of ``koord up``; without a ConfigMap it offers nothing but devices.
+
+    Cards can be shared there at once, since nobody is to look for a gate on a laptop.
+    """
+    from koord.controllers.manager.app import ManagerApp
+    from koord.controllers.manager.endpoints import ManagerEndpoints
+    from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.kube.daemon.lifecycle import Component
+
+    options = ManagerOptions(feature_gates="EnableSyncGPUSharedResource=true")
+    client, recorder = cluster.client(NAME), cluster.recorder(NAME)
+    ready = asyncio.Event()
+
+    async def life() -> None:
+        metrics = ManagerMetrics()
+        endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
+        await endpoints.start()
+        timing = lead_timing()
+        elector = leader_elector(
+            client, options, endpoints.url, metrics, timing, cluster.lead_clock, leases.identity()
+        )
+        app = ManagerApp(client, options, cluster.clock, recorder, elector, metrics)
+        endpoints.attach(app)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(app.run())
+                await app.ready()
+                ready.set()
+        finally:
+            await endpoints.stop()
+
+    return Component("manager", partial(keep_leading, "manager", life), ready.wait)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler as a part of ``koord up``."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from koord.cli.commands.up import leases
+from koord.cli.commands.up.cluster import keep_leading, lead_timing
+from koord.cli.daemons.scheduler import NAME, leader_elector
+
+if TYPE_CHECKING:
+    from koord.cli.commands.up.cluster import UpCluster
+    from koord.kube.daemon.lifecycle import Component
+
+# What `koord up` keeps for pods that ask for it.
+SCARCE = (
+    "nvidia.com/gpu",
+    *(f"koordinator.sh/{name}" for name in
+      ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio", "gpu.shared")),
+)  # fmt: skip
+
+
+def scheduler_component(cluster: UpCluster) -> Component:
+    """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
+    from koord.base.metrics import registry as new_registry
+    from koord.controllers.scheduler.app import App
+    from koord.controllers.scheduler.config.load import shipped
+    from koord.controllers.scheduler.endpoints import SchedulerEndpoints
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.kube.daemon.lifecycle import Component
+
+    client, recorder = cluster.client(NAME), cluster.recorder(NAME)
+    ready = asyncio.Event()
+
+    async def life() -> None:
+        registry = Registry()
+        configuration = shipped(registry, NAME, "default-scheduler", scarce=SCARCE)
+        metrics = SchedulerMetrics(new_registry())
+        endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
+        await endpoints.start()
+        timing = lead_timing()
+        elector = leader_elector(
+            client,
+            configuration,
+            endpoints.url,
+            metrics,
+            timing,
+            cluster.lead_clock,
+            leases.identity(),
+        )
+        app = App(client, configuration, cluster.clock, recorder, None, elector, metrics, registry)
+        endpoints.attach(app)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(app.run())
+                await app.ready()
+                ready.set()
+        finally:
+            await endpoints.stop()
+
+    return Component("scheduler", partial(keep_leading, "scheduler", life), ready.wait)

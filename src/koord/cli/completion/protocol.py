@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts of shells and the programs agree on."""
+
+from __future__ import annotations
+
+COMPLETION_FLAG = "--complete="
+"""What the first word begins with where a shell asks; behind it stands the shell's name."""
+
+FILES_STATUS = 3
+"""The exit status of an answer that the shell is to give: names of files."""
+
+PROGRAMS = ("koord", "koord-scheduler", "koord-manager", "koordlet")
+"""The programs, by the names of their scripts."""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord-manager``: the manager as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.options import go_flags
+from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable, run_program
+from koord.controllers.manager.flag_pairs import PAIRS
+from koord.controllers.manager.options import ManagerOptions
+from koord.controllers.manager.unused_flags import UNUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from koord.base.clock import Clock
+    from koord.cli.help.page import HelpPage
+    from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.kube.client import Client
+    from koord.kube.daemon.endpoints import Endpoints
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.election import LeaderElector, Timing
+
+NAME = "koord-manager"
+USER_AGENT = "koordinator-manager"
+_TEXT = """\
+Offer what is idle on nodes to batch and mid pods, and tell agents what to do.
+
+What agents report and how they protect services is told them in objects of the
+API; roots of quota trees are kept, too.
+
+Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
+Several may run; one leads, and one with --dry-run works beside it without writing.
+Lists: a name, * for all, -name for not that one.
+
+Exit status:
+  0  ended in order
+  1  failed, or lost the lead
+  2  wrong usage or input
+
+Example: koord-manager --controllers '*,-quotaprofile' --kubeconfig ~/.kube/config
+"""
+
+
+def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
+    """Options, kubeconfig and verbosity from the command line.
+
+    Raises:
+        KoordError: a flag, its value and what would be right.
+        SystemExit: help was asked for.
+    """
+    parser = go_flags.parser(NAME, _TEXT, ManagerOptions, UNUSED)
+    told = vars(parser.parse_args(go_flags.two_dashes(arguments)))
+    options = ManagerOptions(**{name: told[name] for name in vars(ManagerOptions())})
+    options.check()
+    return options, told["kubeconfig"], told["verbosity"]
+
+
+def page() -> HelpPage:
+    """The page of help."""
+    return go_flags.page(NAME, _TEXT, ManagerOptions)
+
+
+async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
+    from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.kube.client import Client
+    from koord.kube.daemon.lifecycle import run_until_stopped
+    from koord.kube.transport.credentials import load_cluster_config
+    from koord.kube.transport.http import HttpTransport
+
+    metrics = ManagerMetrics()
+    transport = HttpTransport(load_cluster_config(kubeconfig), user_agent=USER_AGENT)
+    client = Client(
+        transport,
+        NAME,
+        requests_per_second=float(options.rest_config_qps or 50),
+        burst=options.rest_config_burst or 100,
+        registry=metrics.controllers,
+        dry_run=begin_dry_run(options.dry_run, metrics.controllers),
+    )
+    try:
+        return await run_until_stopped(await _parts(client, options, metrics))
+    finally:
+        await transport.close()
+
+
+async def _parts(
+    client: Client, options: ManagerOptions, metrics: ManagerMetrics
+) -> list[Component]:
+    from koord.base.clock import SystemClock
+    from koord.controllers.manager.app import ManagerApp, supervise
+    from koord.controllers.manager.endpoints import ManagerEndpoints
+    from koord.controllers.manager.node_objects.nodeslo_extenders import installed
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.events import EventRecorder
+
+    clock = SystemClock()
+    recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.controllers)
+    serving = ManagerEndpoints(metrics, *options.metrics_listen())
+    health = ManagerEndpoints(metrics, *options.health_listen())
+    await _listen("--metrics-addr", options.metrics_addr, serving)
+    await _listen("--health-probe-addr", options.health_probe_addr, health)
+    elector = None
+    if options.enable_leader_election and client.dry_run is None:
+        elector = leader_elector(client, options, reachable(serving.url), metrics)
+    supervisor = supervise(metrics, clock)
+    app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
+    for endpoints in (serving, health):
+        endpoints.attach(app)
+    return [
+        Component("metrics", serving.run),
+        Component("health", health.run),
+        Component("events", partial(supervisor.keep, "events", recorder.run)),
+        Component("manager", app.run, app.ready),
+        Component("collector", collect_garbage_rarely),
+    ]
+
+
+async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
+    try:
+        await endpoints.start()
+    except OSError as error:
+        raise KoordError(flag, "", address, f"a free address ({error.strerror})") from None
+
+
+def leader_elector(
+    client: Client,
+    options: ManagerOptions,
+    url: str,
+    metrics: ManagerMetrics,
+    timing: Timing | None = None,
+    clock: Clock | None = None,
+    identity: str = "",
+) -> LeaderElector:
+    """An elector for the manager's Lease.
+
+    Args:
+        client: of the Lease.
+        options: they say in which namespace the Lease is.
+        url: where the leader answers questions; an annotation of the Lease.
+        metrics: where it counts.
+        timing: how long a lead lasts; Kubernetes' usual times where it is None.
+        clock: what the lead is counted by; the machine's own where it is None.
+        identity: of this process; made up where it is empty.
+    """
+    from koord.api.protocol import keys
+    from koord.controllers.manager.app import LEASE
+    from koord.kube.election import LeaderElector, Timing
+
+    return LeaderElector(
+        client,
+        LEASE,
+        options.leader_election_namespace,
+        identity or f"{socket.gethostname()}_{uuid4()}",
+        timing=timing or Timing(),
+        annotations={keys.LEADER_ENDPOINT: url},
+        clock=clock,
+        metrics=metrics.controllers,
+    )
+
+
+def main() -> None:
+    """The console script; errors are one line, exit status 2 for input and 1 for failure."""
+    run_program(_program)
+
+
+def _program() -> int:
+    options, kubeconfig, verbosity = parse(sys.argv[1:])
+    log.setup(verbosity)
+    go_flags.warn("manager", go_flags.without_effect(sys.argv[1:], UNUSED))
+    go_flags.warn_of_pairs("manager", PAIRS, options, sys.argv[1:])
+    go_flags.warn_of_gates("manager", options.gates())
+    try:
+        return asyncio.run(_run(options, kubeconfig))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "kube") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord-scheduler``: the scheduler as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from uuid import uuid4
+
+import typer
+
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.help.typer_help import DURATION, App, Verb, VersionOption
+from koord.cli.options.values import seconds, whole_number
+from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
+
+if TYPE_CHECKING:
+    from koord.base.clock import Clock
+    from koord.base.feature_gates import FeatureGates
+    from koord.controllers.scheduler.config.load import SchedulerConfiguration
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.kube.client import Client
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.election import LeaderElector, Timing
+
+NAME = "koord-scheduler"
+# Bindings on their way to the API server at once.
+_CONNECTIONS = 128
+# Events that may wait while bindings are written.
+_EVENTS = 8192
+# How Go programs write a switch.
+_GO_SWITCHES = {
+    "--leader-elect=true": "--leader-elect",
+    "--leader-elect=false": "--no-leader-elect",
+    "--dry-run=true": "--dry-run",
+}
+
+
+class SchedulerFlags(NamedTuple):
+    """What the command line says beside files."""
+
+    address: str
+    port: int
+    feature_gates: str
+    leader_elect: bool | None
+    timeout_seconds: float
+    api_check_seconds: float
+    dry_run: bool = False
+
+
+_Port = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        metavar="P",
+        parser=whole_number("--port", 0, 65_535),
+        help="serve health, metrics and explanations on it; 0 for any free one",
+    ),
+]
+
+
+_Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration")
+]
+_Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="how to reach the cluster")
+]
+_Address = Annotated[
+    str, typer.Option("--bind-address", metavar="IP", help="serve health and metrics there")
+]
+_Gates = Annotated[
+    str, typer.Option("--feature-gates", metavar="GATE=BOOL,...", help="switch features")
+]
+_LeaderElect = Annotated[
+    bool | None,
+    typer.Option("--leader-elect/--no-leader-elect", help="overrides the configuration"),
+]
+_Timeout = Annotated[
+    float,
+    typer.Option(
+        "--scheduling-timeout",
+        metavar=DURATION,
+        parser=seconds("--scheduling-timeout"),
+        help="tell of attempts that take longer; 0 tells of none",
+    ),
+]
+_APICheck = Annotated[
+    float,
+    typer.Option(
+        "--api-check-period",
+        metavar=DURATION,
+        parser=seconds("--api-check-period"),
+        help="compare the cache of one kind in turn with the API so often; 0 never does",
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+]
+_Verbosity = Annotated[
+    int,
+    typer.Option(
+        "-v", "--v", metavar="LEVEL", parser=whole_number("-v", 0, 9), help="of the log: 0 to 9"
+    ),
+]
+
+
+class _Command(Verb):
+    """Takes kube-scheduler's flags, too: those without effect here are told of."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from koord.cli.options.go_flags import taken_out
+        from koord.controllers.scheduler.unused_flags import SWITCHES, UNUSED
+
+        rest, ctx.obj = taken_out(args, UNUSED, SWITCHES)
+        return super().parse_args(ctx, [_GO_SWITCHES.get(word, word) for word in rest])
+
+
+def scheduler(
+    ctx: typer.Context,
+    config: _Config = None,
+    kubeconfig: _Kubeconfig = None,
+    address: _Address = "127.0.0.1",
+    port: _Port = 10251,
+    feature_gates: _Gates = "",
+    leader_elect: _LeaderElect = None,
+    timeout: _Timeout = 30.0,
+    api_check: _APICheck = 300.0,
+    dry_run: _DryRun = False,
+    verbosity: _Verbosity = 2,
+    show_version: VersionOption = False,
+) -> None:
+    """Schedule pods that name koord-scheduler, or a profile of the configuration.
+
+    Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
+    service account and ~/.kube/config are tried. Several may run; one leads.
+    With --dry-run it decides beside the leader, counts what it decided, and
+    tells the bindings that it would make.
+
+    Exit status:
+      0  ended in order
+      1  failed, or lost the lead
+      2  wrong usage or input
+
+    Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
+    """
+    from koord.cli.options import go_flags
+
+    del show_version
+    log.setup(verbosity)
+    go_flags.warn("scheduler", ctx.obj or [])
+    if dry_run and leader_elect:
+        said = log.fields(flags="--leader-elect", beside="--dry-run")
+        log.get("scheduler").warning("flags without effect", extra=said)
+    try:
+        scheduler_flags = SchedulerFlags(
+            address, port, feature_gates, leader_elect, timeout, api_check, dry_run
+        )
+        status = asyncio.run(_run(config, kubeconfig, scheduler_flags))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "kube") from None
+    raise typer.Exit(status)
+
+
+async def _run(
+    config: Path | None,
+    kubeconfig: Path | None,
+    scheduler_flags: SchedulerFlags,
+) -> int:
+    from koord.base.metrics import registry as new_registry
+    from koord.cli.options.go_flags import warn_of_gates
+    from koord.controllers.scheduler.config.load import load, shipped
+    from koord.controllers.scheduler.feature_gates import feature_gates as parse_gates
+    from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.controllers.scheduler.registry import Registry
+    from koord.kube.client import Client
+    from koord.kube.daemon.lifecycle import run_until_stopped
+    from koord.kube.transport.credentials import load_cluster_config
+    from koord.kube.transport.http import HttpTransport
+
+    registry = Registry()
+    configuration = load(config, registry) if config is not None else shipped(registry, NAME)
+    for warning in configuration.warnings:
+        log.get("scheduler").warning(warning)
+    path = kubeconfig or (
+        Path(configuration.client.kubeconfig) if configuration.client.kubeconfig else None
+    )
+    gates = parse_gates(scheduler_flags.feature_gates)
+    warn_of_gates("scheduler", gates)
+    transport = HttpTransport(load_cluster_config(path), connections=_CONNECTIONS)
+    limit = configuration.qps if configuration.qps > 0 else None
+    metrics = SchedulerMetrics(new_registry())
+    told = begin_dry_run(scheduler_flags.dry_run, metrics.registry)
+    client = Client(
+        transport, NAME, requests_per_second=limit, burst=configuration.burst, dry_run=told
+    )
+    if scheduler_flags.leader_elect is None:
+        scheduler_flags = scheduler_flags._replace(
+            leader_elect=configuration.leader_election.leader_elect
+        )
+    try:
+        parts = await _parts(client, configuration, registry, gates, scheduler_flags, metrics)
+        return await run_until_stopped(parts)
+    finally:
+        await transport.close()
+
+
+async def _parts(
+    client: Client,
+    configuration: SchedulerConfiguration,
+    registry: Registry,
+    gates: FeatureGates,
+    scheduler_flags: SchedulerFlags,
+    metrics: SchedulerMetrics,
+) -> list[Component]:
+    from koord.base.clock import SystemClock
+    from koord.controllers.scheduler.app import App, supervise
+    from koord.controllers.scheduler.endpoints import SchedulerEndpoints
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.events import EventRecorder
+
+    clock = SystemClock()
+    recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
+    endpoints = SchedulerEndpoints(metrics, scheduler_flags.address, scheduler_flags.port)
+    try:
+        await endpoints.start()
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            expected = f"an address of this machine ({error.strerror})"
+            raise KoordError("--bind-address", "", scheduler_flags.address, expected) from None
+        raise KoordError(
+            "--port", "", scheduler_flags.port, f"a free port ({error.strerror})"
+        ) from None
+    stands = scheduler_flags.leader_elect and client.dry_run is None
+    elector = (
+        leader_elector(client, configuration, reachable(endpoints.url), metrics) if stands else None
+    )
+    seed = uuid4().int
+    supervisor = supervise(metrics, clock)
+    app = App(
+        client, configuration, clock, recorder, gates, elector, metrics, registry, seed, supervisor
+    )
+    app.scheduler.loop.monitor.timeout_seconds = scheduler_flags.timeout_seconds
+    app.spot_check.period_seconds = scheduler_flags.api_check_seconds
+    endpoints.attach(app)
+    return [
+        Component("endpoints", endpoints.run),
+        Component("events", partial(supervisor.keep, "events", recorder.run)),
+        Component("scheduler", app.run, app.ready),
+        Component("collector", collect_garbage_rarely),
+    ]
+
+
+def leader_elector(
+    client: Client,
+    configuration: SchedulerConfiguration,
+    url: str,
+    metrics: SchedulerMetrics,
+    timing: Timing | None = None,
+    clock: Clock | None = None,
+    identity: str = "",
+) -> LeaderElector:
+    """An elector for the Lease that the configuration names.
+
+    Args:
+        client: of the Lease.
+        configuration: the scheduler's; it says which Lease, and how long a lead lasts.
+        url: where the leader answers questions; an annotation of the Lease.
+        metrics: where it counts.
+        timing: instead of the configuration's.
+        clock: what the lead is counted by; the machine's own where it is None.
+        identity: of this process; made up where it is empty.
+    """
+    from koord.api.protocol import keys
+    from koord.kube.election import LeaderElector, Timing
+
+    election = configuration.leader_election
+    return LeaderElector(
+        client,
+        election.resource_name,
+        election.resource_namespace,
+        identity or f"{socket.gethostname()}_{uuid4()}",
+        timing=timing
+        or Timing(
+            int(election.lease_duration.nanoseconds // 10**9),
+            election.renew_deadline.nanoseconds / 1e9,
+            election.retry_period.nanoseconds / 1e9,
+        ),
+        annotations={keys.LEADER_ENDPOINT: url},
+        clock=clock,
+        metrics=metrics.registry,
+    )
+
+
+def build() -> App:
+    """The program."""
+    app = App()
+    app.command(NAME, cls=_Command)(scheduler)
+    return app
+
+
+def main() -> None:
+    """The console script; errors are one line, exit status 2 for input and 1 for failure."""
+    from koord.cli.process.typer_program import run_app
+
+    run_app(build(), NAME)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines of daemons that take a Go program's flags: a flag for each field of a dataclass.
+
+A field is annotated with its type and the text of ``--help``; floats are durations in seconds,
+numbers that need not be whole are ``int | float``.
+argparse and not typer: an agent is on every node, and typer with what it needs takes 11 MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
+
+from koord.base import log
+from koord.base.errors import KoordError
+from koord.base.flag_pairs import ineffective
+from koord.cli.options.values import rate, seconds, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from koord.base.feature_gates import FeatureGates
+    from koord.base.flag_pairs import Pair
+    from koord.cli.help.page import HelpPage
+
+_MOST = 2**62
+_VERBOSITY = 2
+# What the value of a field of text is, by how its name ends.
+_METAVARS = {
+    "addr": "HOST:PORT",
+    "_dir": "DIR",
+    "_path": "FILE",
+    "_filepath": "FILE",
+    "_ca": "FILE",
+    "feature_gates": "GATE=BOOL,...",
+    "controllers": "CONTROLLER,...",
+    "noderesource_plugins": "PLUGIN,...",
+    "sync_period": "DURATION",
+    "namespace": "NAMESPACE",
+    "cgroup_driver": "systemd|cgroupfs",
+    "pods_from": "kubelet|apiserver",
+    "resource_lock": "leases",
+    "node_name": "NODE",
+}
+# A letter and more: Go takes -name for --name. A level may stand right behind -v.
+_ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)
+
+
+def parser(
+    program: str, text: str, options: type[Any], unused: Collection[str]
+) -> argparse.ArgumentParser:
+    """A parser with a flag for every field of the options, ``--kubeconfig``, ``-v``, ``--version``.
+
+    Args:
+        program: its name.
+        text: of its help, see :mod:`koord.cli.help.page`.
+        options: a dataclass, all of whose fields have defaults.
+        unused: flags that are taken and do nothing.
+    """
+    made = _Parser(program, allow_abbrev=False, add_help=False)
+    made.page = partial(page, program, text, options)
+    made.add_argument("--kubeconfig", type=Path)
+    made.add_argument(
+        "-v", "--v", dest="verbosity", type=whole_number("-v", 0, 9), default=_VERBOSITY
+    )
+    made.add_argument("--version", action=_VersionAction, nargs=0)
+    made.add_argument("-h", "--help", action="help")
+    for name, kind, _, default in _fields(options):
+        _add(made, name, kind, default)
+    for name in unused:
+        made.add_argument(f"--{name}", dest=f"unused {name}", nargs="?")
+    return made
+
+
+def page(program: str, text: str, options: type[Any]) -> HelpPage:
+    """The page of help of a program.
+
+    Args:
+        program, text, options: as for :func:`parser`.
+    """
+    from koord.cli.help.page import HELP, VERSION, HelpFlag, HelpPage
+
+    flags = [
+        HelpFlag(("--kubeconfig",), "FILE", "how to reach the cluster"),
+        HelpFlag(("-v", "--v"), "LEVEL", "of the log: 0 to 9", str(_VERBOSITY)),
+    ]
+    for name, kind, said, default in _fields(options):
+        names, bare = (_flag(name),), kind is bool
+        flags.append(
+            HelpFlag(names, _metavar(name, kind), said, _default_text(kind, default), bare)
+        )
+    return HelpPage(program, text, flags=(*flags, VERSION, HELP))
+
+
+def two_dashes(arguments: Sequence[str]) -> list[str]:
+    """Flags of Go programs may begin with one dash; ``-v`` and ``-h`` stay as they are."""
+    return [f"-{word}" if _ONE_DASH.match(word) else word for word in arguments]
+
+
+def without_effect(arguments: Sequence[str], unused: Collection[str]) -> list[str]:
+    """The flags among the arguments that do nothing here, sorted."""
+    return sorted({name for name in _given(arguments) if name in unused})
+
+
+def refuse_pairs(
+    pairs: Iterable[Pair], options: Any, arguments: Sequence[str], own: Collection[str]
+) -> None:
+    """Refuses flags that have no effect beside others, or without them.
+
+    Args:
+        pairs, options: see :func:`koord.base.flag_pairs.ineffective`.
+        arguments: the command line.
+        own: flags that only koord has; those of the original are taken, see :func:`warn_of_pairs`.
+
+    Raises:
+        KoordError: the first one.
+    """
+    for pair, names in ineffective(pairs, options, _fields_given(arguments)):
+        given = {_flag(name): _typed(getattr(options, name)) for name in names if _is(name, own)}
+        if given:
+            # What typer needs is loaded only here, where the program ends.
+            from koord.cli.terminal.output import refuse_beside, refuse_without
+
+            (refuse_without if pair.missing else refuse_beside)(pair.other, given)
+
+
+def warn_of_pairs(
+    component: str, pairs: Iterable[Pair], options: Any, arguments: Sequence[str]
+) -> None:
+    """Tells of flags that have no effect beside others, or without them: a warning for each cause.
+
+    Deployments of the original name them, and go on.
+    """
+    for pair, names in ineffective(pairs, options, _fields_given(arguments)):
+        flags = " ".join(map(_flag, names))
+        why = {"without" if pair.missing else "beside": pair.other}
+        log.get(component).warning("flags without effect", extra=log.fields(flags=flags, **why))
+
+
+def taken_out(
+    arguments: Sequence[str], unused: Collection[str], switches: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """The arguments without flags that do nothing here, and the names of those, sorted.
+
+    Args:
+        arguments: the command line.
+        unused: flags that are taken and do nothing.
+        switches: those of them that take a value only behind ``=``; others take the next word.
+    """
+    rest, names = [], set()
+    words = iter(arguments)
+    for word in words:
+        name, equals, _ = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in unused:
+            rest.append(word)
+            continue
+        names.add(name)
+        if not equals and name not in switches:
+            next(words, None)
+    return rest, sorted(names)
+
+
+def warn(component: str, names: Sequence[str]) -> None:
+    """Tells of flags that do nothing, in one warning."""
+    if names:
+        fields = log.fields(flags=" ".join(names), why="see docs/compatibility.md")
+        log.get(component).warning("flags without effect here", extra=fields)
+
+
+def warn_of_gates(component: str, gates: FeatureGates) -> None:
+    """Tells of feature gates that were set and do nothing, in one warning."""
+    names = gates.without_effect()
+    if names:
+        fields = log.fields(gates=" ".join(names), why="see docs/compatibility.md")
+        log.get(component).warning("feature gates without effect here", extra=fields)
+
+
+def _given(arguments: Sequence[str]) -> list[str]:
+    """Names of flags, as often as they are there."""
+    words = (word for word in two_dashes(arguments) if word.startswith("--"))
+    return [word.removeprefix("--").partition("=")[0] for word in words]
+
+
+def _fields_given(arguments: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name.replace("-", "_") for name in _given(arguments)))
+
+
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def _is(field: str, own: Collection[str]) -> bool:
+    return field.replace("_", "-") in own
+
+
+def _typed(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Parser(argparse.ArgumentParser):
+    page: Callable[[], HelpPage]
+
+    def error(self, message: str) -> NoReturn:
+        raise KoordError(self.prog, "", message, f"flags as {self.prog} --help lists them")
+
+    def format_help(self) -> str:
+        from koord.cli.help.page import rendered
+
+        return f"{rendered(self.page())}\n"
+
+
+class _VersionAction(argparse.Action):
+    """Prints the version; looked up only where it is asked for."""
+
+    def __call__(self, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(version("koord"))
+        raise SystemExit(0)
+
+
+def _fields(options: type[Any]) -> Iterator[tuple[str, type, str, Any]]:
+    """Name, type, text and default of each field."""
+    hints = get_type_hints(options, include_extras=True)
+    for name, default in vars(options()).items():
+        kind, text = get_args(hints[name])
+        yield name, kind, text, default
+
+
+def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> None:
+    flag = _flag(name)
+    if kind is bool:
+        to.add_argument(flag, dest=name, nargs="?", const=True, default=default, type=_truth(flag))
+        return
+    read: Callable[[str], Any] = str
+    if kind is float:
+        read = seconds(flag)
+    elif kind is int:
+        read = whole_number(flag, 0, _MOST)
+    elif kind is not str:
+        read = rate(flag)
+    to.add_argument(flag, dest=name, type=read, default=default)
+
+
+def _metavar(name: str, kind: type) -> str:
+    if kind is not str:
+        return "BOOL" if kind is bool else "DURATION" if kind is float else "N"
+    by_end = (end for end in _METAVARS if name.endswith(end))
+    return _METAVARS.get(next(by_end, ""), "TEXT")
+
+
+def _default_text(kind: type, default: Any) -> str:
+    if kind is float:
+        from koord.cli.options.values import duration_text
+
+        return duration_text(default)
+    return str(default).lower() if kind is bool else str(default)
+
+
+def _truth(flag: str) -> Callable[[str], bool]:
+    def read(text: str) -> bool:
+        if text not in ("true", "false"):
+            raise KoordError(flag, "", text, "true or false")
+        return text == "true"
+
+    return read

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How programs made with typer end: as all of koord's, and wrong usage is one line too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from koord.cli.process.program import INTERRUPTED, USAGE, print_error, run_program
+
+# Typer passes the class of all usage errors on, yet not its name.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+def run_app(app: typer.Typer, name: str) -> None:
+    """Runs a program made with typer and exits; what goes wrong is one line on standard error."""
+
+    def work() -> int:
+        try:
+            return app(prog_name=name, standalone_mode=False) or 0
+        except typer.Abort:
+            return INTERRUPTED
+        except _UsageError as error:
+            return _usage(error)
+
+    run_program(work)
+
+
+def _usage(error: Any) -> int:
+    """Tells of wrong usage; a group without a verb shows its help."""
+    message: str = error.format_message().rstrip(".")
+    context: Any = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+        return USAGE
+    if message:
+        print_error(f"{message} (see {context.command_path} --help)" if context else message)
+    return USAGE

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node selectors over a node table: which rows satisfy a pod's nodeSelector and node affinity.
+
+Every different value of a label is looked at once, not every node. Terms are read as kube-scheduler
+reads them (component-helpers, scheduling/corev1/nodeaffinity): a term with a requirement that does
+not parse matches nothing, an empty term matches nothing, terms are ORed, requirements ANDed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from koord.api import selectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.constraints import (
+        NodeSelector,
+        NodeSelectorRequirement,
+        NodeSelectorTerm,
+    )
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.pod import PodSpec
+    from koord.controllers.cluster.node_table import NodeTable
+
+    Rows = NDArray[np.intp] | slice
+
+NAME_FIELD = selectors.NAME_FIELD
+_PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_VALUE = re.compile(rf"({_PART})?")
+_KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
+
+
+class NodePredicate(Protocol):
+    """Something that holds of a node or does not."""
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``."""
+        ...
+
+    def node(self, node: Node) -> bool:
+        """Of one node, in a table or not."""
+        ...
+
+
+class LabelPredicate:
+    """A requirement on a label; see :func:`label_predicate`."""
+
+    def __init__(self, key: str, operator: str, values: Iterable[str]) -> None:
+        self.key = key
+        self.operator = operator
+        self.values = frozenset(values)
+        # By number of a value in the table's column: whether it will do; the last is "absent".
+        self._known: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._of: list[str] | None = None
+
+    def holds(self, value: str | None) -> bool:
+        """Whether a value, or the lack of one, will do."""
+        return selectors.holds(self.operator, self.values, value)
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``."""
+        column = table.labels.column(self.key)
+        if self._of is not column.values or len(self._known) != len(column.values) + 1:
+            answers = [self.holds(value) for value in column.values]
+            self._known = np.array([*answers, self.holds(None)], np.bool_)
+            self._of = column.values
+        return self._known[column.ids[rows]]
+
+    def node(self, node: Node) -> bool:
+        """Of one node."""
+        return self.holds(node.metadata.labels.get(self.key))
+
+
+class NamePredicate:
+    """A requirement on a field; nodes have one, ``metadata.name``. All others are empty."""
+
+    def __init__(self, key: str, value: str, equal: bool) -> None:
+        self.key = key
+        self.value = value
+        self.equal = equal
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``."""
+        if self.key != NAME_FIELD:
+            return np.full(table.size, (self.value == "") == self.equal)[rows]
+        found = np.full(table.size, not self.equal)
+        row = table.row(self.value)
+        if row is not None:
+            found[row] = self.equal
+        return found[rows]
+
+    def node(self, node: Node) -> bool:
+        """Of one node."""
+        value = node.metadata.name if self.key == NAME_FIELD else ""
+        return (value == self.value) == self.equal
+
+
+class AllOf:
+    """Every one of some conditions."""
+
+    def __init__(self, conditions: Iterable[NodePredicate]) -> None:
+        self.conditions = list(conditions)
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``."""
+        found = np.ones(table.size, np.bool_)[rows]
+        for condition in self.conditions:
+            found &= condition.rows(table, rows)
+        return found
+
+    def node(self, node: Node) -> bool:
+        """Of one node."""
+        return all(condition.node(node) for condition in self.conditions)
+
+
+class AnyOf:
+    """At least one of some conditions."""
+
+    def __init__(self, conditions: Iterable[NodePredicate]) -> None:
+        self.conditions = list(conditions)
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``."""
+        found = np.zeros(table.size, np.bool_)[rows]
+        for condition in self.conditions:
+            found |= condition.rows(table, rows)
+        return found
+
+    def node(self, node: Node) -> bool:
+        """Of one node."""
+        return any(condition.node(node) for condition in self.conditions)
+
+
+def label_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:
+    """A requirement on a label, or what is wrong with it."""
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    if not _KEY.fullmatch(key) or len(key.rpartition("/")[0]) > 253:
+        return f"key: {key!r} is no label key"
+    wrong = next((value for value in values if not _VALUE.fullmatch(value)), None)
+    if operator in ("In", "NotIn"):
+        if not values:
+            return f"values: {operator} needs one or more"
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            return f"values: {operator} takes none"
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1 or selectors.integer(values[0]) is None:
+            return f"values: {operator} needs one integer"
+    else:
+        return f"operator: {operator!r} is not known"
+    if wrong is not None:
+        return f"values: {wrong!r} is no label value"
+    return LabelPredicate(key, operator, values)
+
+
+def field_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:
+    """A requirement on a field, or what is wrong with it."""
+    if requirement.operator not in ("In", "NotIn"):
+        return f"operator: {requirement.operator!r} is not one of In and NotIn"
+    if len(requirement.values) != 1:
+        return "values: a field needs exactly one"
+    return NamePredicate(requirement.key, requirement.values[0], requirement.operator == "In")
+
+
+def term(selector: NodeSelectorTerm) -> NodePredicate | str | None:
+    """A term; None for an empty one, which matches nothing; a text for one that does not parse."""
+    if not selector.match_expressions and not selector.match_fields:
+        return None
+    conditions: list[NodePredicate] = []
+    for made in (
+        *map(label_predicate, selector.match_expressions),
+        *map(field_predicate, selector.match_fields),
+    ):
+        if isinstance(made, str):
+            return made
+        conditions.append(made)
+    return AllOf(conditions)
+
+
+def terms(selector: NodeSelector) -> AnyOf:
+    """A selector; terms that are empty or do not parse match nothing."""
+    made = map(term, selector.node_selector_terms)
+    return AnyOf(each for each in made if each is not None and not isinstance(each, str))
+
+
+def equal_labels(wanted: Mapping[str, str]) -> list[NodePredicate]:
+    """The conditions of a ``nodeSelector``."""
+    return [LabelPredicate(key, "In", (value,)) for key, value in wanted.items()]
+
+
+def required(spec: PodSpec) -> AllOf | None:
+    """What a pod requires of its node by nodeSelector and node affinity; None for nothing."""
+    conditions = equal_labels(spec.node_selector)
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is not None:
+        selector = affinity.required_during_scheduling_ignored_during_execution
+        if selector is not None:
+            conditions.append(terms(selector))
+    return AllOf(conditions) if conditions else None

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of koord-manager that have no effect beside others, or without them.
+
+All are the original's. Rule: docs/reference/manager.md#flags.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.base.flag_pairs import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.controllers.manager.options import ManagerOptions
+
+_LEASE = ("leader_election_namespace", "leader_elect_resource_lock")
+_PROFILES = (
+    "colocation_profile_reconcile_by_default", "colocation_profile_reconcile_interval",
+    "colocation_profile_force_update_pod_duration", "colocation_profile_expire_pod_cache_duration",
+    "colocation_profile_update_pod_qps", "colocation_profile_update_pod_qps_burst",
+)  # fmt: skip
+# Those that read the ConfigMap.
+_CONFIGURED = ("nodemetric", "noderesource", "nodeslo")
+
+
+def _without(*controllers: str) -> Callable[[ManagerOptions], bool]:
+    return lambda options: not set(controllers) & set(options.enabled_controllers())
+
+
+PAIRS = (
+    # Not where it says the same: no election.
+    Pair(("enable_leader_election",), "--dry-run", False,
+         lambda options: options.dry_run and options.enable_leader_election),
+    Pair(_LEASE, "--dry-run", False, lambda options: options.dry_run),
+    Pair(_LEASE, "--enable-leader-election=false", False,
+         lambda options: not options.enable_leader_election),
+    Pair(("noderesource_plugins",), "--controllers=noderesource", True, _without("noderesource")),
+    Pair(_PROFILES, "--controllers=colocationprofile", True, _without("colocationprofile")),
+    Pair(_PROFILES, "--feature-gates=ColocationProfileController=true", True,
+         lambda options: not options.gates().enabled("ColocationProfileController")),
+    Pair(("slo_config_name", "config_namespace"),
+         f"--controllers={_CONFIGURED[0]} (or {', '.join(_CONFIGURED[1:])})", True,
+         _without(*_CONFIGURED)),
+)  # fmt: skip
+"""Of several that apply to a flag, the first is told."""

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node brought to what its result says: when which part is written, and what is remembered.
+
+Rule: docs/reference/node-resources.md#when-a-write-is-due. Where the original writes an unchanged
+node at every start and every few minutes, here only what differs is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from koord.api.kinds.node import Node
+from koord.api.kinds.topology import NodeResourceTopology
+from koord.base import log
+from koord.controllers.manager.noderesource.plugins.plugin import DesiredNode
+from koord.controllers.manager.noderesource.writers import zone_patches
+from koord.controllers.manager.noderesource.writers.node_patches import (
+    is_taken,
+    meta_patch,
+    status_due,
+    status_patch,
+)
+from koord.kube.informers.informer import is_newer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from koord.api.kinds.topology import Zone
+    from koord.base.clock import Clock
+    from koord.controllers.manager.noderesource.plugins.plugin import NodeInputs
+    from koord.controllers.manager.noderesource.plugins.plugin_chain import PluginChain
+    from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
+    from koord.kube.patches import Patch
+
+    Prepare = Callable[[Node], DesiredNode]
+    ZonesOf = Callable[[NodeResourceTopology], Mapping[str, zone_patches.BatchPair]]
+
+O = TypeVar("O", Node, NodeResourceTopology)  # noqa: E741
+
+_LOG = log.get("manager.noderesource")
+# What is due after a pause is due once the pause is over.
+_AFTER_SECONDS = 0.001
+
+
+class _WriteThresholds(NamedTuple):
+    """How readily a strategy lets changes be written: by how much, and after how long anyway."""
+
+    share: float
+    pause_seconds: float
+
+
+class WriteOutcome(NamedTuple, Generic[O]):
+    """What became of a node, or of its zones.
+
+    Attributes:
+        current: as the server has it now.
+        left_seconds: after how many seconds what is not due yet will be; None where all is as
+            wanted.
+        alone: whether nobody else wrote it meanwhile, so that it is as it was seen but for what was
+            written.
+        wanted: what plugins want of a node; nothing for zones.
+    """
+
+    current: O
+    left_seconds: float | None
+    alone: bool
+    wanted: DesiredNode = DesiredNode()
+
+
+class _LastWrite(Struct):
+    """What is remembered of an object beside what the API server has.
+
+    Attributes:
+        at: when it was written, monotonic seconds; when it was first seen, before that.
+        answer: the object as the server answered, until the informer has it.
+    """
+
+    at: float
+    answer: Node | NodeResourceTopology | None = None
+
+
+class NodeWriter:
+    """Writes nodes and their zones.
+
+    Args:
+        writer: sends what is due.
+        clock: the time.
+    """
+
+    def __init__(self, writer: PatchWriter, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._nodes: dict[str, _LastWrite] = {}
+        self._zones: dict[str, _LastWrite] = {}
+
+    def latest(self, node: Node) -> Node:
+        """The node of the informer, or as it was after the last write if that is later."""
+        return _later(node, self._remembered(self._nodes, node.metadata.name))
+
+    def hurry(self, name: str) -> None:
+        """Has the next write of a node take along whatever differs, however little."""
+        for kept in (self._nodes, self._zones):
+            kept[name] = _LastWrite(float("-inf"))
+
+    def forget(self, name: str) -> None:
+        """A node is gone."""
+        self._nodes.pop(name, None)
+        self._zones.pop(name, None)
+
+    def written_at(self, name: str) -> tuple[float, float]:
+        """When a node and its zones were written, monotonic seconds."""
+        node, zone = (self._remembered(kept, name).at for kept in (self._nodes, self._zones))
+        return node, zone
+
+    async def node(
+        self,
+        seen: NodeInputs,
+        plugins: PluginChain,
+        prepare: Prepare,
+        known: DesiredNode | None = None,
+    ) -> WriteOutcome[Node] | None:
+        """Writes what is due on a node.
+
+        Args:
+            seen: the node.
+            plugins: say whether labels and annotations are due; what others manage stays.
+            prepare: what they want of a state of the node.
+            known: what they want of the node as it was seen, where that is known.
+
+        Returns:
+            What became of it; None where it is gone.
+
+        Raises:
+            ApiError: refused, or others were faster again and again.
+            TransportError: no answer.
+        """
+        node, pace = seen.node, _pace(seen)
+        written = self._remembered(self._nodes, node.metadata.name)
+        late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
+        wanted_of = _PreparedNode(prepare, node, known)
+        steady = _VersionCheck(node)
+
+        def status(now: Node) -> Patch | None:
+            steady(now)
+            if not now.status.capacity or not now.status.allocatable:
+                return None
+            wanted = wanted_of(now)
+            due = late or status_due(now, wanted, pace.share)
+            return status_patch(now, wanted) if due else None
+
+        def meta(now: Node) -> Patch | None:
+            steady(now)
+            wanted = wanted_of(now)
+            return meta_patch(now, wanted) if plugins.meta_due(now, wanted) else None
+
+        after = await self._writer.write(node, status, "status")
+        if after is not None and after is not node:
+            written.at = self._clock.monotonic_seconds()
+            _log_write(after)
+        if after is not None:
+            steady.next = after
+            after = await self._writer.write(after, meta)
+        if after is None:
+            return None
+        written.answer = after
+        wanted = wanted_of(after)
+        rests = wanted_of.taken or status_patch(after, wanted) is None
+        left = None if rests else self._left(written, pace)
+        return WriteOutcome(after, left, steady.so_far, wanted)
+
+    async def zones(
+        self, seen: NodeInputs, zones_of: ZonesOf
+    ) -> WriteOutcome[NodeResourceTopology] | None:
+        """Writes what is due on a node's zones; see :meth:`node`.
+
+        Args:
+            seen: the node; it has a topology.
+            zones_of: what the zones of a topology offer.
+        """
+        assert seen.topology is not None
+        pace = _pace(seen)
+        written = self._remembered(self._zones, seen.node.metadata.name)
+        found = _later(seen.topology, written)
+        late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
+
+        sent: list[Zone] | None = None
+        steady = _VersionCheck(found)
+
+        def make(now: NodeResourceTopology) -> Patch | None:
+            nonlocal sent
+            steady(now)
+            sent = zone_patches.updated_zones(now, zones_of(now), pace.share, late=late)
+            return None if sent is None else zone_patches.zones_patch(now, sent)
+
+        after = await self._writer.write(found, make)
+        if after is None:
+            return None
+        if after is not found:
+            written.at = self._clock.monotonic_seconds()
+        written.answer = after
+        rests = after.zones == sent
+        rests = (
+            rests
+            or zone_patches.updated_zones(after, zones_of(after), pace.share, late=True) is None
+        )
+        return WriteOutcome(after, None if rests else self._left(written, pace), steady.so_far)
+
+    def _left(self, written: _LastWrite, pace: _WriteThresholds) -> float:
+        since = self._clock.monotonic_seconds() - written.at
+        return max(0.0, pace.pause_seconds - since) + _AFTER_SECONDS
+
+    def _remembered(self, kept: dict[str, _LastWrite], name: str) -> _LastWrite:
+        found = kept.get(name)
+        if found is None:
+            # What a restart finds is taken for just written: else all nodes would be, at once.
+            found = kept[name] = _LastWrite(self._clock.monotonic_seconds())
+        return found
+
+
+class _VersionCheck:
+    """Whether a patch was only ever made for the states that were expected.
+
+    Attributes:
+        next: the state that is expected next.
+        so_far: the answer.
+    """
+
+    def __init__(self, first: object) -> None:
+        self.next = first
+        self.so_far = True
+
+    def __call__(self, now: object) -> None:
+        self.so_far = self.so_far and now is self.next
+
+
+class _PreparedNode:
+    """What plugins want of a node, prepared once for each state of it.
+
+    Attributes:
+        taken: whether the last state is what was wanted of the one before, and nothing else.
+    """
+
+    def __init__(self, prepare: Prepare, node: Node, known: DesiredNode | None) -> None:
+        self._prepare = prepare
+        self._node = node if known is not None else None
+        self._wanted = known or DesiredNode()
+        self.taken = False
+
+    def __call__(self, now: Node) -> DesiredNode:
+        before, self._node = self._node, now
+        if now is not before:
+            # What was wanted is still wanted where nothing but that has changed.
+            self.taken = before is not None and is_taken(before, now, self._wanted)
+            if not self.taken:
+                self._wanted = self._prepare(now)
+        return self._wanted
+
+
+def _pace(seen: NodeInputs) -> _WriteThresholds:
+    strategy = seen.strategy
+    # A strategy in force has all fields.
+    assert strategy.resource_diff_threshold is not None
+    assert strategy.update_time_threshold_seconds is not None
+    return _WriteThresholds(
+        strategy.resource_diff_threshold, strategy.update_time_threshold_seconds
+    )
+
+
+def _later(seen: O, written: _LastWrite) -> O:
+    answer, version = written.answer, seen.metadata.resource_version
+    if (
+        isinstance(answer, type(seen))
+        and answer.metadata.uid == seen.metadata.uid
+        and is_newer(answer.metadata.resource_version, version)
+    ):
+        return answer
+    # The informer has caught up; the answer need not be kept.
+    written.answer = None
+    return seen
+
+
+def _log_write(node: Node) -> None:
+    shown = {
+        name.rpartition("/")[2]: amount
+        for name, amount in node.status.allocatable.items()
+        if "/batch-" in name or "/mid-" in name
+    }
+    _LOG.debug("resources written", extra=log.fields(node=node.metadata.name, **shown))

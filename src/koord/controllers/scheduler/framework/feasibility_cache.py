@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Filter and Score plugins say of every node, kept by pod shape and brought up to date.
+
+The first pod of a shape asks every plugin about every node. After it, only rows that changed in an
+aspect a plugin depends on are asked about again: mostly the one row that the last pod went to. The
+answers stand on a :class:`~koord.kernels.placement_board.Board`, which knows the best row. So a
+decision costs little more than what changed, however many nodes there are and however dear a
+plugin's answer is.
+
+Who takes part is found out once a shape and generation of the table. Plugins that only look at the
+table's columns are not even called: their kernels answer together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.framework import column_what_if
+from koord.controllers.scheduler.framework.changed_rows import ChangedRows
+from koord.controllers.scheduler.framework.feasibility_entry import (
+    SKIPPED,
+    FeasibilityEntry,
+    KeptRejections,
+)
+from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
+from koord.controllers.scheduler.framework.plugin_answers import (
+    FilterAnswers,
+    PluginAnswers,
+    ScoreAnswers,
+    fit_kernels_of,
+    participants_of,
+)
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.kernels import placement_board
+from koord.kernels.placement_board import CLOSED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.node_rejections import NodeRejections
+    from koord.controllers.scheduler.framework.participants import Participants
+
+_NODE = int(Aspect.NODE)
+
+# What CUSTOM makes of raw scores is rated as it is.
+_NATIVE = {
+    Normalization.NONE: placement_board.NONE,
+    Normalization.DEFAULT: placement_board.DEFAULT,
+    Normalization.REVERSED: placement_board.REVERSED,
+    Normalization.MIN_MAX: placement_board.MIN_MAX,
+    Normalization.SPREAD: placement_board.SPREAD,
+    Normalization.CUSTOM: placement_board.NONE,
+}
+
+_KEPT_ROWS = 2_000_000
+"""How many rows all kept entries have together, at some 60 bytes a row."""
+
+
+class FeasibilityCache:
+    """Keeps the answers by shape.
+
+    Args:
+        table: the nodes.
+        filters: the profile's Filter and PerNodeFilter plugins in order, at most 63.
+        scores: the profile's Score and PerNodeScore plugins, with their weights.
+        limit: how many shapes are kept; the one longest unused goes first. Fewer are on a table
+            of many rows.
+        together: whether kernels that look at columns alone answer without their plugins; not for
+            who wants to see each plugin asked.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        filters: Sequence[Any],
+        scores: Sequence[tuple[Any, int]],
+        limit: int = 512,
+        together: bool = True,
+    ) -> None:
+        self.table = table
+        self.filters = list(filters)
+        self.scores = list(scores)
+        # Bits of the filters that no pod matters to, as in the entries; and the others.
+        fixed = [column_what_if.is_fixed(plugin) for plugin in filters]
+        self.fixed = np.uint64(sum(1 << number for number, is_so in enumerate(fixed) if is_so))
+        self.live = tuple(p for p, is_so in zip(filters, fixed, strict=True) if not is_so)
+        self._filters = [FilterAnswers(n, plugin) for n, plugin in enumerate(filters)]
+        self._scores = [
+            ScoreAnswers(n, plugin, plugin.normalization is Normalization.CUSTOM)
+            for n, (plugin, _) in enumerate(scores)
+        ]
+        self._kept: dict[int, FeasibilityEntry] = {}
+        self._limit = limit
+        self._together = together
+
+    def entry(self, cycle: Cycle) -> FeasibilityEntry:
+        """The answers for the cycle's shape, up to date."""
+        table = self.table
+        entry = self._keep(cycle)
+        version = table.version
+        changed = ChangedRows(table, self._changes(cycle, entry))
+        union = changed.union
+        if entry.generation != table.generation:
+            self._update_participants(cycle, entry)
+        if union & _NODE:
+            self._mark_closed(entry, changed)
+        filters, scores = self._run_fit_kernels(cycle, entry, changed)
+        numbers = filters.to_ask(union)
+        if numbers:
+            self._refresh(cycle, entry, changed, self._filters, numbers, entry.filter_generations)
+        if entry.pending_filters and entry.filtered_flips != entry.board.flips:
+            self._ask_node_filters(cycle, entry)
+        cycle.board = entry.board
+        numbers = scores.to_ask(union)
+        if numbers:
+            self._refresh(cycle, entry, changed, self._scores, numbers, entry.score_generations)
+        if entry.pending_scores:
+            self._ask_node_scores(cycle, entry)
+        entry.version = version
+        if entry.own_rows:
+            entry.own_rows = _own_rows(cycle)
+        return entry
+
+    def _changes(self, cycle: Cycle, entry: FeasibilityEntry) -> dict[int, int] | None:
+        """The rows to ask about again, with the aspects that changed; None for all.
+
+        Among them the pod's own rows, and those that the pod before had for its own.
+        """
+        changes = self.table.changes(entry.version) if entry.version >= 0 else None
+        if cycle.own_rows is not None:
+            entry.own_rows |= _own_rows(cycle)
+        if changes is not None and entry.own_rows:
+            changes.update(dict.fromkeys(sorted(entry.own_rows), int(Aspect.ALL)))
+        return changes
+
+    def share(self, other: FeasibilityCache) -> None:
+        """Keeps answers together with another one, of the same plugins in the same order."""
+        self._kept = other._kept
+
+    def cached_entry(self, key: int) -> FeasibilityEntry | None:
+        """The entry of a shape as it was left, by the shape's id; None if there is none."""
+        return self._kept.get(key)
+
+    def _keep(self, cycle: Cycle) -> FeasibilityEntry:
+        """The entry of a shape as it was left, or an empty one."""
+        table, key = self.table, cycle.shape.id
+        entry = self._kept.pop(key, None)
+        if entry is None or entry.layout != table.layout:
+            rules = [(weight, _NATIVE[normalization_of(plugin, cycle.shape)])
+                     for plugin, weight in self.scores]  # fmt: skip
+            entry = FeasibilityEntry(table, len(self.filters), rules)
+            limit = min(self._limit, max(16, _KEPT_ROWS // max(1, len(table.open))))
+            while len(self._kept) >= limit:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = entry
+        return entry
+
+    def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
+        """Finds out who takes part; who does no longer takes back what it said."""
+        generation = self.table.generation
+        filters = [answers for answers in self._filters if answers.takes_part(cycle)]
+        scores = [answers for answers in self._scores if answers.takes_part(cycle)]
+        self._retire(entry, self._filters, filters, entry.filter_generations)
+        self._retire(entry, self._scores, scores, entry.score_generations)
+        entry.filters, entry.scores = participants_of(filters), participants_of(scores)
+        kernels = fit_kernels_of(cycle.shape, filters, scores)
+        kernels.inherit(entry.fit_kernels)
+        entry.fit_kernels = kernels or None
+        if entry.rank is not self.table.rank:
+            entry.rank = self.table.rank
+            entry.board.set_ranks(entry.rank)
+        entry.generation = generation
+
+    def _retire(
+        self,
+        entry: FeasibilityEntry,
+        plugins: Sequence[PluginAnswers],
+        participants: Sequence[PluginAnswers],
+        generations: list[Any],
+    ) -> None:
+        left = {answers.number for answers in participants}
+        for answers in plugins:
+            number = answers.number
+            if number not in left and generations[number] is not SKIPPED:
+                generations[number] = SKIPPED
+                answers.retire(entry)
+
+    def _mark_closed(self, entry: FeasibilityEntry, changed: ChangedRows) -> None:
+        rows = changed.rows(_NODE)
+        if rows is None:
+            entry.board.refuse(CLOSED, slice(None), self.table.open)
+        else:
+            entry.board.refuse(CLOSED, rows, self.table.open[rows])
+
+    def _run_fit_kernels(
+        self, cycle: Cycle, entry: FeasibilityEntry, changed: ChangedRows
+    ) -> tuple[Participants, Participants]:
+        """Lets kernels answer that look at columns alone.
+
+        Returns:
+            Who is to be asked besides, at Filter and at Score.
+        """
+        kernels = entry.fit_kernels
+        if kernels is None or not self._together:
+            return entry.filters, entry.scores
+        if cycle.has_overlay:
+            kernels.is_current = False
+            return entry.filters, entry.scores
+        kernels.refresh(entry.board, changed, entry.filter_generations, entry.score_generations)
+        return kernels.filters, kernels.scores
+
+    def _refresh(
+        self,
+        cycle: Cycle,
+        entry: FeasibilityEntry,
+        changed: ChangedRows,
+        plugins: Sequence[PluginAnswers],
+        numbers: Sequence[int],
+        generations: list[Any],
+    ) -> None:
+        """Brings the answers of some plugins up to date, of Filter or of Score."""
+        for number in numbers:
+            answers, before = plugins[number], generations[number]
+            if answers.applies is not None and not answers.applies(cycle):
+                if before is not SKIPPED:
+                    generations[number] = SKIPPED
+                    answers.retire(entry)
+                continue
+            due = answers.stale_rows(cycle, before, changed)
+            generations[number] = answers.generation
+            for rows in due:
+                answers.put(cycle, entry, rows)
+
+    def _ask_node_filters(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
+        """Puts per-node filters' questions about rows that all others let pass."""
+        board = entry.board
+        for number, pending in entry.pending_filters.items():
+            plugin = self.filters[number]
+            others = board.refused & ~np.uint64(1 << number)
+            rows = np.flatnonzero(pending & (others == 0))
+            if len(rows):
+                pending[rows] = False
+                passes = [plugin.filter_node(cycle, row) is None for row in rows.tolist()]
+                board.refuse(number, rows, np.array(passes, np.bool_))
+        entry.filtered_flips = board.flips
+
+    def _ask_node_scores(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
+        """Puts per-node score plugins' questions about feasible rows."""
+        feasible = entry.feasible
+        for number, pending in entry.pending_scores.items():
+            answers = self._scores[number]
+            rows = np.flatnonzero(pending & feasible)
+            if len(rows):
+                pending[rows] = False
+                raw = [answers.plugin.score_node(cycle, row) for row in rows.tolist()]
+                answers.rate(entry, rows, np.array(raw, np.int64))
+
+    def check(self, cycle: Cycle, row: int) -> Rejection | None:
+        """Asks all filters about one row, nothing kept: for what-ifs and nominated nodes.
+
+        Returns:
+            The first rejection in the profile's order.
+        """
+        rows = np.array([row], np.intp)
+        for plugin in self.filters:
+            if not plugin.applies(cycle):
+                continue
+            if hasattr(plugin, "filter"):
+                if not plugin.filter(cycle, rows)[0]:
+                    first: Rejection = plugin.diagnose(cycle, rows)[0]
+                    return first
+            else:
+                rejection: Rejection | None = plugin.filter_node(cycle, row)
+                if rejection is not None:
+                    return rejection
+        return None
+
+    def rejections(self, cycle: Cycle, entry: FeasibilityEntry) -> NodeRejections:
+        """The first rejection of each rejected row of an open node, in the profile's order.
+
+        Rows that did not change keep theirs. Not to be changed.
+        """
+        table, kept = self.table, entry.kept_rejections
+        if kept is not None and kept.is_current(table, entry):
+            return kept.rejections
+        rejected = np.where(table.open[: table.size], entry.rejected[: table.size], 0)
+        first = rejected & (~rejected + np.uint64(1))
+        if kept is None or len(kept.first) != len(first):
+            kept = entry.kept_rejections = KeptRejections(table.size, len(self.filters))
+        due = kept.stale_rows(table, first, entry.filter_generations)
+        # Who has the last ones may go on reading them.
+        kept.rejections = kept.rejections.copy()
+        rows = np.flatnonzero(due)
+        bits = first[rows]
+        kept.rejections.clear(rows)
+        for bit in np.unique(bits[bits != 0]).tolist():
+            number = bit.bit_length() - 1
+            self._diagnose(cycle, kept.rejections, number, rows[bits == np.uint64(bit)])
+        kept.first, kept.version = first, table.version
+        kept.generations = list(entry.filter_generations)
+        return kept.rejections
+
+    def _diagnose(
+        self, cycle: Cycle, rejections: NodeRejections, number: int, rows: NDArray[np.intp]
+    ) -> None:
+        """Asks a filter why it rejects rows."""
+        plugin = self.filters[number]
+        if hasattr(plugin, "filter"):
+            rejections.put(rows, plugin.diagnose(cycle, rows))
+            return
+        by_node = [plugin.filter_node(cycle, row) for row in rows.tolist()]
+        unexplained = Rejection(plugin.name, ("refused",))
+        rejections.put(rows, [rejection or unexplained for rejection in by_node])
+
+
+def _own_rows(cycle: Cycle) -> set[int]:
+    return set(cycle.own_rows.tolist()) if cycle.own_rows is not None else set()

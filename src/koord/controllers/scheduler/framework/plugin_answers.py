@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one plugin says at Filter or Score: which rows it is asked about again, and its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koord.controllers.scheduler.framework.feasibility_entry import SKIPPED
+from koord.controllers.scheduler.framework.participants import FitKernels, Participants
+from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.profile_plugins import idle_points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+
+
+class PluginAnswers:
+    """One plugin at Filter or Score.
+
+    Args:
+        number: its place in the profile.
+        plugin: the plugin.
+        point: the name of the method that answers for rows; a plugin without it is asked by node.
+
+    Attributes:
+        answer: that method, or None.
+        applies: whether it applies to this attempt; None where it always does.
+        plugin: the plugin.
+        static: the answers depend on nothing but shape and rows, and whether it applies on nothing
+            that moves while the table's generation stays.
+        depends: on which aspects.
+        generation: the one that :meth:`stale_rows` found.
+    """
+
+    __slots__ = (
+        "_by_shape",
+        "_generation_of",
+        "_stale_rows",
+        "answer",
+        "applies",
+        "depends",
+        "generation",
+        "number",
+        "plugin",
+        "point",
+        "static",
+    )
+
+    def __init__(self, number: int, plugin: Any, point: str) -> None:
+        self.number = number
+        self.plugin = plugin
+        self.point = point
+        self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
+        self.generation: Hashable = SKIPPED
+        self.depends = int(plugin.depends)
+        applies = _own(plugin, point, "applies")
+        by_shape = getattr(plugin, "applies_by_shape", False)
+        self._by_shape = applies if by_shape else None
+        self.applies: Callable[[Cycle], bool] | None = None if by_shape else applies
+        self._generation_of = _own(plugin, point, "generation")
+        self._stale_rows = _own(plugin, point, "stale_rows")
+        self.static = self.applies is None and self._generation_of is None
+
+    def takes_part(self, cycle: Cycle) -> bool:
+        """Whether the plugin may have an answer for pods of the shape in this generation."""
+        if self.point in idle_points(self.plugin, cycle.shape):
+            return False
+        return self._by_shape is None or bool(self._by_shape(cycle))
+
+    def stale_rows(self, cycle: Cycle, before: Hashable, changed: ChangedRows) -> Iterable[Rows]:
+        """The rows to ask about, where it applies. Leaves what holds now behind in ``generation``.
+
+        Args:
+            cycle: the attempt.
+            before: the generation of the answers that are kept.
+            changed: what changed since.
+        """
+        now = self.generation = self._generation_of(cycle) if self._generation_of is not None else 0
+        table = changed.table
+        if changed.all or before is SKIPPED or now is None or before is None:
+            return (table.rows,)
+        rows = changed.rows(self.depends)
+        if now == before:
+            return () if rows is None else (rows,)
+        moved = self._stale_rows(cycle, before) if self._stale_rows is not None else None
+        if moved is None:
+            return (table.rows,)
+        return (moved,) if rows is None else (moved, rows)
+
+    def put(self, cycle: Cycle, entry: FeasibilityEntry, rows: Rows) -> None:
+        """Takes over what the plugin says of rows."""
+        raise NotImplementedError
+
+    def retire(self, entry: FeasibilityEntry) -> None:
+        """Takes back whatever it has said: it does not apply."""
+        raise NotImplementedError
+
+
+class FilterAnswers(PluginAnswers):
+    """A plugin at Filter."""
+
+    __slots__ = ()
+
+    def __init__(self, number: int, plugin: Any) -> None:
+        super().__init__(number, plugin, "filter")
+
+    def put(self, cycle: Cycle, entry: FeasibilityEntry, rows: Rows) -> None:
+        """Notes which rows it refuses; those of a per-node filter pass until it is asked."""
+        board = entry.board
+        if self.answer is not None:
+            board.refuse(self.number, rows, self.answer(cycle, rows))
+            return
+        pending = _pending_rows(entry.pending_filters, self.number, board.rows)
+        pending[rows] = True
+        board.refuse(self.number, rows, np.ones(len(pending[rows]), np.bool_))
+        entry.filtered_flips = -1
+
+    def retire(self, entry: FeasibilityEntry) -> None:
+        """It refuses no row."""
+        entry.board.clear(self.number)
+        entry.pending_filters.pop(self.number, None)
+
+
+class ScoreAnswers(PluginAnswers):
+    """A plugin at Score.
+
+    Args:
+        number, plugin: see :class:`PluginAnswers`.
+        custom: whether it normalises by itself.
+    """
+
+    __slots__ = ("_custom",)
+
+    def __init__(self, number: int, plugin: Any, custom: bool) -> None:
+        super().__init__(number, plugin, "score")
+        self._custom = custom
+
+    def put(self, cycle: Cycle, entry: FeasibilityEntry, rows: Rows) -> None:
+        """Notes raw scores; a per-node plugin is asked about feasible rows, later."""
+        if self.answer is not None:
+            self.rate(entry, rows, self.answer(cycle, rows))
+        else:
+            _pending_rows(entry.pending_scores, self.number, entry.board.rows)[rows] = True
+
+    def rate(self, entry: FeasibilityEntry, rows: Rows, raw: NDArray[np.int64]) -> None:
+        """Notes raw scores."""
+        if not self._custom:
+            entry.board.rate(self.number, rows, raw)
+            return
+        kept = entry.custom.get(self.number)
+        if kept is None:
+            kept = entry.custom[self.number] = np.zeros(entry.board.rows, np.int64)
+        kept[rows] = raw
+
+    def retire(self, entry: FeasibilityEntry) -> None:
+        """It adds nothing."""
+        entry.board.skip(self.number)
+        entry.custom.pop(self.number, None)
+        entry.pending_scores.pop(self.number, None)
+
+
+def participants_of(
+    answers: Sequence[PluginAnswers], without: Collection[int] = ()
+) -> Participants:
+    """Some plugins as those that take part, those of some numbers left out."""
+    left = [plugin for plugin in answers if plugin.number not in without]
+    depends = 0
+    for plugin in left:
+        depends |= plugin.depends if plugin.static else 0
+    numbers = tuple(plugin.number for plugin in left)
+    return Participants(
+        numbers, tuple(plugin.number for plugin in left if not plugin.static), depends
+    )
+
+
+def fit_kernels_of(
+    shape: PodShape, filters: Sequence[PluginAnswers], scores: Sequence[PluginAnswers]
+) -> FitKernels:
+    """The kernels of those plugins that have one for pods of a shape.
+
+    Args:
+        shape: whose pods.
+        filters, scores: who takes part.
+    """
+    checks, ratings = (
+        _kernels(shape, filters, "fit_kernel"),
+        _kernels(shape, scores, "score_kernel"),
+    )
+    depends = 0
+    for plugins, kernels in ((filters, checks), (scores, ratings)):
+        for plugin in plugins:
+            depends |= plugin.depends if plugin.number in kernels else 0
+    others = participants_of(filters, checks), participants_of(scores, ratings)
+    return FitKernels(checks, ratings, depends, *others)
+
+
+def _kernels(shape: PodShape, plugins: Sequence[PluginAnswers], name: str) -> dict[int, Any]:
+    """By number, the kernels of those plugins that have one for the shape."""
+    kernels: dict[int, Any] = {}
+    for answers in plugins:
+        kernel_of = getattr(answers.plugin, name, None)
+        kernel = kernel_of(shape) if kernel_of is not None else None
+        if kernel is not None:
+            kernels[answers.number] = kernel
+    return kernels
+
+
+def _pending_rows(
+    pending: dict[int, NDArray[np.bool_]], number: int, rows: int
+) -> NDArray[np.bool_]:
+    """By row, whether a per-node plugin is still to be asked; kept by the plugin's number."""
+    of_plugin = pending.get(number)
+    if of_plugin is None:
+        of_plugin = pending[number] = np.zeros(rows, np.bool_)
+    return of_plugin
+
+
+def _own(plugin: Any, point: str, question: str) -> Any | None:
+    """The plugin's method for a question at this point or at all; None where it has none."""
+    special = getattr(plugin, f"{point}_{question}", None)
+    if special is not None:
+        return special
+    # What a plugin leaves as it is in Plugin need not be called.
+    inherited = getattr(Plugin, question, None)
+    if inherited is not None and getattr(type(plugin), question, None) is inherited:
+        return None
+    return getattr(plugin, question, None)

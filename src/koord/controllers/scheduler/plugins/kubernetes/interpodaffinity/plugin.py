@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin InterPodAffinity.
+
+Rule: docs/reference/stock-plugins.md#interpodaffinity.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from koord.api.kinds.cluster import Namespace
+from koord.base.errors import KoordError
+from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.config.args_kube_scheduler import InterPodAffinityArgs
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.controllers.scheduler.framework.reserve_pods import ask_without
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity import queueing_hints
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
+    NO_TERMS,
+    AffinityTerms,
+    read,
+)
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import (
+    ExistingTerms,
+)
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_counts import TermCounts
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, ShapeCache
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
+        AffinityTerm,
+    )
+    from koord.controllers.scheduler.queue.events import HintedEvent
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+_SERIAL = count(1)
+
+
+class InterPodAffinityRequest(NamedTuple):
+    """A shape's terms, or what is wrong with them."""
+
+    terms: AffinityTerms
+    wrong: str = ""
+
+
+class InterPodAffinity(Plugin):
+    """Counts pods by the terms that match them and by the terms they carry, as they come and go.
+
+    Raises:
+        KoordError: an argument is not what it should be.
+    """
+
+    name = "InterPodAffinity"
+    restores_from: ClassVar[tuple[str, ...]] = ()
+    listens_by_shape: ClassVar[bool] = False
+    depends = Aspect.NODE
+    normalization: ClassVar[Normalization] = Normalization.MIN_MAX
+
+    def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
+        super().__init__(args or InterPodAffinityArgs(), handle)
+        weight = self.args.hard_pod_affinity_weight
+        if not 0 <= weight <= 100:
+            field = "hardPodAffinityWeight"
+            raise KoordError("InterPodAffinityArgs", field, weight, "0 to 100")
+        self._key = f"{self.name}#{next(_SERIAL)}"
+        self._pods = PodCounts()
+        self._existing_terms = ExistingTerms(
+            weight, f"{self._key} carried", handle.table.advance_generation
+        )
+        self._states = ShapeCache(256, self._dropped)
+        self._namespaces = handle.view(Namespace)
+        self._namespaces.on_change(self._relabelled, self._updated, self._relabelled)
+
+    def idle_points(self, shape: PodShape) -> Collection[str]:
+        """Pods without terms, as long as no pod on a node has any."""
+        request = self._request(shape)
+        if request.wrong:
+            return ()
+        if request.terms or self._existing_terms.listed:
+            return ("pre_filter",)
+        return ("pre_filter", "filter", "score")
+
+    def applies(self, cycle: Cycle) -> bool:
+        """To pods with terms, or that terms of pods on nodes match."""
+        return self.filter_applies(cycle) or self.score_applies(cycle)
+
+    def filter_applies(self, cycle: Cycle) -> bool:
+        """Where a required term matches."""
+        state = self._state(cycle.shape)
+        return state is not None and state.filters
+
+    def score_applies(self, cycle: Cycle) -> bool:
+        """Where a weighted term matches."""
+        state = self._state(cycle.shape)
+        return state is not None and bool(state.scores)
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | None:
+        """Refuses pods whose terms cannot be read."""
+        wrong = self._request(cycle.shape).wrong
+        text = f"parsing pod: {wrong}"
+        return Rejection(self.name, (text,), unresolvable=True) if wrong else None
+
+    def filter_generation(self, cycle: Cycle) -> Hashable:
+        """Moves when a domain gets its first pod or loses its last."""
+        state = self._cycle_state(cycle)
+        return state.serial, state.filter_log.generation
+
+    def filter_stale_rows(self, cycle: Cycle, since: tuple[int, int]) -> NDArray[np.intp] | None:
+        """The rows of domains that got their first pod or lost their last."""
+        state = self._cycle_state(cycle)
+        return state.filter_log.rows(since[1]) if since[0] == state.serial else None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        """True where all rules hold."""
+        return ask_without(self.handle, cycle, rows, self._passes)
+
+    def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
+        return self._cycle_state(cycle).passes(rows)
+
+    def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
+        """The first rule that is broken. Preemption cannot bring pods to be near to."""
+        state = self._cycle_state(cycle)
+        affinity = state.meets_affinity(rows).tolist()
+        rejections = []
+        for row, meets_affinity in zip(rows.tolist(), affinity, strict=True):
+            at = slice(row, row + 1)
+            if not meets_affinity:
+                rejections.append(Rejection(self.name, (AFFINITY,), unresolvable=True))
+            elif any(presence.at(at)[0] for presence in state.anti_affinity.values()):
+                rejections.append(Rejection(self.name, (ANTI_AFFINITY,)))
+            else:
+                rejections.append(Rejection(self.name, (EXISTING,)))
+        return rejections
+
+    def score_generation(self, cycle: Cycle) -> Hashable:
+        """Moves with the weights in any domain."""
+        state = self._cycle_state(cycle)
+        return state.serial, state.score_log.generation
+
+    def score_stale_rows(self, cycle: Cycle, since: tuple[int, int]) -> NDArray[np.intp] | None:
+        """The rows of domains whose weights have changed."""
+        state = self._cycle_state(cycle)
+        return state.score_log.rows(since[1]) if since[0] == state.serial else None
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """The weights of pods near by."""
+        return self._cycle_state(cycle).raw(rows)
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """Counts it."""
+        self._pods.pod_added(row, pod)
+        self._existing_terms.pod_added(row, pod)
+
+    def pods_added(self, arrivals: Sequence[PodBatch]) -> None:
+        """Counts many."""
+        self._pods.pods_added(arrivals)
+        self._existing_terms.pods_added(arrivals)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """Counts it no longer."""
+        self._existing_terms.pod_removed(row, pod)
+        self._pods.pod_removed(row, pod)
+
+    def restore(self, pod: PodInfo) -> None:
+        """Nothing is written on pods."""
+
+    def events(self) -> Sequence[HintedEvent]:
+        """Pods that match and nodes that are domains, as they come, go and change."""
+        return queueing_hints.of(lambda info: self._request(info.shape).terms, self._labels_of)
+
+    def _cycle_state(self, cycle: Cycle) -> TermCounts:
+        state = self._state(cycle.shape)
+        if state is None:
+            # Asked though it does not apply: by a what-if that brought the terms.
+            state = TermCounts(self.handle.table, next(_SERIAL), (), alone_ok=False)
+        return state
+
+    def _state(self, shape: PodShape) -> TermCounts | None:
+        """What is known of a shape, up to date; None if nothing concerns it."""
+        terms = self._request(shape).terms
+        if not terms and not self._existing_terms.listed:
+            return None
+        table = self.handle.table
+        key = (table.labels.version, table.layout, self._existing_terms.generation)
+        state: TermCounts | None = self._states.get(shape)
+        if state is None or state.key != key:
+            self._states.drop(shape)
+            self._existing_terms.sweep()
+            key = (table.labels.version, table.layout, self._existing_terms.generation)
+            state = self._build(shape, terms, key)
+            self._states.put(shape, state)
+        if state.seen < len(self._existing_terms.listed):
+            self._add_existing_terms(shape, terms, state)
+        state.sync(self._pods.changes)
+        return state
+
+    def _build(
+        self, shape: PodShape, terms: AffinityTerms, key: tuple[Hashable, ...]
+    ) -> TermCounts:
+        itself = all(term.matches(shape, self._labels_of) for term in terms.affinity)
+        state = TermCounts(self.handle.table, next(_SERIAL), key, itself)
+        if terms.affinity:
+            row_counts = self._acquire(state, terms.affinity)
+            for topology in dict.fromkeys(term.key for term in terms.affinity):
+                state.watch(state.affinity, topology, row_counts)
+        for term in terms.anti:
+            state.watch(state.anti_affinity, term.key, self._acquire(state, (term,)))
+        for term, weight in terms.preferred:
+            if weight:
+                state.add_weighted(term.key, self._acquire(state, (term,)), weight)
+        return state
+
+    def _add_existing_terms(self, shape: PodShape, terms: AffinityTerms, state: TermCounts) -> None:
+        new = self._existing_terms.listed[state.seen :]
+        state.seen = len(self._existing_terms.listed)
+        ignored = self.args.ignore_preferred_terms_of_existing_pods and not terms.preferred
+        state.add_existing_terms(
+            term
+            for term in new
+            if not (ignored and term.weight) and term.term.matches(shape, self._labels_of)
+        )
+
+    def _acquire(self, state: TermCounts, terms: tuple[AffinityTerm, ...]) -> Any:
+        """The counts of pods that match all of some terms."""
+        key = tuple(sorted({term.text for term in terms}))
+        state.acquired.append(key)
+        places = [term.where for term in terms if term.where is not None]
+        where = frozenset.intersection(*places) if places else None
+
+        def matches(other: PodShape) -> bool:
+            return all(term.matches(other, self._labels_of) for term in terms)
+
+        return self._pods.acquire(key, matches, where)
+
+    def _request(self, shape: PodShape) -> InterPodAffinityRequest:
+        request: InterPodAffinityRequest | None = shape.memo.get(self._key)
+        if request is None:
+            try:
+                request = InterPodAffinityRequest(read(shape))
+            except KoordError as error:
+                request = InterPodAffinityRequest(NO_TERMS, str(error))
+            shape.memo[self._key] = request
+        return request
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        namespace = self._namespaces.get(name)
+        return namespace.metadata.labels if namespace is not None else {}
+
+    def _updated(self, old: Namespace, new: Namespace) -> None:
+        if old.metadata.labels != new.metadata.labels:
+            self._relabelled(new)
+
+    def _relabelled(self, namespace: Namespace, unknown: bool = False) -> None:
+        """Which pods a namespaceSelector means may have changed: all is worked out anew."""
+        self._states.clear()
+
+    def _dropped(self, state: TermCounts) -> None:
+        for key in state.acquired:
+            self._pods.release(key)

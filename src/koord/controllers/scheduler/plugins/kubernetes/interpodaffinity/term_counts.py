@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods on nodes that the terms of one shape match, or whose terms match it, by topology domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.controllers.scheduler.plugins.kubernetes.domain_counts import (
+    DomainCounts,
+    RowLog,
+    TopologyDomains,
+)
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import TermRole
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import (
+        ExistingTerm,
+    )
+    from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
+
+    Rows = NDArray[np.intp] | slice
+
+
+class DomainPresence:
+    """Whether there are any pods, by domain.
+
+    Attributes:
+        some: bool by domain; the last, for rows without a domain, is False.
+        number: in how many domains there are.
+    """
+
+    def __init__(self, table: NodeTable, key: str) -> None:
+        self.domains = TopologyDomains(table.labels.column(key), len(table.open))
+        self._sum = DomainCounts(self.domains, ())
+        self._read()
+
+    def add(self, row_counts: RowCounts) -> None:
+        """Counts other pods too."""
+        self._sum.add(row_counts, 1)
+        self._read()
+
+    def sync(self, log: RowLog) -> None:
+        """Takes over which pods came and went; logs domains that emptied or ceased to be empty."""
+        before = self._sum.sync()
+        if before is None:
+            self._read()
+            log.add_all()
+            return
+        for domain in before:
+            now = bool(self._sum.counts[domain] > 0)
+            if now != self.some[domain]:
+                self.some[domain] = now
+                self.number += 1 if now else -1
+                log.add(self.domains, domain)
+
+    def at(self, rows: Rows) -> NDArray[np.bool_]:
+        """By row, whether there are any in its domain."""
+        present: NDArray[np.bool_] = self.some[self.domains.ids[rows]]
+        return present
+
+    def _read(self) -> None:
+        self.some = self._sum.counts > 0
+        self.number = int(np.count_nonzero(self.some))
+
+
+class TermCounts:
+    """The counts of one shape, kept while no node's labels change.
+
+    Args:
+        table: the nodes.
+        serial: of this state among all.
+        key: what it depends on.
+        alone_ok: the pod matches all its own required terms: it may be the first.
+
+    Attributes:
+        affinity: by topology key, pods that all required affinity terms match.
+        anti_affinity: by topology key, pods that a required anti-affinity term matches.
+        existing_anti_affinity: by topology key, pods whose required anti-affinity matches this one.
+        scores: by topology key, weighted pods.
+        filter_log, score_log: which rows' answers have changed.
+        seen: how many of the listed existing terms have been looked at.
+        acquired: keys of row counts to give back.
+    """
+
+    def __init__(
+        self, table: NodeTable, serial: int, key: tuple[Hashable, ...], alone_ok: bool
+    ) -> None:
+        self._table = table
+        self.serial = serial
+        self.key = key
+        self._alone_ok = alone_ok
+        self.affinity: dict[str, DomainPresence] = {}
+        self.anti_affinity: dict[str, DomainPresence] = {}
+        self.existing_anti_affinity: dict[str, DomainPresence] = {}
+        self.scores: dict[str, DomainCounts] = {}
+        self.filter_log = RowLog()
+        self.score_log = RowLog()
+        self.seen = 0
+        self.acquired: list[Hashable] = []
+        self._synced = -1
+
+    @property
+    def filters(self) -> bool:
+        """Whether any node may be refused."""
+        return bool(self.affinity or self.anti_affinity or self.existing_anti_affinity)
+
+    def watch(
+        self, presences: dict[str, DomainPresence], key: str, row_counts: RowCounts | None
+    ) -> None:
+        """Adds row counts, or none yet, to one of the three tables of presences."""
+        presence = presences.get(key)
+        if presence is None:
+            presence = presences[key] = DomainPresence(self._table, key)
+        if row_counts is not None:
+            presence.add(row_counts)
+
+    def add_weighted(self, key: str, row_counts: RowCounts, weight: int) -> None:
+        """Adds pods to the scores."""
+        if key not in self.scores:
+            domains = TopologyDomains(self._table.labels.column(key), len(self._table.open))
+            self.scores[key] = DomainCounts(domains, ())
+        self.scores[key].add(row_counts, weight)
+
+    def add_existing_terms(self, existing_terms: Iterable[ExistingTerm]) -> None:
+        """Takes in terms of pods on nodes that match the shape."""
+        for existing_term in existing_terms:
+            if existing_term.role is TermRole.REQUIRED_ANTI_AFFINITY:
+                self.watch(
+                    self.existing_anti_affinity, existing_term.term.key, existing_term.row_counts
+                )
+                self.filter_log.add_all()
+            else:
+                self.add_weighted(
+                    existing_term.term.key, existing_term.row_counts, existing_term.weight
+                )
+                self.score_log.add_all()
+
+    def sync(self, changes: int) -> None:
+        """Takes over which pods came and went, unless it has at this number of changes."""
+        if changes == self._synced:
+            return
+        self._synced = changes
+        alone = self._is_alone()
+        for presences in (self.affinity, self.anti_affinity, self.existing_anti_affinity):
+            for presence in presences.values():
+                presence.sync(self.filter_log)
+        if self._is_alone() != alone:
+            self.filter_log.add_all()
+        for counts in self.scores.values():
+            before = counts.sync()
+            if before is None:
+                self.score_log.add_all()
+            else:
+                for domain in before:
+                    self.score_log.add(counts.domains, domain)
+
+    def meets_affinity(self, rows: Rows) -> NDArray[np.bool_]:
+        """By row, whether required affinity lets the pod in.
+
+        The first of pods that want to be near each other may go to any node that has the labels.
+        """
+        passes = np.ones(self._table.size, np.bool_)[rows]
+        first = self._alone_ok and self._is_alone()
+        for presence in self.affinity.values():
+            passes &= presence.domains.ids[rows] >= 0 if first else presence.at(rows)
+        return passes
+
+    def passes(self, rows: Rows) -> NDArray[np.bool_]:
+        """By row, whether the pod may go there."""
+        passes = self.meets_affinity(rows)
+        for presences in (self.anti_affinity, self.existing_anti_affinity):
+            for presence in presences.values():
+                passes &= ~presence.at(rows)
+        return passes
+
+    def raw(self, rows: Rows) -> NDArray[np.int64]:
+        """By row, the weights of pods in its domains."""
+        total = np.zeros(self._table.size, np.int64)[rows]
+        for domain_counts in self.scores.values():
+            total += domain_counts.counts[domain_counts.domains.ids[rows]]
+        return total
+
+    def _is_alone(self) -> bool:
+        return not any(presence.number for presence in self.affinity.values())

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that match something, counted by row: kept, not counted anew.
+
+Whether a pod matches depends on its shape alone. So each shape knows the row counts it counts in,
+and a pod that comes or goes costs one step for each of them. Whoever uses row counts reads from
+their log what changed since the last time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
+
+    Matches = Callable[[PodShape], bool]
+
+_LOG = 1 << 13
+_NONE: dict[Any, Any] = {}
+
+
+class RowCounts:
+    """How many pods of some kind there are on each row.
+
+    Attributes:
+        by_row: without rows that have none.
+        total: of all rows.
+        users: how many use it; one without users is forgotten.
+    """
+
+    __slots__ = ("_log", "_start", "by_row", "total", "users")
+
+    def __init__(self) -> None:
+        self.by_row: dict[int, int] = {}
+        self.total = 0
+        self.users = 0
+        self._log: list[tuple[int, int]] = []
+        self._start = 0
+
+    @property
+    def version(self) -> int:
+        """How many changes there were."""
+        return self._start + len(self._log)
+
+    def add(self, row: int, change: int) -> None:
+        """Counts pods that came (or went, below 0)."""
+        count = self.by_row.get(row, 0) + change
+        if count:
+            self.by_row[row] = count
+        else:
+            del self.by_row[row]
+        self.total += change
+        self._log.append((row, change))
+        if len(self._log) > _LOG:
+            del self._log[: _LOG // 2]
+            self._start += _LOG // 2
+
+    def since(self, version: int) -> list[tuple[int, int]] | None:
+        """Rows and changes after a version; None if that is too long ago."""
+        start = version - self._start
+        return self._log[start:] if start >= 0 else None
+
+
+class _ShapePods(NamedTuple):
+    """A shape that pods on nodes have: how many by row, and the row counts that they count in."""
+
+    shape: PodShape
+    rows: dict[int, int]
+    counted_in: list[RowCounts]
+
+
+class PodCounts:
+    """All pods on nodes by shape, and row counts of those that match something.
+
+    Args:
+        counts_terminating: whether pods that are being deleted count.
+
+    Attributes:
+        changes: counts pods that came and went.
+    """
+
+    def __init__(self, counts_terminating: bool = True) -> None:
+        self.changes = 0
+        self._counts_terminating = counts_terminating
+        # By uid, pods on nodes that did not count when they came.
+        self._left_out: set[str] = set()
+        self._known: dict[int, _ShapePods] = {}
+        self._row_counts: dict[Hashable, tuple[RowCounts, Matches, Iterable[str | None]]] = {}
+        # By namespace, None for those of all namespaces.
+        self._by_namespace: dict[str | None, dict[Hashable, tuple[RowCounts, Matches]]] = {}
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """A pod counts on a row from now on."""
+        self._add(pod.shape, ((row, pod),))
+
+    def pods_added(self, batches: Sequence[PodBatch]) -> None:
+        """Many at once."""
+        for shape, _, rows, pods in batches:
+            self._add(shape, zip(rows, pods, strict=True))
+
+    def _add(self, shape: PodShape, placed: Iterable[tuple[int, PodInfo]]) -> None:
+        terminating_too = self._counts_terminating
+        _, rows, counted_in = self._known.get(shape.id) or self._begin(shape)
+        for row, pod in placed:
+            if not terminating_too and pod.pod.metadata.deletion_timestamp is not None:
+                self._left_out.add(pod.uid)
+                continue
+            self.changes += 1
+            rows[row] = rows.get(row, 0) + 1
+            for row_counts in counted_in:
+                row_counts.add(row, 1)
+        if not rows:
+            del self._known[shape.id]
+
+    def _begin(self, shape: PodShape) -> _ShapePods:
+        counted_in = [
+            row_counts
+            for where in ((shape.namespace, None) if self._by_namespace else ())
+            for row_counts, matches in self._by_namespace.get(where, _NONE).values()
+            if matches(shape)
+        ]
+        known = self._known[shape.id] = _ShapePods(shape, {}, counted_in)
+        return known
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse."""
+        if pod.uid in self._left_out:
+            self._left_out.remove(pod.uid)
+            return
+        self.changes += 1
+        _, rows, counted_in = self._known[pod.shape.id]
+        rows[row] -= 1
+        for row_counts in counted_in:
+            row_counts.add(row, -1)
+        if not rows[row]:
+            del rows[row]
+        if not rows:
+            del self._known[pod.shape.id]
+
+    def acquire(
+        self, key: Hashable, matches: Matches, namespaces: Iterable[str] | None = None
+    ) -> RowCounts:
+        """The row counts of a key, to be given back by :meth:`release`.
+
+        Args:
+            key: equal keys match the same shapes.
+            matches: whether pods of a shape count.
+            namespaces: pods elsewhere never match; None for everywhere.
+        """
+        known = self._row_counts.get(key)
+        if known is None:
+            row_counts = RowCounts()
+            where: tuple[str | None, ...] = (None,) if namespaces is None else tuple(namespaces)
+            self._row_counts[key] = (row_counts, matches, where)
+            for namespace in where:
+                self._by_namespace.setdefault(namespace, {})[key] = (row_counts, matches)
+            for shape, rows, counted_in in self._known.values():
+                if matches(shape):
+                    counted_in.append(row_counts)
+                    for row, count in rows.items():
+                        row_counts.add(row, count)
+        else:
+            row_counts = known[0]
+        row_counts.users += 1
+        return row_counts
+
+    def release(self, key: Hashable) -> None:
+        """Gives row counts back; they are forgotten once nobody uses them."""
+        row_counts, _, where = self._row_counts[key]
+        row_counts.users -= 1
+        if row_counts.users:
+            return
+        del self._row_counts[key]
+        for namespace in where:
+            del self._by_namespace[namespace][key]
+        for known in self._known.values():
+            if row_counts in known.counted_in:
+                known.counted_in.remove(row_counts)
+
+
+class ShapeCache:
+    """Values by shape, of which the last used are kept.
+
+    Args:
+        limit: how many; the one longest unused goes first.
+        dropped: called with each that goes.
+    """
+
+    def __init__(self, limit: int, dropped: Callable[[Any], None]) -> None:
+        self._limit = limit
+        self._dropped = dropped
+        self._by_shape: dict[int, Any] = {}
+
+    def get(self, shape: PodShape) -> Any | None:
+        """What is kept for a shape."""
+        return self._by_shape.get(shape.id)
+
+    def put(self, shape: PodShape, value: Any) -> None:
+        """Keeps it."""
+        if shape.id not in self._by_shape and len(self._by_shape) >= self._limit:
+            self._dropped(self._by_shape.pop(next(iter(self._by_shape))))
+        self._by_shape[shape.id] = value
+
+    def drop(self, shape: PodShape) -> None:
+        """Forgets one."""
+        value = self._by_shape.pop(shape.id, None)
+        if value is not None:
+            self._dropped(value)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        for value in self._by_shape.values():
+            self._dropped(value)
+        self._by_shape.clear()

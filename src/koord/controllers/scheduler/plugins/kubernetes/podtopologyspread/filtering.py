@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DoNotSchedule constraints of one shape: which domains still take a pod.
+
+A domain refuses where ``its pods + (1 if the pod matches itself) - the fewest of any domain`` would
+be more than maxSkew. Rows are only looked at again when their domain's answer turns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.controllers.scheduler.plugins.kubernetes.domain_counts import (
+    DomainCounts,
+    RowLog,
+    TopologyDomains,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.node_labels import LabelColumn
+    from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
+    from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread.constraints import (
+        SpreadConstraint,
+    )
+
+    Rows = NDArray[np.intp] | slice
+
+# The fewest of no domain at all (Kubernetes: math.MaxInt32).
+_NO_DOMAIN = (1 << 31) - 1
+_MANY = 64
+
+
+class HardConstraintCounts:
+    """One constraint.
+
+    Args:
+        constraint: the constraint.
+        matches_self: whether it counts the pod itself.
+        column: of its label.
+        eligible: bool by row: nodes that make up domains.
+        row_counts: pods that match.
+    """
+
+    def __init__(
+        self,
+        constraint: SpreadConstraint,
+        matches_self: bool,
+        column: LabelColumn,
+        eligible: NDArray[np.bool_],
+        row_counts: RowCounts,
+    ) -> None:
+        self.domains = TopologyDomains(column, len(eligible))
+        self._sum = DomainCounts(self.domains, [(row_counts, 1)], eligible)
+        self._limit = 0
+        self._slack = constraint.max_skew - int(matches_self)
+        self._min_domains = constraint.min_domains
+        present = np.zeros(self.domains.count + 1, np.bool_)
+        present[self.domains.ids[eligible]] = True
+        present[-1] = False
+        self._present = present
+        # By domain whether it takes the pod; the last, for rows without the label, never does.
+        self.admits = np.zeros(self.domains.count + 1, np.bool_)
+        self._recount()
+
+    def sync(self, log: RowLog) -> None:
+        """Takes over which pods came and went; logs domains whose answer has turned."""
+        before = self._sum.sync()
+        if before is None:
+            self._recount()
+            log.add_all()
+            return
+        if not before:
+            return
+        counts = self._sum.counts
+        for domain, old in before.items():
+            if self._present[domain]:
+                self._move(old, int(counts[domain]))
+        limit = self._limit_now()
+        if limit != self._limit:
+            self._limit = limit
+            self._turn_all(log)
+            return
+        for domain in before:
+            admits = bool(counts[domain] <= limit)
+            if admits != self.admits[domain]:
+                self.admits[domain] = admits
+                log.add(self.domains, domain)
+
+    def _turn_all(self, log: RowLog) -> None:
+        admits = self._sum.counts <= self._limit
+        admits[-1] = False
+        turned = np.flatnonzero(admits != self.admits)
+        self.admits = admits
+        if len(turned) > _MANY:
+            log.add_all()
+            return
+        for domain in turned.tolist():
+            log.add(self.domains, domain)
+
+    def _recount(self) -> None:
+        present = self._sum.counts[self._present]
+        self._domains_by_count = Counter(present.tolist())
+        self._fewest = int(present.min()) if len(present) else _NO_DOMAIN
+        self._number = len(present)
+        self._limit = self._limit_now()
+        self.admits = self._sum.counts <= self._limit
+        self.admits[-1] = False
+
+    def _move(self, old: int, new: int) -> None:
+        by_count = self._domains_by_count
+        by_count[old] -= 1
+        if not by_count[old]:
+            del by_count[old]
+        by_count[new] += 1
+        self._fewest = min(self._fewest, new)
+        if self._fewest not in by_count:
+            self._fewest = min(by_count)
+
+    def _limit_now(self) -> int:
+        fewest = 0 if self._number < self._min_domains else self._fewest
+        return self._slack + fewest
+
+
+class HardConstraints:
+    """The DoNotSchedule constraints of one shape, with their counts.
+
+    Attributes:
+        parts: by constraint.
+        log: which rows' answers have changed.
+    """
+
+    def __init__(self, parts: Sequence[HardConstraintCounts]) -> None:
+        self.parts = parts
+        self.log = RowLog()
+        self._synced = -1
+
+    def sync(self, changes: int) -> None:
+        """Takes over which pods came and went, unless it has at this number of changes."""
+        if changes == self._synced:
+            return
+        self._synced = changes
+        for part in self.parts:
+            part.sync(self.log)
+
+    def passes(self, rows: Rows) -> NDArray[np.bool_]:
+        """By row, whether all constraints let the pod in."""
+        found: NDArray[np.bool_] | None = None
+        for part in self.parts:
+            admits = part.admits[part.domains.ids[rows]]
+            found = admits if found is None else found & admits
+        assert found is not None
+        return found
+
+    def misses_label(self, row: int) -> bool:
+        """Whether the first constraint that refuses a row does so for want of its label."""
+        for part in self.parts:
+            domain = int(part.domains.ids[row])
+            if not part.admits[domain]:
+                return domain < 0
+        return False

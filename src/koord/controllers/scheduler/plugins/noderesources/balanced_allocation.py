@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NodeResourcesBalancedAllocation: nodes whose resources would be used to like fractions go first.
+
+Rule: docs/reference/stock-plugins.md#other-scores. ``(1 - deviation) * 100``, truncated, over
+requests as they are. Pods that ask for none of the resources are not scored, or they would all
+gather on one node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.config.args_kube_scheduler import (
+    NodeResourcesBalancedAllocationArgs,
+)
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.plugins.noderesources import resource_kinds
+from koord.controllers.scheduler.plugins.noderesources.request_columns import (
+    evaluate_rows,
+    memo_key,
+)
+from koord.kernels.placement_board import BALANCED, RoomScore
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.handle import Handle
+    from koord.controllers.scheduler.framework.plugin import Rows
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores nodes by how equal the used fractions of their resources would be."""
+
+    name = "NodeResourcesBalancedAllocation"
+    depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
+    applies_by_shape = True
+    normalization: ClassVar[Normalization] = Normalization.NONE
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
+        super().__init__(args or NodeResourcesBalancedAllocationArgs(), handle)
+        self._key = memo_key(self.name)
+
+    def applies(self, cycle: Cycle) -> bool:
+        """Not to pods that ask for nothing that counts."""
+        return self.score_kernel(cycle.shape) is not None
+
+    def generation(self, cycle: Cycle) -> Hashable:
+        """Overlays that differ between pods of a shape."""
+        return cycle.overlay_generation
+
+    def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
+        """0 to 100."""
+        kernel = self.score_kernel(cycle.shape)
+        assert kernel is not None
+        return evaluate_rows(cycle, rows, kernel.score)
+
+    def score_kernel(self, shape: PodShape) -> RoomScore | None:
+        """All that :meth:`score` asks."""
+        if self._key not in shape.memo:
+            shape.memo[self._key] = self._work_out(shape)
+        kernel: RoomScore | None = shape.memo[self._key]
+        return kernel
+
+    def _work_out(self, shape: PodShape) -> RoomScore | None:
+        requests = {each.name: shape.request.get(each.name, 0) for each in self.args.resources}
+        if not any(requests.values()):
+            return None
+        table = self.handle.table
+        counted = [
+            (table.resource(name), request, 1, False)
+            for name, request in requests.items()
+            if request or not resource_kinds.is_scalar(name)
+        ]
+        return RoomScore(BALANCED, counted, [])

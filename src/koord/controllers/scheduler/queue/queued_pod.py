@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pod in the scheduling queue, and the places where it can be."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+NO_PLUGINS: frozenset[str] = frozenset()
+
+# How a pod waited: place, attempts, unschedulable and pending plugins, gating plugin, its reason.
+SavedState: TypeAlias = "tuple[QueueState, int, frozenset[str], frozenset[str], str, object]"
+
+
+class Rejector(NamedTuple):
+    """A plugin of a profile that has rejected a pod."""
+
+    profile: str
+    plugin: str
+
+
+class PodLike(Protocol):
+    """What the queue reads of a pod; everything else about it is the caller's."""
+
+    @property
+    def uid(self) -> str:
+        """The pod's identity: the key of the queue."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """``spec.priority``."""
+        ...
+
+
+class QueueState(IntEnum):
+    """Where a pod is. It is in one place at a time."""
+
+    ACTIVE = 0
+    BACKOFF = 1
+    ERROR_BACKOFF = 2  # failed for no reason of its own; is never popped early
+    UNSCHEDULABLE = 3
+    GATED = 4  # among the unschedulable, but woken by its gating plugin alone
+    IN_FLIGHT = 5
+    GONE = 6
+
+
+class QueuedPod:
+    """A pod with what the queue knows about it. Read only, but for the queue itself.
+
+    Attributes:
+        info: the pod as the caller gave it last.
+        profile: the scheduler name whose plugins decide about it.
+        arrival: counts pods as they were added; the last tie-breaker of every order.
+        timestamp: monotonic seconds of the last time it was added or put back.
+        first_seconds: monotonic seconds when it first became ready to be scheduled; None before.
+        attempts: how often it was popped.
+        unschedulable_plugins: who rejected it in its last attempt.
+        pending_plugins: who of them waits for something that will come (Permit, Reserve).
+        gated_by: the plugin whose PreEnqueue holds it back, ``""`` if none does.
+        gate_reason: what that plugin said.
+        place: where it is.
+        backoff_until: monotonic seconds before which it is not to be tried again.
+    """
+
+    __slots__ = (
+        "arrival",
+        "attempts",
+        "backoff_until",
+        "before",
+        "first_seconds",
+        "gate_reason",
+        "gated_by",
+        "heap_entry",
+        "indexed",
+        "info",
+        "latest",
+        "pending_plugins",
+        "place",
+        "profile",
+        "shape",
+        "since",
+        "timestamp",
+        "unschedulable_plugins",
+    )
+
+    def __init__(self, info: Any, profile: str, arrival: int, timestamp: float) -> None:
+        self.info = info
+        self.profile = profile
+        self.arrival = arrival
+        self.timestamp = timestamp
+        self.attempts = 0
+        self.place = QueueState.GONE
+        self.unschedulable_plugins = NO_PLUGINS
+        self.pending_plugins = NO_PLUGINS
+        self.gated_by = ""
+        self.gate_reason: object = None
+        self.backoff_until = 0.0
+        self.first_seconds: float | None = None
+        # The queue's own: the entry of a heap that counts, where the index has it, how it waited
+        # before it was taken, where the log of events ended then, and news of it since.
+        self.heap_entry = 0
+        self.indexed: tuple[Rejector, ...] = ()
+        self.shape: object = None
+        self.since = 0
+        self.before: SavedState | None = None
+        self.latest: Any = None
+
+    def __repr__(self) -> str:
+        return f"QueuedPod({self.info.key}, {self.place.name}, attempts={self.attempts})"
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """Whose events may help it."""
+        return self.unschedulable_plugins | self.pending_plugins

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server on a socket: loopback only, TLS and a token, bounded bodies, streamed watches."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hmac
+import os
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.web_protocol import RequestHandler
+
+from koord.base import log
+from koord.base.errors import Code, KoordError
+from koord.controlplane.api_errors import (
+    bad_request,
+    failure,
+    internal,
+    method_not_allowed,
+    too_large,
+    unauthorized,
+)
+from koord.controlplane.requests import representations
+from koord.controlplane.storage.watch import WatchCursor
+from koord.kube.transport.messages import JSON, Request, Response
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+    from koord.controlplane.server import Server
+
+BODY_LIMIT_BYTES = 3 << 20
+_HEADER_LIMIT_BYTES = 32 << 10
+# As kube-apiserver: only what is large is worth the time.
+_GZIP_FROM_BYTES = 128 << 10
+# After a write to a watch, so that more events go with the next: TLS and sockets cost by the write.
+# With ten watchers and few requests at a time, a server does a third more in the same CPU time
+# (benchmarks.controlplane_http); the first event after a pause goes at once.
+_GATHER_SECONDS = 0.005
+# For a whole request to arrive, so that half-sent ones do not pile up; as kube-apiserver.
+REQUEST_SECONDS = 32.0
+# Paths that tell nothing and are asked by probes.
+_OPEN = ("/healthz", "/livez", "/readyz", "/version")
+_LIMITS: dict[str, Any] = {
+    "access_log": None,
+    "lingering_time": 2.0,
+    "max_line_size": _HEADER_LIMIT_BYTES,
+    "max_field_size": _HEADER_LIMIT_BYTES,
+}
+_FOREIGN = failure(403, "Forbidden", "without a token, only requests to and from loopback count")
+_log = log.get("controlplane")
+_PLAIN_HEADERS = {"Cache-Control": "no-cache, private"}
+
+
+class HttpServer:
+    """Serves a :class:`koord.controlplane.server.Server` over HTTP.
+
+    Args:
+        host: a loopback address.
+        port: 0 for any free one.
+        tls: None for plain HTTP.
+        token: that every request must carry; None for no such check.
+
+    Raises:
+        KoordError: the address is not a loopback one.
+    """
+
+    def __init__(
+        self, server: Server, host: str, port: int, tls: ssl.SSLContext | None, token: str | None
+    ) -> None:
+        self._server = server
+        self._host, self._port, self._tls = _loopback(host), port, tls
+        self._authorization = f"Bearer {token}".encode() if token is not None else None
+        self._watches: set[WatchCursor] = set()
+        self._web = _WebServer(self._handle, request_factory=_request, handler_cancellation=True)
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to listen.
+
+        Raises:
+            KoordError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(
+                self._web, self._host, self._port, ssl=self._tls, backlog=512
+            )
+        except OSError as error:
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            where = f"{self._host}:{self._port}"
+            raise KoordError(where, "", why, "a free port", Code.UNREADABLE) from None
+        self._port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Ends watches, waits a moment for answers under way, closes connections."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        for watch in list(self._watches):
+            await watch.close()
+        self._web.pre_shutdown()
+        await self._web.shutdown(timeout=2.0)
+        await self._listener.wait_closed()
+        self._listener = None
+
+    @property
+    def url(self) -> str:
+        """Where clients reach the server."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'https' if self._tls else 'http'}://{host}:{self._port}"
+
+    async def _handle(self, web_request: web.BaseRequest) -> web.StreamResponse:
+        target, _, query = web_request.raw_path.partition("?")
+        if self._authorization is not None and target not in _OPEN:
+            given = web_request.headers.get("Authorization", "").encode("utf-8", "replace")
+            if not hmac.compare_digest(given, self._authorization):
+                return _response(representations.refusal(unauthorized()))
+        elif self._authorization is None and _is_foreign(web_request.headers):
+            return _response(representations.refusal(_FOREIGN))
+        if not target.startswith("/"):
+            return _response(representations.refusal(bad_request("the path is not absolute")))
+        body = b""
+        if web_request.can_read_body:
+            try:
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    body = await web_request.read()
+            except web.HTTPRequestEntityTooLarge:
+                return _response(representations.refusal(too_large(BODY_LIMIT_BYTES)))
+            except TimeoutError:
+                refused = _response(representations.refusal(bad_request("the body did not arrive")))
+                refused.force_close()
+                return refused
+        headers = web_request.headers
+        request = Request(
+            web_request.method, target, tuple(parse_qsl(query, keep_blank_values=True)), body,
+            headers.get("Content-Type", JSON), headers.get("Accept", "*/*"),
+            headers.get("User-Agent", ""),
+        )  # fmt: skip
+        answer = await self._server.handle(request)
+        if isinstance(answer, WatchCursor):
+            return await self._stream(web_request, answer)
+        if len(answer.body) >= _GZIP_FROM_BYTES and "gzip" in headers.get("Accept-Encoding", ""):
+            packed = await asyncio.to_thread(gzip.compress, answer.body, 1)
+            return _response(answer, packed)
+        return _response(answer)
+
+    async def _stream(self, web_request: web.BaseRequest, watch: WatchCursor) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_PLAIN_HEADERS)
+        response.content_type = JSON
+        response.enable_chunked_encoding()
+        self._watches.add(watch)
+        try:
+            await response.prepare(web_request)
+            while events := await watch.read():
+                events.append(b"")
+                await response.write(b"\n".join(events))
+                await asyncio.sleep(_GATHER_SECONDS)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # The client has gone; there is nobody to tell.
+        finally:
+            self._watches.discard(watch)
+            await watch.close()
+        return response
+
+
+class _Protocol(RequestHandler):
+    """Words what is no HTTP as a ``Status`` too, and hangs up on who sends half a header."""
+
+    _impatience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        loop = asyncio.get_running_loop()
+        self._impatience = loop.call_later(REQUEST_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes; the wait is over once they hold a whole header."""
+        super().data_received(data)
+        if self._impatience is not None and self._request_count:
+            self._impatience.cancel()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Ends the wait with the connection."""
+        if self._impatience is not None:
+            self._impatience.cancel()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to a request that could not be read or served."""
+        if isinstance(exc, BadHttpMethod):
+            refusal = method_not_allowed()
+        elif status < 500:
+            refusal = bad_request("the request is no HTTP")
+        else:
+            _log.error("request failed", exc_info=exc)
+            refusal = internal("the request could not be served")
+        response = _response(representations.refusal(refusal))
+        response.force_close()
+        return response
+
+
+class _WebServer(web.Server):
+    def __call__(self) -> RequestHandler:
+        return _Protocol(self, loop=asyncio.get_running_loop(), **_LIMITS)
+
+
+def _is_foreign(headers: Mapping[str, str]) -> bool:
+    """Whether a web page of somebody else's may have sent a request that needs no token.
+
+    A browser reaches loopback under any name (DNS rebinding), and posts there from any page.
+    """
+    try:
+        host = urlsplit(f"//{headers.get('Host', '127.0.0.1')}").hostname
+        origin = urlsplit(headers.get("Origin", "http://127.0.0.1")).hostname
+    except ValueError:
+        return True
+    return not (_is_loopback(host or "") and _is_loopback(origin or ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _loopback(host: str) -> str:
+    host = "127.0.0.1" if host == "localhost" else host
+    if not _is_loopback(host):
+        raise KoordError("control plane", "host", host, "a loopback address such as 127.0.0.1")
+    return host
+
+
+def _request(message, payload, protocol, writer, task):  # type: ignore[no-untyped-def]
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, asyncio.get_running_loop(),
+        client_max_size=BODY_LIMIT_BYTES,
+    )  # fmt: skip
+
+
+def _response(answer: Response, packed: bytes | None = None) -> web.Response:
+    headers = dict(_PLAIN_HEADERS)
+    headers["Content-Type"] = answer.content_type
+    if packed is not None:
+        headers["Content-Encoding"] = "gzip"
+    headers.update(answer.headers)
+    response = web.Response(
+        status=answer.status, body=answer.body if packed is None else packed, headers=headers
+    )
+    for text in answer.warnings:
+        response.headers.add("Warning", f'299 - "{_quoted(text)}"')
+    return response
+
+
+def _quoted(text: str) -> str:
+    """A text as RFC 7230 quotes it, without what could end a header line."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is served beside the resources: version, health, metrics, reviews of one's rights."""
+
+from __future__ import annotations
+
+import hmac
+import platform
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.controlplane.api_errors import method_not_allowed, no_such_path
+from koord.controlplane.requests import bodies
+from koord.controlplane.virtual.reviews import ALLOWED
+from koord.kube.transport.messages import JSON, Response
+
+if TYPE_CHECKING:
+    from koord.kube.transport.messages import Request
+
+Page = Callable[["Request"], Awaitable[Response]]
+
+# The Kubernetes whose behaviour the server has.
+VERSION = {
+    "major": "1",
+    "minor": "35",
+    "gitVersion": "v1.35.4",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), '') }",
+}
+_NOT_READY = b"[-]journal failed: it took no writes\nreadyz check failed\n"
+_AUTHORIZATION = "/apis/authorization.k8s.io/v1/"
+_AUTHENTICATION = "/apis/authentication.k8s.io/v1/"
+TOKEN_REVIEWS = _AUTHENTICATION + "tokenreviews"
+_USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+_ALL_RULES = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def pages(figures: Callable[[], bytes], ready: Callable[[], bool]) -> dict[str, Page]:
+    """Every page by its path.
+
+    Args:
+        figures: the text of ``/metrics``.
+        ready: whether ``/readyz`` says so.
+    """
+    found: dict[str, Page] = {"/version": _document(VERSION)}
+    for path in ("/healthz", "/livez"):
+        found[path] = _text(lambda: b"ok")
+    found["/readyz"] = _readiness(ready)
+    found["/metrics"] = _text(figures)
+    for name in ("selfsubjectaccessreviews", "subjectaccessreviews"):
+        found[_AUTHORIZATION + name] = _review(lambda _: ALLOWED)
+    found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(lambda _: _ALL_RULES)
+    found[_AUTHENTICATION + "selfsubjectreviews"] = _review(lambda _: {"userInfo": _USER})
+    found["/.well-known/openid-configuration"] = _nothing
+    return found
+
+
+def token_review(token: str) -> Page:
+    """Says of a token whether it is the one that requests to this server carry."""
+
+    def status_of(review: dict[str, Any]) -> dict[str, Any]:
+        spec = review.get("spec")
+        given = spec.get("token") if isinstance(spec, dict) else None
+        shown = given.encode("utf-8", "replace") if isinstance(given, str) else b""
+        if hmac.compare_digest(shown, token.encode()):
+            return {"authenticated": True, "user": _USER}
+        return {"user": {}, "error": "invalid bearer token"}
+
+    return _review(status_of)
+
+
+def _document(document: dict[str, Any]) -> Page:
+    return _text(lambda: msgspec.json.encode(document), JSON)
+
+
+def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset=utf-8") -> Page:
+    async def show(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        return Response(200, content(), content_type)
+
+    return show
+
+
+def _readiness(ready: Callable[[], bool]) -> Page:
+    fine = _text(lambda: b"ok")
+
+    async def show(request: Request) -> Response:
+        if ready():
+            return await fine(request)
+        return Response(500, _NOT_READY, "text/plain; charset=utf-8")
+
+    return show
+
+
+def _review(status_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Page:
+    async def review(request: Request) -> Response:
+        if request.method != "POST":
+            raise method_not_allowed()
+        document = bodies.plain(request.body, request.content_type)
+        document.setdefault("metadata", {})
+        document["status"] = status_of(document)
+        return Response(201, msgspec.json.encode(document))
+
+    return review
+
+
+async def _nothing(request: Request) -> Response:
+    del request
+    raise no_such_path()

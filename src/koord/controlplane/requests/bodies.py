@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies beside those of objects: options, subresources, applied documents."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.api.codec import parse_json
+from koord.base.documents import decode_text, parse_documents
+from koord.base.errors import KoordError
+from koord.controlplane.api_errors import bad_request
+from koord.controlplane.schema import core_schema
+from koord.controlplane.schema.proto import protobuf
+from koord.controlplane.schema.proto.wire import WireError
+from koord.kube.transport.messages import JSON
+
+if TYPE_CHECKING:
+    from koord.base.documents import Document
+    from koord.controlplane.schema import CoreSchema
+
+YAML = "application/yaml"
+PROTOBUF = protobuf.MEDIA_TYPE
+MEDIA_TYPES = (JSON, YAML, PROTOBUF)
+
+
+def media_type(content_type: str) -> str:
+    """A content type without its parameters."""
+    return content_type.partition(";")[0].strip()
+
+
+def plain(body: bytes, content_type: str) -> Document:
+    """The document of a body in one of :data:`MEDIA_TYPES`; JSON if it is of another.
+
+    Raises:
+        ApiError: 400, it is none.
+    """
+    media = media_type(content_type)
+    try:
+        if media == PROTOBUF:
+            return protobuf.document(body)
+        if media == YAML:
+            documents = parse_documents(decode_text(body, "body"), "body")
+            found: Any = documents[0] if len(documents) == 1 else None
+        else:
+            found = parse_json(body, "body")
+    except (KoordError, WireError) as error:
+        raise bad_request(f"error decoding the body: {error}") from None
+    if not isinstance(found, dict):
+        raise bad_request("the body of the request is not an object")
+    return found
+
+
+def checked(document: Document, group: str, version: str, kind: str) -> Document:
+    """The document with the fields of a core type alone.
+
+    Raises:
+        ApiError: 400, a value of the wrong type.
+    """
+    api_version = f"{group}/{version}" if group else version
+    named = {**document, "apiVersion": api_version, "kind": kind}
+    return _schema(group, version, kind).decode(msgspec.json.encode(named), "Ignore")[0]
+
+
+@lru_cache
+def _schema(group: str, version: str, kind: str) -> CoreSchema:
+    return core_schema(group, version, kind)

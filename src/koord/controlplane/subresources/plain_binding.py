@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plain binding: a scheduler gives a waiting pod to a node and says nothing else.
+
+Of such a pod only the status is taken apart, once for all that say the same; its new version goes
+into the text of the metadata, the node's name into that of the spec. The outcome is that of
+:mod:`koord.controlplane.subresources.binding`; whatever is not plain (another body, a pod that may
+not be bound, webhooks) is left to it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from koord.base import faults
+from koord.controlplane.handlers import metadata
+from koord.controlplane.storage.collection import Entry
+from koord.controlplane.storage.store import shared_labels
+from koord.controlplane.subresources.binding import TOPOLOGY_LABELS, set_condition
+from koord.kube.transport.messages import JSON, Response
+
+if TYPE_CHECKING:
+    from koord.base.clock import Clock
+    from koord.controlplane.extension import Admission, AdmissionGenerations
+    from koord.controlplane.storage.store import Store
+    from koord.kube.transport.messages import Request
+
+PODS, NODES = "pods", "nodes"
+_PATH = re.compile(r"/api/v1/namespaces/([^/%]*)/pods/([^/%]*)/binding").fullmatch
+_SUCCESS = Response(
+    201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+)
+# Texts in a spec, or in metadata, that make a binding one to be looked at.
+_NODE_NAME, _GATES, _DELETED = b'"nodeName"', b'"schedulingGates"', b'"deletionTimestamp"'
+_VERSION = b'"resourceVersion":"%d"'
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class _BindingMeta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class _BindingTarget(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    kind: str
+    name: str
+    api_version: str = ""
+
+
+class _Binding(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """A body of a plain binding."""
+
+    api_version: str
+    kind: str
+    metadata: _BindingMeta
+    target: _BindingTarget
+
+
+class _StoredPod(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """A pod as stored."""
+
+    api_version: msgspec.Raw
+    kind: msgspec.Raw
+    metadata: msgspec.Raw
+    spec: msgspec.Raw
+    status: msgspec.Raw
+
+
+_read_binding = msgspec.json.Decoder(_Binding).decode
+_read_pod = msgspec.json.Decoder(_StoredPod).decode
+_read_status = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class PlainBindings:
+    """Carries them out.
+
+    Args:
+        store: where pods and nodes are.
+        admission: asked whether what it said of a namespace's bindings still holds.
+        selectable: the names of a pod's selectable fields, in the order in which they are stored.
+        clock: for the time of the condition.
+    """
+
+    def __init__(
+        self, store: Store, admission: Admission, selectable: tuple[str, ...], clock: Clock
+    ) -> None:
+        self._store = store
+        self._pods, self._nodes = store.collection(PODS), store.collection(NODES)
+        self._admission = admission
+        self._clock = clock
+        self._node_name = selectable.index("spec.nodeName")
+        self._nominated = selectable.index("status.nominatedNodeName")
+        # For which generations of what admission goes by a namespace's bindings were let through.
+        # No built-in rule looks at anything else of a binding.
+        self._admitted: dict[str, AdmissionGenerations] = {}
+
+    def admitted(self, namespace: str) -> None:
+        """Takes note that admission has let a binding of this namespace through."""
+        generations = self._admission.generations()
+        if generations is not None:
+            if len(self._admitted) > 1 << 12:
+                self._admitted.clear()
+            self._admitted[namespace] = generations
+
+    def bind(self, request: Request) -> Response | None:
+        """Binds a pod, if the request is a plain one that can be granted; else does nothing."""
+        path = _PATH(request.path)
+        if path is None or request.query or request.content_type != JSON:
+            return None
+        namespace, name = path.groups()
+        generations = self._admitted.get(namespace)
+        if generations is None or generations != self._admission.generations():
+            return None
+        entry = self._pods.entries.get(f"{namespace}/{name}")
+        node = _node_of(request.body, namespace, name, entry) if entry is not None else ""
+        if entry is None or not node or not self._assign(entry, node):
+            return None
+        return _SUCCESS
+
+    def _assign(self, entry: Entry, node: str) -> bool:
+        """Stores the pod with its node; False if it must be looked at more closely."""
+        try:
+            pod = _read_pod(entry.body)
+            now = metadata.timestamp(self._clock.wall_seconds())
+            status = _scheduled(bytes(pod.status), now)
+        except msgspec.ValidationError:
+            return False
+        spec, meta, had = bytes(pod.spec), bytes(pod.metadata), _VERSION % entry.version
+        if _DELETED in meta or meta.count(had) != 1 or _NODE_NAME in spec or _GATES in spec:
+            return False
+        faults.point("controlplane.bind")
+        version = self._store.version + 1
+        meta = meta.replace(had, _VERSION % version)
+        labels = self._topology(node)
+        if labels:
+            document = _decode(meta)
+            document["labels"] = labels = {**(document.get("labels") or {}), **labels}
+            meta = _encode(document)
+        body = b'{"apiVersion":%b,"kind":%b,"metadata":%b,"spec":%b,"nodeName":%b},"status":%b}' % (
+            pod.api_version, pod.kind, meta, spec[:-1], _encode(node), status,
+        )  # fmt: skip
+        made = Entry(
+            entry.key, entry.namespace, entry.name, entry.uid, version, body,
+            shared_labels(labels) if labels else entry.labels, self._fields(entry, node),
+        )  # fmt: skip
+        self._store.replace(PODS, entry, made)
+        return True
+
+    def _topology(self, node: str) -> dict[str, str]:
+        """The labels of a node that say where it is, which its pods get."""
+        found = self._nodes.entries.get(node)
+        if found is None or not found.labels:
+            return {}
+        return {key: found.labels[key] for key in TOPOLOGY_LABELS if key in found.labels}
+
+    def _fields(self, entry: Entry, node: str) -> tuple[str, ...]:
+        fields = list(entry.fields)
+        fields[self._node_name], fields[self._nominated] = sys.intern(node), ""
+        return tuple(fields)
+
+
+@lru_cache(maxsize=256)
+def _scheduled(status: bytes, now: str) -> bytes:
+    """The status of a pod that has got a node; those of pods that wait are mostly equal.
+
+    Raises:
+        msgspec.ValidationError: it is no object.
+    """
+    document = _read_status(status)
+    document.pop("nominatedNodeName", None)
+    set_condition(document, {"type": "PodScheduled", "status": "True"}, now)
+    return _encode(document)
+
+
+def _node_of(body: bytes, namespace: str, name: str, entry: Entry) -> str:
+    """Where a plain binding wants this pod; empty if it is another one."""
+    try:
+        binding = _read_binding(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    meta, target = binding.metadata, binding.target
+    plain = (
+        binding.api_version == "v1" and binding.kind == "Binding" and target.kind == "Node"
+        and meta.name == name and meta.namespace in ("", namespace)
+        and meta.uid in ("", entry.uid)
+    )  # fmt: skip
+    return target.name if plain else ""

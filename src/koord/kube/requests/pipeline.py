@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests carried out for a client: rate limited, tried again, refusals raised."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from koord.kube.codec.decoder import refusal
+from koord.kube.errors import ApiError
+from koord.kube.requests.retry import CallMetrics, RateLimiter, RetryingCaller, RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from koord.api.kinds.registry import Kind
+    from koord.base.metrics import MetricRegistry
+    from koord.kube.dry_run import DryRun
+    from koord.kube.transport.messages import Request, Response, Stream, Transport
+
+# These keep a controller's lead and its voice: they must not queue behind its other work.
+_OWN_LIMIT = ("leases", "events")
+
+
+class RequestPipeline:
+    """Sends requests within the rate limit, and again where that can help; refusals are raised.
+
+    Arguments are those of :class:`koord.kube.client.Client`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        policy: RetryPolicy | None,
+        requests_per_second: float | None,
+        burst: int,
+        timeout_seconds: float,
+        registry: MetricRegistry | None,
+        dry_run: DryRun | None = None,
+    ) -> None:
+        self._transport = transport
+        self.dry_run = dry_run
+        self._timeout_seconds = timeout_seconds
+        self._caller = RetryingCaller(policy, CallMetrics(registry))
+        self._limiter: RateLimiter | None = None
+        self._apart: dict[str, RateLimiter] = {}
+        if requests_per_second is not None:
+            self._limiter = RateLimiter(requests_per_second, burst)
+            self._apart = {name: RateLimiter(requests_per_second, burst) for name in _OWN_LIMIT}
+
+    def send(
+        self,
+        request: Request,
+        kind: Kind | None,
+        repeatable: bool,
+        timeout_seconds: float | None = None,
+        verb: str = "",
+    ) -> Coroutine[Any, Any, Response]:
+        """Sends a request until an answer counts.
+
+        Args:
+            request: its own timeout is not looked at.
+            kind: what it is about; None for none.
+            repeatable: whether sending it twice does no harm.
+            timeout_seconds: for all tries together; None for the client's.
+            verb: for the metrics, where it is not the method.
+
+        In a dry run only reads are sent.
+
+        Raises:
+            ApiError: any status but 2xx.
+            TransportError: no answer came.
+        """
+        if self.dry_run is not None and self.dry_run.intercepts(request):
+            reading = partial(self._read, kind, timeout_seconds)
+            return self.dry_run.answer(request, kind, reading)
+        send = self._transport.send
+
+        async def attempt(left: float | None) -> Response:
+            response = await send(replace(request, timeout_seconds=left))
+            if not 200 <= response.status < 300:
+                raise ApiError(refusal(response))
+            return response
+
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        bucket = self._bucket(kind)
+        return self._caller.call(attempt, verb or request.method, repeatable, seconds, bucket)
+
+    async def open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
+        """Begins a watch; raises as :meth:`send`."""
+
+        async def attempt(left: float | None) -> Stream:
+            return await self._transport.open(replace(request, timeout_seconds=left))
+
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        return await self._caller.call(attempt, "WATCH", True, seconds, self._bucket(kind))
+
+    def _read(
+        self, kind: Kind | None, timeout_seconds: float | None, request: Request
+    ) -> Coroutine[Any, Any, Response]:
+        return self.send(request, kind, True, timeout_seconds)
+
+    def _bucket(self, kind: Kind | None) -> RateLimiter | None:
+        return self._limiter if kind is None else self._apart.get(kind.plural, self._limiter)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kept connections of HTTP/1.1 for writes: one request at a time on each, small answers.
+
+A scheduler's day is thousands of small POSTs to one server. aiohttp spends half a millisecond on
+each, on sessions, cookies, redirects and streams that these have no use for; it stays the way for
+reads, watches and proxies. The framing is RFC 9112's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+_MOST_HEAD_BYTES, _MOST_BODY_BYTES = 256 << 10, 64 << 20
+# Go's servers close a connection that is idle for longer than three minutes at least.
+_IDLE_SECONDS = 60.0
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
+_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
+_TARGET = re.compile(r"/[\x21-\x7e]*").fullmatch
+_WITHOUT_BODY = (204, 304)
+
+
+class RawResponse(NamedTuple):
+    """An answer as it came over the connection.
+
+    Attributes:
+        headers: values by name in lower case.
+    """
+
+    status: int
+    headers: Mapping[str, list[str]]
+    body: bytes
+
+
+class Connection(asyncio.Protocol):
+    """A connection that carries one request at a time."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[RawResponse] | None = None
+        self._buffer = bytearray()
+        self._head: tuple[int, dict[str, list[str]]] | None = None
+        self._chunks: list[bytes] = []
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the transport that asyncio has connected."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def request(self, request: bytes) -> RawResponse:
+        """Sends a whole request and waits for the whole answer.
+
+        Raises:
+            OSError: the connection broke.
+            ValueError: the answer is no HTTP.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("Server disconnected")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            self._transport.write(request)
+            return await self._waiter
+        except BaseException:
+            # Half of an answer may still come: nobody else must take it for theirs.
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+
+    def close(self) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of the answer."""
+        if self._waiter is None or self._waiter.done():
+            self.close()  # Nobody asked.
+            return
+        self._buffer += data
+        try:
+            answer = self._read(ended=False)
+        except ValueError as error:
+            self._fail(error)
+            return
+        if answer is not None:
+            self._finish(answer)
+
+    def eof_received(self) -> None:
+        """The server sends no more."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection has ended; what still waits for an answer fails."""
+        self._transport = None
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        answer = None
+        if error is None:
+            try:
+                answer = self._read(ended=True)
+            except ValueError as wrong:
+                error = wrong
+        if answer is not None:
+            waiter.set_result(answer)
+        else:
+            waiter.set_exception(error or ConnectionResetError("Server disconnected"))
+
+    def _finish(self, answer: RawResponse) -> None:
+        assert self._waiter is not None
+        last = "close" in ",".join(answer.headers.get("connection", ())).lower()
+        if last or self._buffer:
+            self.close()
+        self._head = None
+        self._waiter.set_result(answer)
+
+    def _fail(self, error: Exception) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+        self.close()
+
+    def _read(self, *, ended: bool) -> RawResponse | None:
+        """The answer in the buffer, once it is whole."""
+        while self._head is None:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._buffer) > _MOST_HEAD_BYTES:
+                    raise ValueError("the head of the answer is too long")
+                return None
+            status, headers = _read_head(bytes(self._buffer[:end]))
+            del self._buffer[: end + 4]
+            if status >= 200:  # Others announce the answer.
+                self._head = status, headers
+        status, headers = self._head
+        body = self._body(status, headers, ended)
+        return None if body is None else RawResponse(status, headers, body)
+
+    def _body(self, status: int, headers: dict[str, list[str]], ended: bool) -> bytes | None:
+        if status in _WITHOUT_BODY:
+            return b""
+        if coding := headers.get("transfer-encoding"):
+            if coding != ["chunked"]:
+                raise ValueError(f"transfer coding {', '.join(coding)}")
+            return self._chunked()
+        lengths = set(headers.get("content-length", ()))
+        if not lengths:
+            # The body goes on to the end of the connection.
+            return self._take(len(self._buffer)) if ended else None
+        length = lengths.pop()
+        if lengths or not length.isdecimal() or int(length) > _MOST_BODY_BYTES:
+            raise ValueError(f"Content-Length {length}")
+        return self._take(int(length)) if len(self._buffer) >= int(length) else None
+
+    def _chunked(self) -> bytes | None:
+        while True:
+            end = self._buffer.find(b"\r\n")
+            if end < 0:
+                return None
+            size_text = _SIZE.fullmatch(bytes(self._buffer[:end]))
+            if size_text is None:
+                raise ValueError("a chunk without a size")
+            size = int(size_text[1], 16)
+            if size == 0:
+                # Trailers, if any, end with an empty line.
+                last = self._buffer.find(b"\r\n\r\n", end)
+                if last < 0:
+                    return None
+                del self._buffer[: last + 4]
+                chunks, self._chunks = self._chunks, []
+                return b"".join(chunks)
+            if len(self._buffer) < end + 2 + size + 2:
+                return None
+            if size > _MOST_BODY_BYTES or self._buffer[end + 2 + size : end + 4 + size] != b"\r\n":
+                raise ValueError("a chunk that is too long")
+            self._chunks.append(bytes(self._buffer[end + 2 : end + 2 + size]))
+            del self._buffer[: end + 4 + size]
+
+    def _take(self, length: int) -> bytes:
+        taken = bytes(self._buffer[:length])
+        del self._buffer[:length]
+        return taken
+
+
+class ConnectionPool:
+    """Those to one server.
+
+    Args:
+        host: name or address.
+        port: of the server.
+        tls: None for plain TCP.
+        server_hostname: the name the server must prove; empty for the host.
+        connect_seconds: for TCP and TLS together.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        server_hostname: str,
+        connect_seconds: float,
+    ) -> None:
+        self._where = (host, port)
+        self._tls = tls
+        self._name = (server_hostname or host) if tls is not None else None
+        self._connect_seconds = connect_seconds
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    async def acquire(self) -> Connection:
+        """An idle connection, the last used first, or a new one.
+
+        Raises:
+            OSError, TimeoutError: there is none to be had; nothing was sent.
+        """
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            kept = self._idle.pop()
+            if kept.usable and loop.time() - kept.idle_since < _IDLE_SECONDS:
+                return kept
+            kept.close()
+        async with asyncio.timeout(self._connect_seconds):
+            _, made = await loop.create_connection(
+                Connection, *self._where, ssl=self._tls, server_hostname=self._name
+            )
+        return made
+
+    def release(self, connection: Connection) -> None:
+        """Keeps a connection for the next request, if it can be."""
+        if self._closed or not connection.usable:
+            connection.close()
+            return
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def close(self) -> None:
+        """Ends those that are idle; the others end when they are given back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def request_bytes(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """A request as sent.
+
+    Raises:
+        ValueError: a path or a header that cannot be sent, or would say more than one thing.
+    """
+    if not _TARGET(target):
+        raise ValueError(f"path: {target!r}")
+    lines = [f"{method} {target} HTTP/1.1"]
+    for name, value in headers.items():
+        if not _FIELD_VALUE(value):
+            raise ValueError(f"header {name}")
+        lines.append(f"{name}: {value}")
+    lines.append(f"Content-Length: {len(body)}\r\n\r\n")
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+def _read_head(head: bytes) -> tuple[int, dict[str, list[str]]]:
+    first, *rest = head.split(b"\r\n")
+    status = _STATUS.fullmatch(first)
+    if status is None:
+        raise ValueError("the answer is no HTTP")
+    headers: dict[str, list[str]] = {}
+    for line in rest:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name != name.strip():
+            raise ValueError("a header without a name")
+        text = value.strip().decode("latin-1")
+        headers.setdefault(name.decode("latin-1").lower(), []).append(text)
+    return int(status[1]), headers

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests over HTTP: kept connections, TLS, credentials, watches read in batches.
+
+Writes go over connections of our own (:mod:`koord.kube.transport.connection`), all else through
+aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError, one_line
+from koord.kube.codec.decoder import refusal
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.transport.connection import ConnectionPool, request_bytes
+from koord.kube.transport.line_splitter import LineSplitter
+from koord.kube.transport.messages import Response
+
+try:
+    import aiohttp
+    from yarl import URL
+except ModuleNotFoundError as error:
+    raise MissingExtraError("aiohttp", "kube") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.kube.transport.config import ClusterConfig
+    from koord.kube.transport.messages import Request
+
+_LOG = log.get("kube")
+_CONNECT_SECONDS = 10.0
+_READ_BYTES = 1 << 20
+_UNAUTHORIZED = 401
+_READS = ("GET", "HEAD")
+# 299 agent "text": the only form that Kubernetes sends.
+_WARNING = re.compile(r'\s*299 \S+ "((?:[^"\\]|\\.)*)"')
+_MOST_WARNINGS = 1000
+
+
+class HttpTransport:
+    """Carries requests to one API server over HTTP/1.1.
+
+    Use it on one event loop, and close it.
+
+    Args:
+        config: where the server is and who asks.
+        connections: how many requests may be under way at once, watches not counted.
+        idle_seconds: how long a watch may be silent, bookmarks included, before it is taken for
+            dead. API servers send a bookmark once a minute, changes or not.
+        user_agent: who asks, where a request does not say so itself.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        connections: int = 64,
+        idle_seconds: float = 150.0,
+        user_agent: str = "",
+    ) -> None:
+        self._config = config
+        self._under_way = asyncio.Semaphore(connections)
+        self._idle_seconds = idle_seconds
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        self._streams: set[HttpStream] = set()
+        self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
+        self._writes: tuple[object, ConnectionPool] | None = None
+        self._stale = False
+        self._renewing = asyncio.Lock()
+        self._warned: set[str] = set()
+        self._user_agent = user_agent or f"koord/{_version()}"
+
+    async def send(self, request: Request) -> Response:
+        """Sends a request and waits for the whole answer, whatever its status."""
+        try:
+            async with asyncio.timeout(request.timeout_seconds), self._under_way:
+                if request.method not in _READS and not self._config.proxy_url:
+                    return await self._write(request)
+                async with await self._start(request) as answer:
+                    body = await answer.read()
+        except TransportError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failed(error, request) from None
+        return self._response(answer, body)
+
+    async def _write(self, request: Request) -> Response:
+        """A request over a connection of our own."""
+        config = await self._current()
+        target = urlsplit(config.server).path + _target(request)
+        connections = self._connections(config)
+        try:
+            headers = self._headers(request, config)
+            data = request_bytes(request.method, target, headers, request.body)
+            connection = await connections.acquire()
+        except (OSError, ValueError) as error:
+            # TimeoutError is one of them; that of the whole request is raised as a cancellation.
+            why = _no_connection(error) if isinstance(error, OSError) else str(error)
+            raise TransportError(one_line(f"{self._where(request)}: {why}"), sent=False) from None
+        answer = await connection.request(data)
+        connections.release(connection)
+        return self._answered(
+            answer.status,
+            answer.body,
+            answer.headers.get("warning", ()),
+            (answer.headers.get("retry-after") or ("",))[0],
+            (answer.headers.get("content-type") or ("",))[0],
+        )
+
+    def _connections(self, config: ClusterConfig) -> ConnectionPool:
+        """Those to the configured server; others where an address or a certificate has changed."""
+        if self._closed:
+            raise TransportError("the transport is closed", sent=False)
+        tls = self._tls_of(config)
+        key = (config.server, config.tls_server_name, tls)
+        if self._writes is None or self._writes[0] != key:
+            if self._writes is not None:
+                self._writes[1].close()
+            at = urlsplit(config.server)
+            secure = tls if isinstance(tls, ssl.SSLContext) else None
+            port = at.port or (443 if secure else 80)
+            made = ConnectionPool(
+                at.hostname or "", port, secure, config.tls_server_name, _CONNECT_SECONDS
+            )
+            self._writes = key, made
+        return self._writes[1]
+
+    def _headers(self, request: Request, config: ClusterConfig) -> dict[str, str]:
+        headers = {
+            "Host": urlsplit(config.server).netloc,
+            "Accept": request.accept,
+            "User-Agent": request.user_agent or self._user_agent,
+            # Compressing costs a server more than sending; whole collections are worth it.
+            "Accept-Encoding": "gzip" if request.method == "GET" else "identity",
+        }
+        if config.authorization:
+            headers["Authorization"] = config.authorization
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return headers
+
+    async def open(self, request: Request) -> HttpStream:
+        """Begins a watch."""
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                answer = await self._start(request)
+                if answer.status == 200:
+                    self._response(answer, b"")
+                    return HttpStream(answer, self._idle_seconds, self._streams)
+                async with answer:
+                    body = await answer.read()
+        except TransportError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failed(error, request) from None
+        raise ApiError(refusal(self._response(answer, body)))
+
+    async def close(self) -> None:
+        """Ends all connections, watches included."""
+        self._closed = True
+        # Who waits for an event is told; closing the session would leave them waiting.
+        for stream in list(self._streams):
+            await stream.close()
+        if self._writes is not None:
+            self._writes[1].close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _start(self, request: Request) -> aiohttp.ClientResponse:
+        config = await self._current()
+        return await self._opened().request(
+            request.method,
+            URL(config.server + _target(request), encoded=True),
+            data=request.body or None,
+            headers=self._headers(request, config),
+            ssl=self._tls_of(config),
+            server_hostname=config.tls_server_name or None,
+            proxy=config.proxy_url or None,
+            allow_redirects=False,
+        )
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise TransportError("the transport is closed", sent=False)
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
+                timeout=timeout,
+                read_bufsize=_READ_BYTES,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            # aiohttp would send PUT and DELETE again on its own when a kept connection breaks;
+            # what is sent twice is for the retry policy to say.
+            self._session._retry_connection = False
+        return self._session
+
+    async def _current(self) -> ClusterConfig:
+        """The configuration with credentials that are still good, as far as one can know."""
+        if self._stale or self._config.expired():
+            async with self._renewing:
+                # Another request may have renewed them while this one waited.
+                if self._stale or self._config.expired():
+                    await self._renew()
+        return self._config
+
+    async def _renew(self) -> None:
+        try:
+            self._config = await asyncio.to_thread(self._config.renewed)
+        except KoordError as error:
+            # What worked once may work again: a plugin without network, a file being replaced.
+            raise TransportError(str(error), sent=False) from None
+        self._stale = False
+
+    def _tls_of(self, config: ClusterConfig) -> ssl.SSLContext | bool:
+        if not config.server.startswith("https:"):
+            return True
+        key = (config.ca, config.client_certificate, config.client_key)
+        if key not in self._tls:
+            # Only an exec plugin that gives certificates changes them: keep the latest.
+            self._tls.clear()
+            self._tls[key] = config.tls_context()
+        return self._tls[key]
+
+    def _response(self, answer: aiohttp.ClientResponse, body: bytes) -> Response:
+        headers = answer.headers
+        return self._answered(
+            answer.status,
+            body,
+            headers.getall("Warning", []),
+            headers.get("Retry-After", ""),
+            headers.get("Content-Type", ""),
+        )
+
+    def _answered(
+        self, status: int, body: bytes, warned: Sequence[str], after: str, content_type: str
+    ) -> Response:
+        if status == _UNAUTHORIZED:
+            self._stale = True
+        warnings = _warnings(warned)
+        for text in warnings:
+            if text not in self._warned and len(self._warned) < _MOST_WARNINGS:
+                self._warned.add(text)
+                _LOG.warning("the API server warns", extra=log.fields(warning=one_line(text)))
+        return Response(
+            status=status,
+            body=body,
+            content_type=content_type,
+            headers={"retry-after": after} if after else {},
+            warnings=warnings,
+        )
+
+    def _failed(self, error: Exception, request: Request) -> TransportError:
+        # Anything that goes wrong while a connection is made comes before the request.
+        sent = not isinstance(
+            error,
+            aiohttp.ClientConnectorError | aiohttp.ServerTimeoutError | aiohttp.InvalidURL,
+        )
+        return TransportError(one_line(f"{self._where(request)}: {_reason(error)}"), sent=sent)
+
+    def _where(self, request: Request) -> str:
+        return f"{self._config.server}: {request.method} {request.path}"
+
+
+class HttpStream:
+    """A watch over HTTP; see :class:`koord.kube.transport.messages.Stream`."""
+
+    def __init__(
+        self, answer: aiohttp.ClientResponse, idle_seconds: float, opened: set[HttpStream]
+    ) -> None:
+        self._answer = answer
+        self._idle_seconds = idle_seconds
+        self._lines = LineSplitter()
+        self._opened = opened
+        opened.add(self)
+
+    async def read(self) -> list[bytes]:
+        """Waits for events and gives all that are there, each the JSON of one watch event."""
+        while True:
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    chunk = await self._answer.content.readany()
+            except TimeoutError:
+                raise TransportError(f"the watch was silent for {self._idle_seconds:g} s") from None
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise TransportError(one_line(f"the watch broke: {_reason(error)}")) from None
+            if not chunk:
+                self._lines.finish()
+                return []
+            if events := self._lines.feed(chunk):
+                return events
+
+    async def close(self) -> None:
+        """Cuts the connection: a watch has no end of its own."""
+        self._opened.discard(self)
+        self._answer.close()
+
+
+def _target(request: Request) -> str:
+    return f"{request.path}?{urlencode(request.query)}" if request.query else request.path
+
+
+def _warnings(headers: Sequence[str]) -> tuple[str, ...]:
+    found = (_WARNING.match(header) for header in headers)
+    return tuple(re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ServerTimeoutError):
+        return "no connection in time"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"the server's certificate: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _no_connection(error.os_error)
+    return str(error) or type(error).__name__
+
+
+def _no_connection(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    if isinstance(error, ssl.CertificateError):
+        return f"the server's certificate: {getattr(error, 'verify_message', '') or error}"
+    # asyncio puts the address, and no reason, where the system's text would be.
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    code = error.errno or 0
+    return os.strerror(code) if code > 0 else error.strerror or str(error)
+
+
+def _version() -> str:
+    try:
+        return version("koord")
+    except PackageNotFoundError:
+        return "0"
