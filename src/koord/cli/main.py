@@ -13,7 +13,7 @@ from koord.cli.commands.check import check
 from koord.cli.commands.up.background import down, status
 from koord.cli.commands.up.command import up
 from koord.cli.completion.command import completion
-from koord.cli.help.typer_help import App, VersionOption
+from koord.cli.help.typer_help import TyperApp, VersionOption
 from koord.cli.process.typer_program import run_app
 
 # Modules below koord.cli.commands; each holds one `app`.
@@ -65,9 +65,9 @@ Example: koord up --nodes 100
 """
 
 
-def build() -> App:
+def build() -> TyperApp:
     """The program."""
-    app = App(name="koord", help=_TEXT, no_args_is_help=True)
+    app = TyperApp(name="koord", help=_TEXT, no_args_is_help=True)
     for name, text in _GROUPS.items():
         module = import_module(f"koord.cli.commands.{_MODULES[name]}")
         whole = f"{text}\n\nExample: {_EXAMPLES[name]}"

@@ -26,7 +26,7 @@ from koord.controlplane.server import Server
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.collection import HistoryLimits
 from koord.controlplane.storage.conversion import StoreReader
-from koord.controlplane.storage.journal import Journal
+from koord.controlplane.storage.journal import StorageJournal
 from koord.controlplane.storage.store import Store, StoreWrite
 from koord.controlplane.subresources import table
 from koord.kube.errors import ApiError, Status
@@ -94,7 +94,7 @@ class EmbeddedControlPlane:
         self.options = options or Options()
         self._credentials: pki.Credentials | None = None
         self._front: HttpServer | None = None
-        self._journal: Journal | None = None
+        self._journal: StorageJournal | None = None
         # What has been started, to be ended the other way round.
         self._started = AsyncExitStack()
         seed = secrets.randbits(64) if self.options.seed is None else self.options.seed
@@ -182,7 +182,7 @@ class EmbeddedControlPlane:
         options = self.options
         if options.data is None:
             return Store(limits=options.limits)
-        self._journal = Journal(options.data / "state.db")
+        self._journal = StorageJournal(options.data / "state.db")
         self._started.callback(self._journal.close)
         versions = self._journal.versions()
         version = max(versions.values(), default=1)

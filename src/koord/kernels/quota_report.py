@@ -111,21 +111,21 @@ class Explanation:
     def __str__(self) -> str:
         own = self.shares[self.group]
         lines = [
-            f"{self.parent} shares out {self._shown(self.total)} {self.resource} among "
-            f"{len(self.shares)}; {self.group} asks for {self._shown(own.request)}, "
-            f"keeps at least {self._shown(min(own.floor, own.runtime))}"
+            f"{self.parent} shares out {self._text(self.total)} {self.resource} among "
+            f"{len(self.shares)}; {self.group} asks for {self._text(own.request)}, "
+            f"keeps at least {self._text(min(own.floor, own.runtime))}"
         ]
         for number, step in enumerate(self.rounds, 1):
             grant = step.grants.get(self.group)
-            got = "takes no part" if grant is None else f"is given {self._shown(grant)}"
+            got = "takes no part" if grant is None else f"is given {self._text(grant)}"
             lines.append(
-                f"round {number}: {self._shown(step.pool)} to {len(step.grants)} of priority "
+                f"round {number}: {self._text(step.pool)} to {len(step.grants)} of priority "
                 f"{step.priority}; {self.group} {got}"
             )
-        lines.append(f"runtime {self._shown(own.runtime)}, {self._shown(self.idle)} stay idle")
+        lines.append(f"runtime {self._text(own.runtime)}, {self._text(self.idle)} stay idle")
         return "\n".join(lines)
 
-    def _shown(self, amount: int) -> str:
+    def _text(self, amount: int) -> str:
         return quantity_text(self.resource, amount)
 
 

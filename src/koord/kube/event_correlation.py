@@ -55,7 +55,7 @@ class _SimilarEvents(msgspec.Struct):
     last_seconds: float
 
 
-class _TokenBucket(msgspec.Struct):
+class _EventTokenBucket(msgspec.Struct):
     tokens: float
     filled_seconds: float
 
@@ -66,7 +66,7 @@ class Correlator:
     def __init__(self) -> None:
         self._similar: _Lru[_SimilarEvents] = _Lru()
         self._stored: _Lru[Event] = _Lru()
-        self._buckets: _Lru[_TokenBucket] = _Lru()
+        self._buckets: _Lru[_EventTokenBucket] = _Lru()
 
     def correlate(self, event: Event, now_seconds: float) -> CorrelationResult | None:
         """Decides about one event.
@@ -110,7 +110,7 @@ class Correlator:
 
     def _within_rate(self, event: Event, now_seconds: float) -> bool:
         about = _event_key(event)
-        bucket = self._buckets.get(about) or _TokenBucket(float(SPAM_BURST), now_seconds)
+        bucket = self._buckets.get(about) or _EventTokenBucket(float(SPAM_BURST), now_seconds)
         earned = (now_seconds - bucket.filled_seconds) / SPAM_SECONDS_A_TOKEN
         bucket.tokens = min(float(SPAM_BURST), bucket.tokens + earned)
         bucket.filled_seconds = now_seconds

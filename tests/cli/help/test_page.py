@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from koord.cli.completion.command_tree import Command, program
+from koord.cli.completion.command_tree import CommandNode, program
 from koord.cli.completion.protocol import PROGRAMS
 from koord.cli.help.page import Argument, HelpFlag, HelpPage, examples, purpose, rendered
 from koord.cli.options.values import duration_text
@@ -19,7 +19,7 @@ from koord.cli.terminal.text_wrap import wrapped
 ENTRIES = {name: name.removeprefix("koord-") for name in PROGRAMS} | {"koord": "main"}
 
 
-def all_of(command: Command) -> Iterator[HelpPage]:
+def all_of(command: CommandNode) -> Iterator[HelpPage]:
     yield command.page
     for verb in command.verbs.values():
         yield from all_of(verb)

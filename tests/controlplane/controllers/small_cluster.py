@@ -23,7 +23,7 @@ from koord.controlplane.controllers.base.objects import (
     controller_of,
     timestamp,
 )
-from koord.controlplane.controllers.base.plans import Action, Create, Delete, Patch, Plan
+from koord.controlplane.controllers.base.plans import Action, Create, Delete, PatchAction, Plan
 from koord.controlplane.controllers.workload.daemonsets import node_of
 
 START = 1_900_000_000.0
@@ -88,7 +88,7 @@ class SmallCluster:
             match action:
                 case Create():
                     self._create(action)
-                case Patch():
+                case PatchAction():
                     self._patch(action)
                 case Delete():
                     self._delete(action)
@@ -132,7 +132,7 @@ class SmallCluster:
             return
         self.add(action.kind, action.document)
 
-    def _patch(self, action: Patch) -> None:
+    def _patch(self, action: PatchAction) -> None:
         document = self.documents.get((action.kind.name, f"{action.namespace}/{action.name}"))
         if document is None:
             return

@@ -14,7 +14,7 @@ from koord.api import codec
 from koord.api.kinds.pod import Pod
 from koord.controlplane.controllers.base import pods
 from koord.controlplane.controllers.base.objects import DEPLOYMENT, POD, REPLICA_SET, timestamp
-from koord.controlplane.controllers.base.plans import Create, Delete, Patch
+from koord.controlplane.controllers.base.plans import Create, Delete, PatchAction
 from koord.controlplane.controllers.workload import deployments, replicasets
 from koord.controlplane.controllers.workload.rollout import (
     ReplicaSetSize,
@@ -315,7 +315,9 @@ def test_replica_sets_adopt_and_release_by_selector() -> None:
     cluster.add(POD, {"metadata": {"name": "stranger", "labels": {"app": "db"},
                                    "ownerReferences": [reference]}, "spec": {}})  # fmt: skip
     plan = replicasets.plan(owner, cluster.all(POD), [], cluster.now)
-    patched = {action.name: action.body for action in plan.actions if isinstance(action, Patch)}
+    patched = {
+        action.name: action.body for action in plan.actions if isinstance(action, PatchAction)
+    }
     assert patched["orphan"]["metadata"]["ownerReferences"][0]["uid"] == owner.metadata.uid
     assert patched["stranger"]["metadata"]["ownerReferences"][0]["$patch"] == "delete"
     assert sum(isinstance(action, Create) for action in plan.actions) == 1

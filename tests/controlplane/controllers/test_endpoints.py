@@ -10,11 +10,11 @@ from koord.api import codec
 from koord.api.kinds.pod import Pod
 from koord.base.documents import Document
 from koord.controlplane.controllers.base.objects import POD, SERVICE, Owner
-from koord.controlplane.controllers.base.plans import Create, Delete, Patch
+from koord.controlplane.controllers.base.plans import Create, Delete, PatchAction
 from koord.controlplane.controllers.endpoints import legacy, slices
 from koord.controlplane.controllers.endpoints.backends import backends
 from koord.controlplane.controllers.endpoints.slices import SLICE, Slice
-from koord.kube.patches import Patch as Change
+from koord.kube.patches import PatchAction as Change
 from tests.controlplane.scene import Scene, play
 
 
@@ -59,7 +59,7 @@ def test_a_slice_holds_a_hundred_and_a_change_touches_one() -> None:
     # One goes, one is not ready any more, one comes: their slices alone are written.
     changed = [*found[:3], *found[4:120], pod(120, ready=False), *found[121:], pod(999)]
     first, second = planned(changed, known)
-    assert isinstance(first, Patch)
+    assert isinstance(first, PatchAction)
     assert (first.name, names(first.body["endpoints"])[-1]) == ("web-0", "p-0999")
     assert len(first.body["endpoints"]) == 100
     assert (second.name, second.body["endpoints"][20]["conditions"]) == (
@@ -106,7 +106,7 @@ def test_endpoints_end_at_a_thousand_with_ready_ones_first() -> None:
     assert (len(subset["addresses"]), len(subset["notReadyAddresses"])) == (998, 2)
     known = codec.convert(made.document, legacy.Endpoints, "e")
     (change,) = legacy.plan(owner, backends(owner, listed[:900], {"n": ""}, {}), known)
-    assert isinstance(change, Patch)
+    assert isinstance(change, PatchAction)
     assert change.body["metadata"]["annotations"] == {"endpoints.kubernetes.io/over-capacity": None}
 
 

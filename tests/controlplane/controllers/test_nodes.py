@@ -14,7 +14,7 @@ from koord.api.kinds.constraints import Taint
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controlplane.controllers.base.objects import timestamp
-from koord.controlplane.controllers.base.plans import Delete, Patch, Plan
+from koord.controlplane.controllers.base.plans import Delete, PatchAction, Plan
 from koord.controlplane.controllers.node import node_lifecycle as lifecycle
 from koord.controlplane.controllers.node import pod_gc
 from tests.controlplane.controllers.small_cluster import START
@@ -36,7 +36,7 @@ def pod(name: str = "p", **parts: Any) -> Pod:
 
 def taints_of(plan: Plan) -> set[tuple[str, str]] | None:
     for action in plan.actions:
-        if isinstance(action, Patch) and "spec" in action.body:
+        if isinstance(action, PatchAction) and "spec" in action.body:
             return {(t["key"], t["effect"]) for t in action.body["spec"]["taints"] or []}
     return None
 
@@ -47,7 +47,9 @@ def test_a_silent_node_is_unknown_after_the_grace_and_not_before() -> None:
     early = lifecycle.plan(subject, [], alive, START + 49)
     assert (early.actions, early.again_seconds) == ([], 1)
     late = lifecycle.plan(subject, [], alive, START + 50)
-    patch = next(a for a in late.actions if isinstance(a, Patch) and a.subresource == "status")
+    patch = next(
+        a for a in late.actions if isinstance(a, PatchAction) and a.subresource == "status"
+    )
     told = {c["type"]: c["status"] for c in patch.body["status"]["conditions"]}
     assert told == dict.fromkeys(
         ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), "Unknown"
@@ -84,7 +86,7 @@ def test_pods_of_a_node_that_is_not_ready_do_not_serve() -> None:
     alive = lifecycle.Heartbeat(("", ""), START)
     serving = pod(status={"conditions": [{"type": "Ready", "status": "True"}]})
     plan = lifecycle.plan(node("False"), [serving, pod("q")], alive, START)
-    patched = [a.name for a in plan.actions if isinstance(a, Patch) and a.kind.name == "Pod"]
+    patched = [a.name for a in plan.actions if isinstance(a, PatchAction) and a.kind.name == "Pod"]
     assert patched == ["p"]
 
 
@@ -124,7 +126,7 @@ def test_pods_of_vanished_nodes_and_pods_that_end_unscheduled_go_at_once() -> No
     actions = pod_gc.plan(pods, {"gone"}, START)
     removed = {a.name: a.grace_period_seconds for a in actions if isinstance(a, Delete)}
     assert removed == {"lost": 0, "ending": 0}
-    phases = {a.name: a.body["status"]["phase"] for a in actions if isinstance(a, Patch)}
+    phases = {a.name: a.body["status"]["phase"] for a in actions if isinstance(a, PatchAction)}
     assert phases == {"lost": "Failed", "ending": "Failed"}
 
 

@@ -16,7 +16,7 @@ from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta
 from koord.base.documents import Document
 from koord.controlplane.controllers.base.objects import POD
-from koord.controlplane.controllers.base.plans import Action, Delete, Patch
+from koord.controlplane.controllers.base.plans import Action, Delete, PatchAction
 from koord.controlplane.controllers.gc.owner_graph import FOREGROUND, ORPHAN, GraphNode, OwnerGraph
 
 
@@ -107,7 +107,7 @@ class Server:
         match action:
             case Delete():
                 self.delete(action.uid, action.propagation, action.resource_version)
-            case Patch():
+            case PatchAction():
                 return self.patch(action.name, action.body["metadata"])
         return True
 

@@ -14,7 +14,7 @@ from hypothesis.strategies import DataObject
 from koord.api import codec
 from koord.api.kinds.pod import Pod
 from koord.controlplane.controllers.base.objects import NAMESPACE, POD, Owner, timestamp
-from koord.controlplane.controllers.base.views import View
+from koord.controlplane.controllers.base.views import KindView
 from tests.controlplane.controllers.small_cluster import START
 
 
@@ -53,9 +53,9 @@ def pod(uid: int, version: int, owner: str = "", **metadata: Any) -> Pod:
     return codec.convert({"metadata": {**document, **metadata}}, Pod, "p")
 
 
-def view() -> tuple[View[Pod], Watched]:
+def view() -> tuple[KindView[Pod], Watched]:
     watched = Watched()
-    return View(POD, Pod, watched), watched  # type: ignore[arg-type]
+    return KindView(POD, Pod, watched), watched  # type: ignore[arg-type]
 
 
 def namespace(version: int) -> Owner:
@@ -72,7 +72,7 @@ def namespace(version: int) -> Owner:
 def test_a_namespace_that_is_held_by_its_spec_stays(watched_first: bool) -> None:
     """Its status is written while it waits for what it holds."""
     watched = Watched()
-    subject: View[Owner] = View(NAMESPACE, Owner, watched)  # type: ignore[arg-type]
+    subject: KindView[Owner] = KindView(NAMESPACE, Owner, watched)  # type: ignore[arg-type]
     watched.see(4, namespace(4), "team")
     if watched_first:
         watched.see(5, namespace(5), "team")

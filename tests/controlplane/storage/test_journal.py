@@ -16,7 +16,7 @@ import pytest
 from koord.base.errors import KoordError
 from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.controlplane.storage.journal import Journal
+from koord.controlplane.storage.journal import StorageJournal
 from koord.controlplane.storage.store import StoreWrite
 from koord.controlplane.subresources.request import SubresourceRequest
 from koord.kube.errors import ApiError
@@ -119,10 +119,10 @@ def test_a_watch_goes_on_across_a_restart_or_is_told_410(tmp_path: Path) -> None
 )
 def test_an_unusable_file_stops_the_start(tmp_path: Path, spoil: Any) -> None:
     path = tmp_path / "state.db"
-    Journal(path).close()
+    StorageJournal(path).close()
     spoil(path)
     with pytest.raises(KoordError) as refused:
-        Journal(path)
+        StorageJournal(path)
     line = str(refused.value)
     assert str(path) in line
     assert "remove the file to start empty" in line
@@ -131,23 +131,23 @@ def test_an_unusable_file_stops_the_start(tmp_path: Path, spoil: Any) -> None:
 
 def test_a_damaged_object_stops_the_start(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    journal = Journal(path)
+    journal = StorageJournal(path)
     journal.commit([StoreWrite("pods", "a/x", 5, b'{"a":1}')])
     journal.close()
     with sqlite3.connect(path) as database:
         database.execute("UPDATE objects SET body=?", (b'{"a":2}',))
     database.close()
-    journal = Journal(path)
+    journal = StorageJournal(path)
     with pytest.raises(KoordError, match="wrong checksum"):
         list(journal.load())
     journal.close()
 
 
 def test_one_file_has_one_server(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "state.db")
+    journal = StorageJournal(tmp_path / "state.db")
     journal.commit([StoreWrite("pods", "a/x", 5, b"{}")])
     with pytest.raises(KoordError, match="no other server holds"):
-        Journal(tmp_path / "state.db")
+        StorageJournal(tmp_path / "state.db")
     journal.close()
 
 

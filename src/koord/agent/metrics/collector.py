@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from koord.agent.host.devices.xpu import XPUDevice
     from koord.agent.host.kernel.features import Feature
     from koord.agent.host.machine import Machine
-    from koord.agent.host.procfs.cpuinfo import CPUInfo
+    from koord.agent.host.procfs.cpuinfo import ProcessorInfo
     from koord.agent.host.procfs.meminfo import HugePages
     from koord.agent.host.procfs.proc_stat import CPUTicks
     from koord.agent.metrics.cgroup_tables import CgroupReading, CgroupRows, CgroupTables
@@ -81,7 +81,7 @@ class MachineInventory:
         storage: block devices and mounts.
     """
 
-    cpu: Timestamped[CPUInfo | None] = _UNKNOWN
+    cpu: Timestamped[ProcessorInfo | None] = _UNKNOWN
     cbm_mask: Timestamped[str] = _NO_TEXT
     numa: Timestamped[tuple[NUMAMemory, ...]] = _NOTHING
     gpus: Timestamped[tuple[GPU, ...]] = _NOTHING

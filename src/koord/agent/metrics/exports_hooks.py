@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OWNER = ("pod_name", "pod_namespace", "pod_uid", "container_name")
 
 
-class Executor(Protocol):
+class WrittenValues(Protocol):
     """Who sets it."""
 
     def last_values(self, resource: str, directories: list[str]) -> list[Value | None]:
@@ -48,7 +48,7 @@ class HookExports:
             (*_OWNER, "container_id", "core_sched_group", "core_sched_cookie"),
         )  # fmt: skip
 
-    def refresh(self, executor: Executor, snapshot: Snapshot) -> None:
+    def refresh(self, executor: WrittenValues, snapshot: Snapshot) -> None:
         """Fills them; pods that are not in the snapshot any more have no series."""
         found = [
             (each.directory, (meta.name, meta.namespace, pod.uid, each.name), each.id)

@@ -63,13 +63,13 @@ def class_problems(pod: Pod) -> Iterator[KoordError]:
 
 def request_problems(pod: Pod) -> Iterator[KoordError]:
     """Requests that the QoS class does not allow."""
-    qos, asked = raw_qos(pod.metadata.labels), requests.effective(pod)
-    batch = asked.get(names.BATCH_CPU) or asked.get(names.BATCH_MEMORY)
+    qos, requested = raw_qos(pod.metadata.labels), requests.effective(pod)
+    batch = requested.get(names.BATCH_CPU) or requested.get(names.BATCH_MEMORY)
     if batch and qos is not QoSClass.BE:
         expected = "BE, which pods that ask for batch-cpu or batch-memory need"
         yield KoordError(pod.title, _QOS_FIELD, str(qos) or None, expected)
     if qos in (QoSClass.LSR, QoSClass.LSE):
-        milli = asked.get(names.CPU, 0)
+        milli = requested.get(names.CPU, 0)
         if not milli or milli % _MILLI:
             shown = f"{milli}m" if milli else None
             expected = f"a whole number of CPUs, which QoS class {qos} needs"
@@ -77,15 +77,15 @@ def request_problems(pod: Pod) -> Iterator[KoordError]:
                              expected)  # fmt: skip
 
 
-def gpu_problems(asked: ResourceList, title: str, field: str) -> Iterator[KoordError]:
+def gpu_problems(requested: ResourceList, title: str, field: str) -> Iterator[KoordError]:
     """Shares of GPUs that no card can give.
 
     Args:
-        asked: requests of one container.
+        requested: requests of one container.
         title: the pod's, for errors.
         field: of the requests, for errors.
     """
-    gpu, shared = asked.get(names.GPU), asked.get(names.GPU_SHARED)
+    gpu, shared = requested.get(names.GPU), requested.get(names.GPU_SHARED)
     if gpu is not None and shared is not None:
         expected = f"{names.GPU} or {names.GPU_SHARED}, not both"
         yield KoordError(title, f"{field}[{names.GPU_SHARED}]", str(shared), expected)
@@ -96,27 +96,27 @@ def gpu_problems(asked: ResourceList, title: str, field: str) -> Iterator[KoordE
             expected = "1 to 100 percent of a card, or whole cards in hundreds"
             yield KoordError(title, f"{field}[{names.GPU}]", str(gpu), expected)
     if shared is not None:
-        yield from _shared_problems(asked, shared, title, field)
+        yield from _shared_problems(requested, shared, title, field)
 
 
 def _shared_problems(
-    asked: ResourceList, shared: Quantity, title: str, field: str
+    requested: ResourceList, shared: Quantity, title: str, field: str
 ) -> Iterator[KoordError]:
     count = shared.value(Rounding.UP)
     if count <= 0:
         where = f"{field}[{names.GPU_SHARED}]"
         yield KoordError(title, where, str(shared), "a number of cards above 0")
         return
-    if asked.get(names.NPU_CORE, _ZERO):
+    if requested.get(names.NPU_CORE, _ZERO):
         return
     # As in the original, what is 0 counts as not asked for.
-    memory = [n for n in (names.GPU_MEMORY, names.GPU_MEMORY_RATIO) if asked.get(n, _ZERO)]
+    memory = [n for n in (names.GPU_MEMORY, names.GPU_MEMORY_RATIO) if requested.get(n, _ZERO)]
     if len(memory) != 1:
         said = " and ".join(memory) or None
         expected = f"one of {names.GPU_MEMORY} and {names.GPU_MEMORY_RATIO}"
         yield KoordError(title, field, said, expected)
     for name in (names.GPU_CORE, names.GPU_MEMORY_RATIO):
-        amount = asked.get(name)
+        amount = requested.get(name)
         if amount is not None and amount.value(Rounding.UP) % count:
             expected = f"a multiple of {names.GPU_SHARED}, which is {count}"
             yield KoordError(title, f"{field}[{name}]", str(amount), expected)

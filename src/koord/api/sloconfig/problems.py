@@ -200,10 +200,10 @@ def _invalid(section: str, error: KoordError, severity: Severity, effect: str) -
     )  # fmt: skip
 
 
-def _substitute(section: str, found: Substitute) -> Problem:
+def _substitute(section: str, value: Substitute) -> Problem:
     return Problem(
-        section, found.path, _last(section, found.path), found.value, found.expected,
-        Severity.WARNING, Kind.SUBSTITUTE, f"taken as {found.taken}",
+        section, value.path, _last(section, value.path), value.value, value.expected,
+        Severity.WARNING, Kind.SUBSTITUTE, f"taken as {value.taken}",
     )  # fmt: skip
 
 

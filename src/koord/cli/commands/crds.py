@@ -13,7 +13,7 @@ import typer
 from koord.api import crds
 from koord.api.definitions import GUIDE_CRD, crd_names
 from koord.base.errors import Code, KoordError, nearest
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.options.values import whole_number
 from koord.cli.terminal.output import (
     Format,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
     from koord.kube.crds import DefinitionComparison, InstallResult
 
-app = App()
+app = TyperApp()
 T = TypeVar("T")
 _SERVED_SECONDS = 60
 

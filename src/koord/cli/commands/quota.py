@@ -13,13 +13,13 @@ import typer
 from koord.api import ResourceList, codec
 from koord.base.documents import decode_text, read_text
 from koord.base.errors import KoordError
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.terminal.output import Format, OutputOption, print_json, print_table
 from koord.controllers.cluster.quota_objects import MOST, QuotaObject, integer_amounts
 from koord.kernels.quota_report import quantity_text
 from koord.simulator.quota_what_if import GroupRow, QuotaPlan, read_manifests
 
-app = App()
+app = TyperApp()
 
 _COLUMNS = ["kind", "namespace", "name", "tree", "parent", "priority"]
 _LESS = "an amount that 64 bits hold"

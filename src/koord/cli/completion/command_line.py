@@ -10,7 +10,7 @@ from koord.cli.help.page import purpose
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from koord.cli.completion.command_tree import Command
+    from koord.cli.completion.command_tree import CommandNode
     from koord.cli.help.page import HelpFlag
 
 _LIST = ",..."
@@ -40,7 +40,7 @@ class WordContext(NamedTuple):
 
 
 def candidates(
-    command: Command,
+    command: CommandNode,
     words: Sequence[str],
     values: Callable[[WordContext], list[Completion] | None],
 ) -> list[Completion] | None:
@@ -63,7 +63,7 @@ def candidates(
 class _CommandLine:
     """The words so far."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: CommandNode) -> None:
         self._program = command.page.path
         self._command = command
         self._pending: HelpFlag | None = None

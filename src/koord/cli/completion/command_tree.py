@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from koord.cli.help.page import HelpPage
 
 
-class Command(NamedTuple):
+class CommandNode(NamedTuple):
     """A program, a group of verbs or a verb.
 
     Attributes:
@@ -21,16 +21,16 @@ class Command(NamedTuple):
     """
 
     page: HelpPage
-    verbs: dict[str, Command]
+    verbs: dict[str, CommandNode]
     one_dash: bool = False
 
 
-def program(name: str) -> Command:
+def program(name: str) -> CommandNode:
     """The program of that name. KeyError for an unknown one."""
     return _PROGRAMS[name]()
 
 
-def _koord() -> Command:
+def _koord() -> CommandNode:
     from typer.main import get_command
 
     from koord.cli.main import build
@@ -38,7 +38,7 @@ def _koord() -> Command:
     return _made_with_typer(get_command(build()), "koord")
 
 
-def _scheduler() -> Command:
+def _scheduler() -> CommandNode:
     from typer.main import get_command
 
     from koord.cli.daemons import scheduler
@@ -46,28 +46,28 @@ def _scheduler() -> Command:
     return _made_with_typer(get_command(scheduler.build()), scheduler.NAME)
 
 
-def _manager() -> Command:
+def _manager() -> CommandNode:
     from koord.cli.daemons import manager
 
-    return Command(manager.page(), {}, one_dash=True)
+    return CommandNode(manager.page(), {}, one_dash=True)
 
 
-def _koordlet() -> Command:
+def _koordlet() -> CommandNode:
     from koord.cli.daemons import koordlet
 
-    return Command(koordlet.page(), {}, one_dash=True)
+    return CommandNode(koordlet.page(), {}, one_dash=True)
 
 
-def _made_with_typer(command: Any, path: str) -> Command:
+def _made_with_typer(command: Any, path: str) -> CommandNode:
     from koord.cli.help.typer_help import page, verbs
 
     below = {
         name: _made_with_typer(verb, f"{path} {name}") for name, verb in verbs(command).items()
     }
-    return Command(page(command, path), below)
+    return CommandNode(page(command, path), below)
 
 
-_PROGRAMS: dict[str, Callable[[], Command]] = {
+_PROGRAMS: dict[str, Callable[[], CommandNode]] = {
     "koord": _koord,
     "koord-scheduler": _scheduler,
     "koord-manager": _manager,

@@ -15,7 +15,7 @@ import typer
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.help.typer_help import DURATION, App, Verb, VersionOption
+from koord.cli.help.typer_help import DURATION, TyperApp, Verb, VersionOption
 from koord.cli.options.values import seconds, whole_number
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
 
@@ -299,9 +299,9 @@ def leader_elector(
     )
 
 
-def build() -> App:
+def build() -> TyperApp:
     """The program."""
-    app = App()
+    app = TyperApp()
     app.command(NAME, cls=_Command)(scheduler)
     return app
 

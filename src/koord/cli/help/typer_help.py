@@ -48,7 +48,7 @@ class VerbGroup(TyperGroup):
         return rendered(page(self, ctx.command_path))
 
 
-class App(typer.Typer):
+class TyperApp(typer.Typer):
     """An application whose commands have help in the style of all; it takes typer's settings."""
 
     def __init__(self, **settings: Any) -> None:

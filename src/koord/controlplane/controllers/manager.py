@@ -18,7 +18,7 @@ from koord.controlplane.controllers.node.controllers import (
     NodeLifecycleController,
     PodGarbageCollector,
 )
-from koord.controlplane.controllers.plain_binder.controller import DEFAULT_SCHEDULER, Binder
+from koord.controlplane.controllers.plain_binder.controller import DEFAULT_SCHEDULER, PlainBinder
 from koord.controlplane.controllers.resource_quotas import ResourceQuotaController
 from koord.controlplane.controllers.volume.controller import VolumeBinder
 from koord.controlplane.controllers.workload.controllers import WORKLOADS
@@ -121,7 +121,7 @@ class BuiltinControllers:
         self._tasks.clear()
         for part in self._parts.values():
             part.controller.queue.shut_down()
-            if isinstance(part, Binder):
+            if isinstance(part, PlainBinder):
                 part.close()
 
     async def run(self) -> None:
@@ -155,6 +155,6 @@ class BuiltinControllers:
             "volumes": VolumeBinder,
             "resourcequota": ResourceQuotaController,
             "autoscaler": AutoscalerController,
-            "binder": lambda runtime: Binder(runtime, self._schedulers),
+            "binder": lambda runtime: PlainBinder(runtime, self._schedulers),
         }
         return makers[name](self.runtime)

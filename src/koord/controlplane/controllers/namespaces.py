@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.registry import Kind
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
     from koord.kube.requests.discovery import ServedKind
 
 FINALIZER = "kubernetes"
@@ -104,7 +104,7 @@ class NamespaceController:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._namespaces: View[Owner] = runtime.view(NAMESPACE)
+        self._namespaces: KindView[Owner] = runtime.view(NAMESPACE)
         self.controller: Controller[str] = Controller("namespace", self.reconcile, workers=4)
         self._namespaces.on_change(self._changed)
 
@@ -185,8 +185,8 @@ class ServiceAccountController:
     ) -> None:
         self._runtime = runtime
         self._config_maps = dict(config_maps or {})
-        self._namespaces: View[Owner] = runtime.view(NAMESPACE)
-        self._accounts: View[Owner] = runtime.view(SERVICE_ACCOUNT, Object)
+        self._namespaces: KindView[Owner] = runtime.view(NAMESPACE)
+        self._accounts: KindView[Owner] = runtime.view(SERVICE_ACCOUNT, Object)
         self.controller: Controller[str] = Controller("serviceaccount", self.reconcile)
         self._namespaces.on_change(self._changed)
         self._accounts.on_change(self._account_changed)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, "meta.Object")
@@ -79,7 +79,7 @@ class ResourceQuotaController:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._quotas: View[Owner] = runtime.view(QUOTA)
+        self._quotas: KindView[Owner] = runtime.view(QUOTA)
         self._kinds: dict[str, Kind] = {}
         self._watched: set[str] = set()
         self._interval = KeyInterval(_PAUSE_SECONDS)

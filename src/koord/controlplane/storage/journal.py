@@ -43,7 +43,7 @@ class JournalRow(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Journal:
+class StorageJournal:
     """One file, held by one server at a time.
 
     Args:

@@ -36,7 +36,7 @@ class StoreWrite(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommitLog(Protocol):
-    """Makes changes last, as :class:`~koord.controlplane.storage.journal.Journal` does."""
+    """Makes changes last, as :class:`~koord.controlplane.storage.journal.StorageJournal` does."""
 
     def commit(self, writes: Sequence[StoreWrite]) -> None:
         """Writes all or nothing.

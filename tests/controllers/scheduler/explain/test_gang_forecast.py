@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
-from koord.controllers.scheduler.explain.explanation import Explanation, GangForecast
+from koord.controllers.scheduler.explain.explanation import GangForecast, PodExplanation
 from koord.controllers.scheduler.explain.pod_explainer import PodExplainer
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.cycles.test_scheduling_loop import bound
@@ -40,13 +40,13 @@ def made(
     asyncio.run(run())
 
 
-def explained(nodes: Iterable[Node], pods: Iterable[Pod], name: str) -> Explanation:
-    found: list[Explanation] = []
+def explained(nodes: Iterable[Node], pods: Iterable[Pod], name: str) -> PodExplanation:
+    found: list[PodExplanation] = []
     made(nodes, pods, lambda _, explainer: found.append(explainer.pod("default", name)))
     return found[0]
 
 
-def of_gang(found: Explanation) -> GangForecast:
+def of_gang(found: PodExplanation) -> GangForecast:
     assert found.gang is not None
     return found.gang
 

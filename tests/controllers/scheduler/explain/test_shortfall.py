@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
-from koord.controllers.scheduler.explain.explanation import Explanation
+from koord.controllers.scheduler.explain.explanation import PodExplanation
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.loadaware.filtering import EXPIRED
 from tests.controllers.scheduler.explain.test_what_if import shipped_scheduler
@@ -27,14 +27,14 @@ NOW = 1_700_000_000.0
 FREE = 1000
 
 
-def explained(objects: list[Any], asked: Pod, *there: Pod) -> Explanation:
+def explained(objects: list[Any], asked: Pod, *there: Pod) -> PodExplanation:
     """Explains a pod after others were placed.
 
     Raises:
         LookupError: one of these fits nowhere.
     """
 
-    async def run() -> Explanation:
+    async def run() -> PodExplanation:
         made, views, explainer = shipped_scheduler([])
         for each in objects:
             views.view(type(each)).put(each)

@@ -18,7 +18,7 @@ from koord.api.kinds.quota import ElasticQuota
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.explain import pod_variants
-from koord.controllers.scheduler.explain.explanation import Explanation
+from koord.controllers.scheduler.explain.explanation import PodExplanation
 from koord.controllers.scheduler.explain.suggestions import SuggestionFinder, fits
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.scheduler import Scheduler
@@ -38,8 +38,8 @@ def typed(kind: Any, document: dict[str, Any]) -> Any:
     return codec.decode_json(documents.json.dumps(document).encode(), kind, "test")
 
 
-def explained(nodes: Iterable[Node], asked: Pod, *others: Any) -> Explanation:
-    async def run() -> Explanation:
+def explained(nodes: Iterable[Node], asked: Pod, *others: Any) -> PodExplanation:
+    async def run() -> PodExplanation:
         _, views, explainer = shipped_scheduler(nodes)
         for each in (*others, asked):
             views.view(type(each)).put(each)
@@ -48,7 +48,7 @@ def explained(nodes: Iterable[Node], asked: Pod, *others: Any) -> Explanation:
     return asyncio.run(run())
 
 
-def told(found: Explanation) -> list[tuple[str, int]]:
+def told(found: PodExplanation) -> list[tuple[str, int]]:
     return [(change.text, change.nodes) for change in found.changes]
 
 

@@ -19,7 +19,7 @@ from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.explain.attempt_history import AttemptHistory
-from koord.controllers.scheduler.explain.explanation import Explanation, amount
+from koord.controllers.scheduler.explain.explanation import PodExplanation, amount
 from koord.controllers.scheduler.explain.pod_explainer import PodExplainer, as_it_came
 from koord.controllers.scheduler.explain.what_if import plain
 from koord.controllers.scheduler.registry import Registry
@@ -46,8 +46,8 @@ def shipped_scheduler(
     return made, views, PodExplainer(made, history)
 
 
-def explained(nodes: Iterable[Node], asked: Pod, *others: Pod) -> Explanation:
-    async def run() -> Explanation:
+def explained(nodes: Iterable[Node], asked: Pod, *others: Pod) -> PodExplanation:
+    async def run() -> PodExplanation:
         _, _, explainer = shipped_scheduler(nodes, [asked, *others])
         return explainer.pod("default", asked.metadata.name)
 

@@ -23,7 +23,7 @@ _IMPLEMENTER = "CPU implementer"
 
 
 @dataclass(frozen=True, slots=True)
-class CPUInfo:
+class ProcessorInfo:
     """The first processor of ``/proc/cpuinfo``; all of a machine are alike in what is told here.
 
     Attributes:
@@ -59,14 +59,14 @@ class CPUInfo:
         return self.flags >= _MONITOR
 
 
-def read_cpu_info(roots: HostRoots) -> CPUInfo:
+def read_cpu_info(roots: HostRoots) -> ProcessorInfo:
     """Reads ``/proc/cpuinfo`` and the switches in sysfs.
 
     Raises:
         KoordError: cpuinfo is unreadable.
     """
     first = parse_cpuinfo(files.read_bytes(f"{roots.proc}/cpuinfo"))
-    return CPUInfo(
+    return ProcessorInfo(
         vendor_id=first.get("vendor_id", UNKNOWN),
         model=first.get("model name", first.get(_IMPLEMENTER, UNKNOWN)),
         flags=frozenset(first.get("flags", first.get("Features", "")).split()),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.agent.metrics.collection_loop import CollectorState
-    from koord.agent.metrics.exports_hooks import Executor
+    from koord.agent.metrics.exports_hooks import WrittenValues
     from koord.agent.metrics.options import MetricsOptions
     from koord.agent.metrics.reader import MetricReader
     from koord.agent.states.snapshot import Snapshot
@@ -102,7 +102,7 @@ class AgentExporter:
         settings: MetricsOptions,
         now_ms: int,
         reported: NodeMetricStatus | None = None,
-        executor: Executor | None = None,
+        executor: WrittenValues | None = None,
     ) -> None:
         """Everything anew.
 

@@ -12,7 +12,7 @@ import typer
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.commands.explain import component_query, node_text, object_text, pod_text
 from koord.cli.commands.explain.component_query import path_segment
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = App()
+app = TyperApp()
 
 _Server = Annotated[
     str, typer.Option("--server", metavar="URL", help="ask there instead of the leader")

@@ -14,7 +14,7 @@ import typer
 
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.commands.node import status_text
-from koord.cli.help.typer_help import DURATION, App
+from koord.cli.help.typer_help import DURATION, TyperApp
 from koord.cli.options.values import duration_text, seconds
 from koord.cli.terminal.output import (
     Format,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from koord.agent.host.machine import Machine
     from koord.agent.host.roots import HostRoots
 
-app = App()
+app = TyperApp()
 
 SERVER = "http://127.0.0.1:9316"
 _ANSWER_SECONDS = 3.0

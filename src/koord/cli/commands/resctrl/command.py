@@ -11,12 +11,12 @@ import typer
 
 from koord.base.errors import KoordError
 from koord.cli.commands.resctrl.slo_config import enabled_classes
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.options.values import whole_number
 from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside
 from koord.kernels import resctrl
 
-app = App()
+app = TyperApp()
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -17,7 +17,7 @@ import typer
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest
 from koord.cli.commands.simulate.colocation import colocation
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.options.values import parse_seeds
 from koord.cli.process.signals import keeping_results, warn_of_partial_results
 from koord.cli.terminal.output import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from koord.simulator.openb.scheduler_replay import Scheduling
     from koord.simulator.openb.workload import TraceWorkload
 
-app = App()
+app = TyperApp()
 
 MOST_LOAD = 100
 DEFAULT_LOAD, DEFAULT_SEEDS = "1.3", "42-51"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import Code, KoordError, nearest
-from koord.cli.help.typer_help import App
+from koord.cli.help.typer_help import TyperApp
 from koord.cli.terminal import output as shown
 from koord.cli.terminal.output import Format, OutputOption, print_json
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from koord.kernels.cpuset import CPUSet
     from koord.kernels.topology import CPUState, Pick, Topology
 
-app = App()
+app = TyperApp()
 
 RootOption = Annotated[
     str, typer.Option("--root", metavar="DIR", help="a directory that contains sys/")

@@ -45,7 +45,7 @@ _LEAST_CHART, _LEAST_MACHINES = 3, 3
 _MOST_CHART, _MOST_EVENTS = 10, 8
 _GAP = "   "
 # Where the text of what happened begins; what breaks lines at words.
-_TOLD, _FOLDING = 17, Console(file=io.StringIO())
+_TEXT_COLUMN, _FOLDING = 17, Console(file=io.StringIO())
 _LINE_MINUTES = 10
 _LEAST_SECONDS = 0.1
 _PICTURE_WIDTH, _PICTURE_HEIGHT = 124, 40
@@ -374,12 +374,12 @@ def events(state: ScreenState, width: int, rows: int) -> Text:
     """What happened last, in so many lines."""
     lines: list[Text] = []
     for each in reversed(state.record.happenings):
-        told = Text(each.text).wrap(_FOLDING, max(width - _TOLD, 10), overflow="fold")
+        told = Text(each.text).wrap(_FOLDING, max(width - _TEXT_COLUMN, 10), overflow="fold")
         if lines and len(lines) + len(told) > rows:
             break
         head = Text.assemble((f"{_time(each.seconds)[-5:]} ", "dim"),
                              (f"{each.what:<11}", _WHAT[each.what]))  # fmt: skip
-        rest = [Text(" " * _TOLD).append_text(line) for line in told[1:]]
+        rest = [Text(" " * _TEXT_COLUMN).append_text(line) for line in told[1:]]
         lines[:0] = [head.append_text(told[0]), *rest]
     del lines[rows:]
     lines += [Text()] * (rows - len(lines))

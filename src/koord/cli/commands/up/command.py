@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
+from rich.console import Console
 
 from koord.base import log
 from koord.base.documents import read_text
@@ -28,7 +30,6 @@ from koord.cli.commands.up import options as options
 from koord.cli.commands.up.cluster import UpCluster
 from koord.cli.commands.up.components import COMPONENTS, chosen
 from koord.cli.commands.up.installation import install
-from koord.cli.commands.up.startup_progress import steps
 from koord.cli.commands.up.stored_only_kinds import notices
 from koord.cli.terminal.output import Format, OutputOption, refuse_beside, refuse_without
 
@@ -202,7 +203,7 @@ class _Session:
                     await asyncio.Event().wait()
 
         try:
-            with steps() as step:
+            with _startup_steps() as step:
                 step("API server")
                 parts = [
                     Component("API server", self._kept(serve), started.wait),
@@ -408,3 +409,29 @@ def _first(error: BaseException) -> Exception:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+@contextmanager
+def _startup_steps() -> Iterator[Callable[[str], None]]:
+    """Tells on standard error what is being started: a spinner, or plain lines when piped.
+
+    Yields:
+        A function that names the next step; empty for none any more.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: print(f"starting: {text}", file=sys.stderr) if text else None
+        return
+    status: Any = console.status("")
+    status.start()
+
+    def step(text: str) -> None:
+        if text:
+            status.update(f"starting {text}")
+        else:
+            status.stop()
+
+    try:
+        yield step
+    finally:
+        status.stop()

@@ -17,7 +17,7 @@ from koord.api.protocol import resources as names
 from koord.controllers.scheduler.config.args_kube_scheduler import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
-    ResourceSpec,
+    ScoredResource,
     check_resources,
     cpu_and_memory,
     strategies_with_weights,
@@ -114,7 +114,7 @@ class AllocationStrategy(ConfigStruct, frozen=True):
     """Spreads (LeastAllocated) or packs (MostAllocated) by weighted resources."""
 
     type: str = LEAST_ALLOCATED
-    resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
+    resources: list[ScoredResource] = field(default_factory=cpu_and_memory)
 
     def check(
         self, at: FieldPath, kinds: tuple[str, ...] = (LEAST_ALLOCATED, MOST_ALLOCATED)
@@ -149,9 +149,9 @@ class NodeNUMAResourceArgs(PluginArgs, frozen=True):
         self.numa_scoring_strategy.check(at.inside("numaScoringStrategy"))
 
 
-def _device_resources() -> list[ResourceSpec]:
+def _device_resources() -> list[ScoredResource]:
     counted = (names.GPU_MEMORY_RATIO, names.GPU_MEMORY, names.RDMA, names.FPGA)
-    return [ResourceSpec(name=name) for name in counted]
+    return [ScoredResource(name=name) for name in counted]
 
 
 class DeviceStrategy(AllocationStrategy, frozen=True):
@@ -161,7 +161,7 @@ class DeviceStrategy(AllocationStrategy, frozen=True):
     (Weng et al., USENIX ATC 2023); ``resources`` do not count then.
     """
 
-    resources: list[ResourceSpec] = field(default_factory=_device_resources)
+    resources: list[ScoredResource] = field(default_factory=_device_resources)
 
 
 class SharedResourceTemplates(ConfigStruct, frozen=True):

@@ -31,16 +31,16 @@ _FIELD_OPERATORS = ("In", "NotIn")
 _OPERATORS = (*_FIELD_OPERATORS, "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-class ResourceSpec(ConfigStruct, frozen=True):
+class ScoredResource(ConfigStruct, frozen=True):
     """A resource that counts in a score, and how much."""
 
     name: str
     weight: int = 1
 
 
-def cpu_and_memory() -> list[ResourceSpec]:
+def cpu_and_memory() -> list[ScoredResource]:
     """What counts where nothing is said."""
-    return [ResourceSpec(name="cpu"), ResourceSpec(name="memory")]
+    return [ScoredResource(name="cpu"), ScoredResource(name="memory")]
 
 
 def with_weights(document: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def strategies_with_weights(document: dict[str, Any], *keys: str) -> dict[str, A
     return document | strategies
 
 
-def check_resources(resources: list[ResourceSpec], at: FieldPath) -> None:
+def check_resources(resources: list[ScoredResource], at: FieldPath) -> None:
     """Weights are 1 to 100, names are resource names, none comes twice."""
     for index, resource in enumerate(resources):
         at.inside(index, "name").qualified_name(resource.name)
@@ -97,7 +97,7 @@ class FitScoringStrategy(ConfigStruct, frozen=True):
     """How NodeResourcesFit scores."""
 
     type: str = LEAST_ALLOCATED
-    resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
+    resources: list[ScoredResource] = field(default_factory=cpu_and_memory)
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
     def check(self, at: FieldPath) -> None:
@@ -139,7 +139,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
 class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     """Which resources are to be used evenly."""
 
-    resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
+    resources: list[ScoredResource] = field(default_factory=cpu_and_memory)
 
     @classmethod
     def prepared(cls, document: dict[str, Any]) -> dict[str, Any]:

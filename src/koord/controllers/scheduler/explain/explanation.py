@@ -137,7 +137,7 @@ class GangForecast(Struct, omit_defaults=True, rename="camel"):
     chosen: str = ""
 
 
-class Explanation(Struct, omit_defaults=True, rename="camel"):
+class PodExplanation(Struct, omit_defaults=True, rename="camel"):
     """Everything about one pod.
 
     Attributes:

@@ -12,7 +12,7 @@ from koord.api.kinds.reservation import Reservation
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
 from koord.controllers.scheduler.explain import absent_resources, gang_forecast
-from koord.controllers.scheduler.explain.explanation import Explanation
+from koord.controllers.scheduler.explain.explanation import PodExplanation
 from koord.controllers.scheduler.explain.object_explainer import ObjectExplainer
 from koord.controllers.scheduler.explain.pod_summaries import PodSummaries
 from koord.controllers.scheduler.explain.what_if import explain
@@ -39,7 +39,7 @@ class PodExplainer:
         self._lines = PodSummaries(scheduler, history)
         self.objects = ObjectExplainer(scheduler, history)
 
-    def pod(self, namespace: str, name: str) -> Explanation:
+    def pod(self, namespace: str, name: str) -> PodExplanation:
         """Everything about one pod, as of now.
 
         Raises:
@@ -62,7 +62,7 @@ class PodExplainer:
         # A twin, so that what the attempt chooses never touches what the pod has.
         asks = scheduler.world.shapes.info(as_it_came(found)) if info.row >= 0 else info
         twin = PodInfo(asks.pod, asks.shape)
-        into = Explanation(f"{namespace}/{name}", state, self._history.since)
+        into = PodExplanation(f"{namespace}/{name}", state, self._history.since)
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
         into.notes = absent_resources.notes(twin.pod, twin.shape, scheduler.world.table)

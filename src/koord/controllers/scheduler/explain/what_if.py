@@ -11,9 +11,9 @@ import numpy as np
 from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.explain import absent_resources
 from koord.controllers.scheduler.explain.explanation import (
-    Explanation,
     FilterResult,
     NearestNode,
+    PodExplanation,
     ScoredNode,
     SuggestedChange,
 )
@@ -32,8 +32,8 @@ LISTED_NODES = 5
 
 
 def explain(
-    decider: Decider, info: PodInfo, twin: PodInfo, into: Explanation, shapes: Shapes
-) -> Explanation:
+    decider: Decider, info: PodInfo, twin: PodInfo, into: PodExplanation, shapes: Shapes
+) -> PodExplanation:
     """Fills in what would happen to a pod if it were decided now.
 
     A pod that counts on a node is decided as if it were not there. Nothing is changed.
@@ -53,7 +53,9 @@ def explain(
 
 
 class _WhatIf:
-    def __init__(self, decider: Decider, twin: PodInfo, into: Explanation, shapes: Shapes) -> None:
+    def __init__(
+        self, decider: Decider, twin: PodInfo, into: PodExplanation, shapes: Shapes
+    ) -> None:
         self.whole_decider = self.decider = decider
         self.shapes = shapes
         self.table = decider.table

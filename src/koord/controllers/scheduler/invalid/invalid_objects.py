@@ -34,7 +34,7 @@ _NOT_FOUND = 404
 _LONGEST = 1024
 
 
-class Finding(NamedTuple):
+class InvalidObject(NamedTuple):
     """What is wrong with an object.
 
     Attributes:
@@ -66,14 +66,14 @@ class InvalidObjects:
         self._client = client
         self._event = event
         self._clock = clock
-        self._findings: dict[tuple[type, str], Finding] = {}
+        self._findings: dict[tuple[type, str], InvalidObject] = {}
         # What is to be written; those that are no longer invalid have an empty message.
-        self._waiting: dict[tuple[type, str], Finding] = {}
+        self._waiting: dict[tuple[type, str], InvalidObject] = {}
         self._last_written: dict[tuple[type, str], tuple[str, str]] = {}
         # What could not be written and was logged; it is tried again without a word.
-        self._unwritten: dict[tuple[type, str], Finding] = {}
+        self._unwritten: dict[tuple[type, str], InvalidObject] = {}
         self._running = False
-        self._writing: tuple[tuple[type, str], Finding] | None = None
+        self._writing: tuple[tuple[type, str], InvalidObject] | None = None
 
     def message(self, kind: type[Object], key: str) -> str:
         """What is wrong with an object; empty if nothing is known to be."""
@@ -99,7 +99,7 @@ class InvalidObjects:
         said = status_writer.recorded_message(item)
         if not error and not said and (kind, key) not in self._findings:
             return
-        finding = Finding(_reference(kind, key, meta.uid), _line(error), reason)
+        finding = InvalidObject(_reference(kind, key, meta.uid), _line(error), reason)
         if said and said == finding.message:
             self._findings[kind, key] = finding
             # A watch may show what is being written before the server has answered: the event is
@@ -125,7 +125,7 @@ class InvalidObjects:
             return
         about = _reference(kind, key, why.uid)
         named = KoordError(f"{about.kind} {key}", *_parts(why.error))
-        self._put(kind, key, Finding(about, _line(named), reason))
+        self._put(kind, key, InvalidObject(about, _line(named), reason))
 
     def gone(self, kind: type[Object], item: Object) -> None:
         """An object was deleted."""
@@ -174,7 +174,7 @@ class InvalidObjects:
                 self._write_later(key, finding)
         return failed
 
-    def _put(self, kind: type[Object], key: str, finding: Finding) -> None:
+    def _put(self, kind: type[Object], key: str, finding: InvalidObject) -> None:
         at = (kind, key)
         if self._findings.get(at) == finding:
             return
@@ -191,7 +191,7 @@ class InvalidObjects:
         self._waiting.pop(at, None)
         self._unwritten.pop(at, None)
 
-    async def _write(self, kind: type[Object], finding: Finding) -> bool:
+    async def _write(self, kind: type[Object], finding: InvalidObject) -> bool:
         """Whether the object did not say so already."""
         trace = status_writer.of(kind)
         if self._client is None or trace is None:
@@ -200,14 +200,14 @@ class InvalidObjects:
         now = self._clock.wall_seconds()
         return await trace(self._client, kind, finding.about, finding.message, now)
 
-    def _write_later(self, at: tuple[type, str], finding: Finding) -> None:
+    def _write_later(self, at: tuple[type, str], finding: InvalidObject) -> None:
         said = (finding.about.uid, finding.message)
         if finding.message and self._last_written.get(at) != said:
             if at in self._findings:
                 self._last_written[at] = said
             self._event(finding.about, "Warning", finding.reason, finding.message)
 
-    def _failed(self, at: tuple[type, str], finding: Finding, error: Exception) -> None:
+    def _failed(self, at: tuple[type, str], finding: InvalidObject, error: Exception) -> None:
         if self._unwritten.get(at) == finding:
             return
         self._unwritten[at] = finding

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.decision.decider import Decider
-    from koord.controllers.scheduler.job_planning.plan import Job
+    from koord.controllers.scheduler.job_planning.plan import PlannedJob
     from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 
 _NOBODY: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class JobAttempt:
 
     def __init__(
         self,
-        job: Job,
+        job: PlannedJob,
         name: str,
         decider: Decider,
         queued: list[QueuedPod],

@@ -117,7 +117,7 @@ class JobForecast(NamedTuple):
         return not self.rejection and not self.missing and bool(self.placed)
 
 
-class Job(Protocol):
+class PlannedJob(Protocol):
     """One job during one pass."""
 
     strict: bool

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from koord.controllers.scheduler.decision.decider import Decider
-    from koord.controllers.scheduler.job_planning.plan import GangCounts, Job
+    from koord.controllers.scheduler.job_planning.plan import GangCounts, PlannedJob
 
 
 class JobQueue(Protocol):
@@ -63,7 +63,7 @@ class JobSource(Protocol):
         """Whether a pod belongs to a job."""
         ...
 
-    def job_of(self, pod: PodInfo) -> Job | Rejection:
+    def job_of(self, pod: PodInfo) -> PlannedJob | Rejection:
         """The pod's job, or why it cannot be tried."""
         ...
 
@@ -154,7 +154,7 @@ class JobPlanner:
         finally:
             self._jobs.planning = before
 
-    def _gathered(self, job: Job, queued: QueuedPod) -> list[QueuedPod]:
+    def _gathered(self, job: PlannedJob, queued: QueuedPod) -> list[QueuedPod]:
         """The popped pod with the others of its job that may be tried, in the job's order."""
         if job.is_single:
             return [queued]

@@ -38,7 +38,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 Outcome = Candidate | Rejection
 
 
-class DryRun:
+class PreemptionDryRun:
     """Tries rows for one pod.
 
     Args:

@@ -19,7 +19,7 @@ from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.preemption.disruption_budgets import DisruptionBudgets
-from koord.controllers.scheduler.preemption.dry_run import NO_VICTIMS, DryRun
+from koord.controllers.scheduler.preemption.dry_run import NO_VICTIMS, PreemptionDryRun
 from koord.controllers.scheduler.preemption.dry_run_cache import DryRunCache, ShapeOutcomes
 from koord.controllers.scheduler.preemption.executor import PreemptionExecutor
 from koord.controllers.scheduler.preemption.victims import (
@@ -130,7 +130,7 @@ class PreemptionEvaluator:
         rows, bare = self._promising(cycle, diagnosis)
         if not rows:
             return CandidateSearch(None, (), bare)
-        run = DryRun(self.name, cycle, decider, self.policy, self.budgets, early)
+        run = PreemptionDryRun(self.name, cycle, decider, self.policy, self.budgets, early)
         if run.refused is not None:
             return CandidateSearch(None, (), {})
         generations = None if early else run.generations()
@@ -148,7 +148,7 @@ class PreemptionEvaluator:
 
     def candidate(self, cycle: Cycle, row: int) -> Outcome:
         """What it takes to place the pod on one row; changes nothing."""
-        run = DryRun(self.name, cycle, decider_of(cycle), self.policy, self.budgets)
+        run = PreemptionDryRun(self.name, cycle, decider_of(cycle), self.policy, self.budgets)
         return run.rows([row])[row]
 
     def carry_out(self, cycle: Cycle, candidate: Candidate) -> None:
@@ -213,7 +213,9 @@ class PreemptionEvaluator:
         refused.put_all(rows, Rejection(self.name, (NO_VICTIMS,), unresolvable=True))
         return refused
 
-    def _search(self, run: DryRun, rows: list[int], shelf: ShapeOutcomes) -> CandidateSearch:
+    def _search(
+        self, run: PreemptionDryRun, rows: list[int], shelf: ShapeOutcomes
+    ) -> CandidateSearch:
         most = self._most(len(rows))
         kept = shelf.outcomes
         uids = {row: tuple(p.uid for p in run.promised(row)) for row in run.claimed}
@@ -242,7 +244,7 @@ class PreemptionEvaluator:
 
     def _fill(
         self,
-        run: DryRun,
+        run: PreemptionDryRun,
         rows: list[int],
         shelf: ShapeOutcomes,
         promised: dict[int, tuple[str, ...]],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.registry import Kind
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 
 SYNC_SECONDS = 15.0
@@ -44,7 +44,7 @@ class AutoscalerController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, SCALER, ())
-        self._pods: View[Pod] = runtime.view(POD)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self._histories: dict[str, ScaleHistory] = {}
         self._interval, self._look = KeyInterval(SYNC_SECONDS), KeyInterval(SYNC_SECONDS)
         self._looking = asyncio.Lock()

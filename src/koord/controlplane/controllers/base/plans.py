@@ -29,7 +29,7 @@ class Create:
 
 
 @dataclass(frozen=True)
-class Patch:
+class PatchAction:
     """Change an object.
 
     Attributes:
@@ -74,7 +74,7 @@ class ObjectEvent:
     type: EventType = "Normal"
 
 
-Action = Create | Patch | Delete | ObjectEvent
+Action = Create | PatchAction | Delete | ObjectEvent
 
 
 @dataclass
@@ -113,8 +113,8 @@ def delete(
 
 def patch(
     kind: Kind, target: Object, body: Document, subresource: str = "", strategic: bool = False
-) -> Patch:
+) -> PatchAction:
     """The change of a known object; it fails if another one has taken the name."""
     metadata = target.metadata
     body = {**body, "metadata": {"uid": metadata.uid, **body.get("metadata", {})}}
-    return Patch(kind, metadata.namespace, metadata.name, body, subresource, strategic)
+    return PatchAction(kind, metadata.namespace, metadata.name, body, subresource, strategic)

@@ -16,7 +16,7 @@ from koord.controlplane.controllers.base.objects import (
     controller_reference,
     seconds_of,
 )
-from koord.controlplane.controllers.base.plans import Patch, patch
+from koord.controlplane.controllers.base.plans import PatchAction, patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,7 +105,7 @@ def claim(
     selector: LabelSelector | None,
     candidates: Iterable[Any],
     of: Kind = POD,
-) -> tuple[list[Any], list[Patch]]:
+) -> tuple[list[Any], list[PatchAction]]:
     """Which objects are the owner's, and the patches that adopt orphans and release strangers.
 
     An owner that is being deleted keeps what it has and adopts nothing.
@@ -118,7 +118,7 @@ def claim(
         of: kind of the candidates.
     """
     mine: list[Any] = []
-    patches: list[Patch] = []
+    patches: list[PatchAction] = []
     deleting = owner.metadata.deletion_timestamp is not None
     for candidate in candidates:
         metadata = candidate.metadata
@@ -136,7 +136,7 @@ def claim(
     return mine, patches
 
 
-def _references(kind: Kind, target: Object, reference: Document) -> Patch:
+def _references(kind: Kind, target: Object, reference: Document) -> PatchAction:
     return patch(kind, target, {"metadata": {"ownerReferences": [reference]}}, strategic=True)
 
 

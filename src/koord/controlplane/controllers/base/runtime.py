@@ -29,8 +29,14 @@ from koord.controlplane.controllers.base.objects import (
     Owner,
     Revision,
 )
-from koord.controlplane.controllers.base.plans import Action, Create, Delete, ObjectEvent, Patch
-from koord.controlplane.controllers.base.views import View
+from koord.controlplane.controllers.base.plans import (
+    Action,
+    Create,
+    Delete,
+    ObjectEvent,
+    PatchAction,
+)
+from koord.controlplane.controllers.base.views import KindView
 from koord.kube import patches
 from koord.kube.errors import ApiError, causes_of
 from koord.kube.informers.informer import Informer
@@ -83,17 +89,17 @@ class Runtime:
     def __init__(self, client: Client, clock: Clock, recorder: Recorder) -> None:
         self.client = client
         self.clock = clock
-        self.views: dict[Kind, View[Any]] = {}
+        self.views: dict[Kind, KindView[Any]] = {}
         self._recorder = recorder
         self._tasks: asyncio.TaskGroup | None = None
-        self._informers: dict[View[Any], asyncio.Task[None]] = {}
+        self._informers: dict[KindView[Any], asyncio.Task[None]] = {}
 
     @property
     def now(self) -> float:
         """Wall seconds."""
         return self.clock.wall_seconds()
 
-    def view(self, kind: Kind, project: type[Any] = Owner) -> View[Any]:
+    def view(self, kind: Kind, project: type[Any] = Owner) -> KindView[Any]:
         """The one view of a kind; it fills while :meth:`run` goes on.
 
         Args:
@@ -104,19 +110,19 @@ class Runtime:
         if found is None:
             chosen = _TYPES.get(kind, project)
             informer = Informer(self.client, kind, project=chosen)
-            found = View(kind, chosen, informer, _INDEXERS.get(kind))
+            found = KindView(kind, chosen, informer, _INDEXERS.get(kind))
             self.views[kind] = found
             self._begin(found)
         return found
 
-    def view_of_resource(self, kind: Kind) -> View[Any]:
+    def view_of_resource(self, kind: Kind) -> KindView[Any]:
         """A view of a resource, at whatever version: the one there is, else of metadata alone."""
         for known, view in self.views.items():
             if (known.group, known.plural) == (kind.group, kind.plural):
                 return view
         return self.view(kind, Object)
 
-    def forget(self, view: View[Any]) -> None:
+    def forget(self, view: KindView[Any]) -> None:
         """Ends a view that :meth:`view_of_resource` began, of a resource no longer served."""
         view.clear()
         self.views.pop(view.kind, None)
@@ -141,7 +147,7 @@ class Runtime:
         """Waits until every view has its first list."""
         await asyncio.gather(*(view.informer.synced() for view in self.views.values()))
 
-    def _begin(self, view: View[Any]) -> None:
+    def _begin(self, view: KindView[Any]) -> None:
         if self._tasks is not None:
             name = f"informer of {view.kind.plural}"
             self._informers[view] = self._tasks.create_task(view.informer.run(), name=name)
@@ -190,7 +196,7 @@ class Runtime:
         metadata = owner.metadata
         bound = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         body = {"metadata": bound, "status": change}
-        write = Patch(kind, metadata.namespace, metadata.name, body, "status")
+        write = PatchAction(kind, metadata.namespace, metadata.name, body, "status")
         await _unless(404, self._patch(write))
 
     async def _one(self, action: Action, kind: Kind, owner: Object) -> None:
@@ -199,7 +205,7 @@ class Runtime:
                 self.record_event(owner, kind, action)
             case Create():
                 await self._create(action, kind, owner)
-            case Patch():
+            case PatchAction():
                 await _unless(404, self._patch(action))
             case Delete():
                 await self._delete(action, kind, owner)
@@ -227,7 +233,7 @@ class Runtime:
                 ObjectEvent("SuccessfulCreate", _action_text("create", name, kind, owner)),
             )
 
-    async def _patch(self, action: Patch) -> None:
+    async def _patch(self, action: PatchAction) -> None:
         faults.point("controllers.patch")
         make = patches.Patch.strategic if action.strategic else patches.Patch.merge
         document = await self.client.patch(

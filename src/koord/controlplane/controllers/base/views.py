@@ -46,7 +46,7 @@ def by_namespace(value: Object) -> Iterable[str]:
     return (value.metadata.namespace,)
 
 
-class View(Generic[O]):
+class KindView(Generic[O]):
     """The objects of one kind.
 
     Args:

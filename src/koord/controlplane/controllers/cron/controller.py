@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from koord.controlplane.controllers.base.objects import Owner
     from koord.controlplane.controllers.base.plans import Plan
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 _CONFLICT_SECONDS = 1.0
 
@@ -25,7 +25,7 @@ class CronJobController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, cronjobs.CRON_JOB, (JOB,))
-        self._jobs: View[Owner] = runtime.view(JOB)
+        self._jobs: KindView[Owner] = runtime.view(JOB)
 
     def plan(self, owner: Owner, now: float) -> Plan:
         """What a CronJob needs."""

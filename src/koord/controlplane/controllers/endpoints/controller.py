@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 # A rollout changes many pods at once: what stands behind a Service is written a few times.
 _PAUSE_SECONDS = 0.5
@@ -39,11 +39,11 @@ class EndpointsController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, SERVICE, ())
-        self._pods: View[Pod] = runtime.view(POD)
-        self._nodes: View[Node] = runtime.view(NODE)
-        self._sets: View[Owner] = runtime.view(STATEFUL_SET)
-        self._slices: View[Slice] = runtime.view(SLICE, Slice)
-        self._endpoints: View[Endpoints] = runtime.view(ENDPOINTS, Endpoints)
+        self._pods: KindView[Pod] = runtime.view(POD)
+        self._nodes: KindView[Node] = runtime.view(NODE)
+        self._sets: KindView[Owner] = runtime.view(STATEFUL_SET)
+        self._slices: KindView[Slice] = runtime.view(SLICE, Slice)
+        self._endpoints: KindView[Endpoints] = runtime.view(ENDPOINTS, Endpoints)
         self._interval = KeyInterval(_PAUSE_SECONDS)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
     from koord.kube.requests.discovery import ServedKind
 
 _LOG = log.get("garbage")
@@ -47,7 +47,7 @@ class GarbageCollector:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._graph = OwnerGraph()
-        self._watched: dict[tuple[str, str], View[Object]] = {}
+        self._watched: dict[tuple[str, str], KindView[Object]] = {}
         self._by_name: dict[tuple[str, str], Kind] = {}
         self._changed = asyncio.Event()
         self.controller: Controller[str] = Controller("garbage", self.reconcile, workers=8)

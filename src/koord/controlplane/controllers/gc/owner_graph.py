@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.controlplane.controllers.base.plans import Delete, Patch
+from koord.controlplane.controllers.base.plans import Delete, PatchAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -207,13 +207,13 @@ def _deleted(item: GraphNode, propagation: str) -> Delete:
     )  # fmt: skip
 
 
-def _released(item: GraphNode, owners: Iterable[str]) -> Patch:
+def _released(item: GraphNode, owners: Iterable[str]) -> PatchAction:
     gone = set(owners)
     left = [ref for ref in item.metadata.owner_references if ref.uid not in gone]
     return _merged(item, {"ownerReferences": [_reference(ref) for ref in left] or None})
 
 
-def _patched(item: GraphNode, changed: list[dict[str, object]]) -> Patch:
+def _patched(item: GraphNode, changed: list[dict[str, object]]) -> PatchAction:
     blocks = {str(change["uid"]): bool(change["blockOwnerDeletion"]) for change in changed}
     references = []
     for ref in item.metadata.owner_references:
@@ -224,7 +224,7 @@ def _patched(item: GraphNode, changed: list[dict[str, object]]) -> Patch:
     return _merged(item, {"ownerReferences": references})
 
 
-def _unfinalized(item: GraphNode, finalizer: str) -> Patch:
+def _unfinalized(item: GraphNode, finalizer: str) -> PatchAction:
     left = [name for name in item.metadata.finalizers if name != finalizer]
     return _merged(item, {"finalizers": left or None})
 
@@ -243,9 +243,9 @@ def _reference(reference: OwnerReference) -> dict[str, object]:
     return document
 
 
-def _merged(item: GraphNode, metadata: dict[str, object]) -> Patch:
+def _merged(item: GraphNode, metadata: dict[str, object]) -> PatchAction:
     # Lists are replaced whole, so the version that was read must still be there: custom resources
     # have no strategic merge.
     known = item.metadata
     bound = {"uid": known.uid, "resourceVersion": known.resource_version, **metadata}
-    return Patch(item.kind, known.namespace, known.name, {"metadata": bound})
+    return PatchAction(item.kind, known.namespace, known.name, {"metadata": bound})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 LEASE_NAMESPACE = "kube-node-lease"
 _WORKERS = 4
@@ -27,9 +27,9 @@ class NodeLifecycleController:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._nodes: View[Node] = runtime.view(NODE)
-        self._pods: View[Pod] = runtime.view(POD)
-        self._leases: View[Owner] = runtime.view(LEASE)
+        self._nodes: KindView[Node] = runtime.view(NODE)
+        self._pods: KindView[Pod] = runtime.view(POD)
+        self._leases: KindView[Owner] = runtime.view(LEASE)
         self._signs: dict[str, node_lifecycle.Heartbeat] = {}
         self.controller: Controller[str] = Controller(
             "nodelifecycle", self.reconcile, workers=_WORKERS
@@ -102,8 +102,8 @@ class PodGarbageCollector:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._nodes: View[Node] = runtime.view(NODE)
-        self._pods: View[Pod] = runtime.view(POD)
+        self._nodes: KindView[Node] = runtime.view(NODE)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self._missed: dict[str, float] = {}
         self.controller: Controller[str] = Controller("podgc", self.reconcile)
         self._pods.on_change(self._pod_changed)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _BINDINGS = 32
@@ -32,7 +32,7 @@ _BINDINGS = 32
 _WAKE_SECONDS = 0.05
 
 
-class Binder:
+class PlainBinder:
     """Binds pods of some scheduler names.
 
     Args:
@@ -47,8 +47,8 @@ class Binder:
         self._parked: set[str] = set()
         self._assumed: set[str] = set()
         self._wake: asyncio.TimerHandle | None = None
-        self._nodes: View[Node] = runtime.view(NODE)
-        self._pods: View[Pod] = runtime.view(POD)
+        self._nodes: KindView[Node] = runtime.view(NODE)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self.controller: Controller[str] = Controller("binder", self.reconcile, workers=_BINDINGS)
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
     from koord.controlplane.controllers.base.plans import Plan
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 _CONFLICT = 409
 _AGAIN_SECONDS = 0.5
@@ -46,11 +46,11 @@ class VolumeBinder:
     def __init__(self, runtime: Runtime, provisioners: Collection[str] | None = None) -> None:
         self._runtime = runtime
         self._provisioners = provisioners
-        self._claims: View[PersistentVolumeClaim] = runtime.view(CLAIM)
-        self._volumes: View[PersistentVolume] = runtime.view(VOLUME)
-        self._classes: View[StorageClass] = runtime.view(STORAGE_CLASS)
-        self._nodes: View[Node] = runtime.view(NODE)
-        self._pods: View[Pod] = runtime.view(POD)
+        self._claims: KindView[PersistentVolumeClaim] = runtime.view(CLAIM)
+        self._volumes: KindView[PersistentVolume] = runtime.view(VOLUME)
+        self._classes: KindView[StorageClass] = runtime.view(STORAGE_CLASS)
+        self._nodes: KindView[Node] = runtime.view(NODE)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self.controller: Controller[str] = Controller("volumes", self.reconcile, workers=4)
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)

@@ -19,7 +19,7 @@ from koord.controlplane.controllers.base.objects import (
     controller_of,
     controller_reference,
 )
-from koord.controlplane.controllers.base.plans import Patch, patch
+from koord.controlplane.controllers.base.plans import PatchAction, patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ def changes(
     pods: Mapping[int, Pod],
     wanted: range,
     claims: Mapping[str, PersistentVolumeClaim],
-) -> list[Patch]:
+) -> list[PatchAction]:
     """Gives the claims of pods the owners that they are to have.
 
     Args:
@@ -57,7 +57,7 @@ def changes(
         wanted: the ordinals that are to be.
         claims: of the namespace, by name; those that something else controls are left alone.
     """
-    found: list[Patch] = []
+    found: list[PatchAction] = []
     for ordinal, pod in sorted(pods.items()):
         wish = reference(owner, None if ordinal in wanted else pod)
         for claim in claims_of(owner, pod.metadata.name, claims):
@@ -91,7 +91,7 @@ def claim_name(template: Document, pod_name: str) -> str:
 
 def _change(
     claim: PersistentVolumeClaim, owner: Document | None, ours: tuple[str, str]
-) -> list[Patch]:
+) -> list[PatchAction]:
     holder = controller_of(claim.metadata)
     if holder is not None and holder.uid not in ours:
         return []

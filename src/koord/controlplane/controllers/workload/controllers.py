@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.controlplane.controllers.base.plans import Plan
     from koord.controlplane.controllers.base.runtime import Runtime
-    from koord.controlplane.controllers.base.views import View
+    from koord.controlplane.controllers.base.views import KindView
 
 _WORKERS = 4
 _CONFLICT_SECONDS = 1.0
@@ -62,7 +62,7 @@ class OwnerController:
     def __init__(self, runtime: Runtime, kind: Kind, owned: Sequence[Kind]) -> None:
         self.runtime = runtime
         self.kind = kind
-        self.owners: View[Owner] = runtime.view(kind)
+        self.owners: KindView[Owner] = runtime.view(kind)
         self.controller: Controller[str] = Controller(
             kind.name.lower(), self.reconcile, workers=_WORKERS
         )
@@ -176,7 +176,7 @@ class DeploymentController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, DEPLOYMENT, (REPLICA_SET,))
-        self._pods: View[Pod] = runtime.view(POD)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self._pods.on_change(self._pod_changed)
 
     def plan(self, owner: Owner, now: float) -> Plan:
@@ -223,7 +223,7 @@ class StatefulSetController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, STATEFUL_SET, (POD, CONTROLLER_REVISION))
-        self._claims: View[PersistentVolumeClaim] = runtime.view(CLAIM)
+        self._claims: KindView[PersistentVolumeClaim] = runtime.view(CLAIM)
 
     def plan(self, owner: Owner, now: float) -> Plan:
         """What a StatefulSet needs."""
@@ -241,7 +241,7 @@ class DaemonSetController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, DAEMON_SET, (POD, CONTROLLER_REVISION))
-        self._nodes: View[Node] = runtime.view(NODE)
+        self._nodes: KindView[Node] = runtime.view(NODE)
         self._nodes.on_change(self._node_changed)
 
     def plan(self, owner: Owner, now: float) -> Plan:
@@ -264,7 +264,7 @@ class JobController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, JOB, (POD,))
-        self._pods: View[Pod] = runtime.view(POD)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self._pods.on_change(self._pod_changed)
         # Jobs that are gone while pods of theirs may still wait to be counted: uids by key.
         self._left: dict[str, set[str]] = {}
@@ -309,7 +309,7 @@ class DisruptionController(OwnerController):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime, PDB, ())
-        self._pods: View[Pod] = runtime.view(POD)
+        self._pods: KindView[Pod] = runtime.view(POD)
         self._pods.on_change(self._pod_changed)
         self._sized = {
             kind.name: runtime.view(kind) for kind in (REPLICA_SET, STATEFUL_SET, DEPLOYMENT)

@@ -15,7 +15,7 @@ from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.args_koord import AllocationStrategy, NodeNUMAResourceArgs
-from koord.controllers.scheduler.config.args_kube_scheduler import ResourceSpec
+from koord.controllers.scheduler.config.args_kube_scheduler import ScoredResource
 from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
 from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
@@ -32,7 +32,7 @@ NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 def strategy(kind: str = "LeastAllocated", **weights: int) -> AllocationStrategy:
     """A scoring strategy; cpu and memory alike where nothing else is said."""
     chosen = weights or {"cpu": 1, "memory": 1}
-    resources = [ResourceSpec(name=name, weight=weight) for name, weight in chosen.items()]
+    resources = [ScoredResource(name=name, weight=weight) for name, weight in chosen.items()]
     return AllocationStrategy(type=kind, resources=resources)
 
 

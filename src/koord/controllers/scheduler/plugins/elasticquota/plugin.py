@@ -18,7 +18,7 @@ from koord.controllers.cluster.quota_objects import group_name, integer_amounts
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.elasticquota import hooks
-from koord.controllers.scheduler.plugins.elasticquota.admission import Admission
+from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
 from koord.controllers.scheduler.plugins.elasticquota.explain import debug, shortfall
 from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import QuotaMetrics
@@ -105,7 +105,7 @@ class ElasticQuota(Plugin):
             now=handle.clock.wall_seconds,
         )
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
-        self.admission = Admission(self.groups, self.ledger, made)
+        self.admission = QuotaAdmission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
         policy = QuotaVictimPolicy(
             self.groups,
@@ -139,7 +139,7 @@ class ElasticQuota(Plugin):
         return Rejection(NAME, (refusal.reason,), unresolvable=refusal.unresolvable)
 
     def admit(self, pods: Sequence[PodInfo]) -> Rejection | None:
-        """Whether a job's pods may all run; nothing is changed (see :meth:`Admission.check_all`).
+        """Whether a job's pods may all run (:meth:`QuotaAdmission.check_all`); changes nothing.
 
         Returns:
             The refusal of the first pod that may not run once those before it do.

@@ -58,7 +58,8 @@ class GangJobInputs(NamedTuple):
 
 
 class GangJob:
-    """A gang's job during one pass: see :class:`koord.controllers.scheduler.job_planning.plan.Job`.
+    """A gang's job during one pass, a
+    :class:`koord.controllers.scheduler.job_planning.plan.PlannedJob`.
 
     Args:
         inputs: what the plugin gives to all jobs.

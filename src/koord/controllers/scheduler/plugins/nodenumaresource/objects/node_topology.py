@@ -105,7 +105,7 @@ class NodeTopologies:
 
         A part that cannot be read counts as if it were not there.
         """
-        reader = _Reader()
+        reader = _TopologyReader()
         layout = reader.layout(nrt)
         reserved = reader.reserved(nrt)
         kubelet = reader.read(nrt, kubelet_cpu_manager_policy)
@@ -148,7 +148,7 @@ def _native_table(zones: ZoneAmounts) -> ZoneTable | None:
     return Frame(Zones(zones), names).table(zones)
 
 
-class _Reader:
+class _TopologyReader:
     """Reads the parts, and keeps a line of each that it cannot read."""
 
     def __init__(self) -> None:
