@@ -23,8 +23,8 @@ from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import SchedulerConfiguration, decode, shipped_document
 from koord.controllers.scheduler.debug import state_dump
 from koord.controllers.scheduler.explain.pod_explainer import as_it_came
-from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility import best_node
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 

@@ -16,14 +16,14 @@ import numpy as np
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.decision.decider import decider_of
-from koord.controllers.scheduler.framework import best_node
+from koord.controllers.scheduler.framework.feasibility import best_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.controllers.scheduler.decision.decider import Decision
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
     from koord.controllers.scheduler.framework.rejection import Rejection
 
 _LOG = log.get("scheduler")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.diagnosis import Diagnosis
-from koord.controllers.scheduler.framework.feasibility_cache import FeasibilityCache
-from koord.controllers.scheduler.framework.nominated_pods import NominatedPodsCheck
+from koord.controllers.scheduler.framework.feasibility import best_node
+from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
+from koord.controllers.scheduler.framework.feasibility.nominated_pods import NominatedPodsCheck
 from koord.controllers.scheduler.framework.rejection import Rejection, left_out, none_left
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.accounts import Accounts
-    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
     from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 
 

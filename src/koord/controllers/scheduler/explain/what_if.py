@@ -18,15 +18,15 @@ from koord.controllers.scheduler.explain.explanation import (
     SuggestedChange,
 )
 from koord.controllers.scheduler.explain.suggestions import SuggestionFinder, fitting
-from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility import best_node
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.pods import PodInfo, Shapes
     from koord.controllers.scheduler.decision.decider import Decision
-    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
 LISTED_NODES = 5
 

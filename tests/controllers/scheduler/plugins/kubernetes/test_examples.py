@@ -15,8 +15,8 @@ import pytest
 from koord.api.codec import convert
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.config import args_kube_scheduler as args
-from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility import best_node
 from koord.controllers.scheduler.plugins.kubernetes.default_binder import DefaultBinder
 from koord.controllers.scheduler.plugins.kubernetes.priority_sort import PrioritySort
 from koord.controllers.scheduler.plugins.kubernetes.scheduling_gates import SchedulingGates

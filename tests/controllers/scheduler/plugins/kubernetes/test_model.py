@@ -15,7 +15,7 @@ from koord.api.codec import convert
 from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.controllers.scheduler.framework import best_node
+from koord.controllers.scheduler.framework.feasibility import best_node
 from tests.controllers.scheduler.stock import Stock
 from tests.models.stock_reading import Document
 from tests.models.stock_scheduler import Cluster

@@ -18,7 +18,7 @@ from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.args_koord import LoadAwareSchedulingArgs
 from koord.controllers.scheduler.config.field_path import FieldPath
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.framework.feasibility_cache import FeasibilityCache
+from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
 from koord.controllers.scheduler.plugins.loadaware.plugin import LoadAwareScheduling
 
 START = 1_700_000_000.0

@@ -17,7 +17,7 @@ from koord.api.protocol.annotation import field_of
 from koord.api.protocol.gang import network_topology_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
-from koord.controllers.scheduler.framework.best_node import normalized
+from koord.controllers.scheduler.framework.feasibility.best_node import normalized
 from koord.controllers.scheduler.framework.plugin import (
     Normalization,
     Plugin,

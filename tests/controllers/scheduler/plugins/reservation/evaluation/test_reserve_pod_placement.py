@@ -18,8 +18,8 @@ from koord.controllers.scheduler.config.args_gangs_and_quota import (
     PreAllocationConfig,
     ReservationArgs,
 )
-from koord.controllers.scheduler.framework import best_node
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility import best_node
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.reservation.explain.metrics import node_reservations
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.controllers.scheduler.framework.best_node import normalized
+from koord.controllers.scheduler.framework.feasibility.best_node import normalized
 from koord.controllers.scheduler.framework.plugin import Normalization
 from koord.controllers.scheduler.plugins.reservation import reasons
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN

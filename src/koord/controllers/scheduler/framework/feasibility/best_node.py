@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
 
 def best(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koord.controllers.scheduler.framework.feasibility_entry import SKIPPED
-from koord.controllers.scheduler.framework.participants import FitKernels, Participants
+from koord.controllers.scheduler.framework.feasibility.entry import SKIPPED
+from koord.controllers.scheduler.framework.feasibility.participants import FitKernels, Participants
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.profile_plugins import idle_points
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility_entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
 
 class PluginAnswers:

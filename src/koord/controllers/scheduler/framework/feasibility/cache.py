@@ -20,19 +20,19 @@ import numpy as np
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework import column_what_if
 from koord.controllers.scheduler.framework.changed_rows import ChangedRows
-from koord.controllers.scheduler.framework.feasibility_entry import (
+from koord.controllers.scheduler.framework.feasibility.entry import (
     SKIPPED,
     FeasibilityEntry,
     KeptRejections,
 )
-from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
-from koord.controllers.scheduler.framework.plugin_answers import (
+from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     FilterAnswers,
     PluginAnswers,
     ScoreAnswers,
     fit_kernels_of,
     participants_of,
 )
+from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import placement_board
 from koord.kernels.placement_board import CLOSED
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.feasibility.participants import Participants
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
-    from koord.controllers.scheduler.framework.participants import Participants
 
 _NODE = int(Aspect.NODE)
 

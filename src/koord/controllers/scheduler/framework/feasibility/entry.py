@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from koord.controllers.scheduler.framework.feasibility.participants import FitKernels, Participants
 from koord.controllers.scheduler.framework.node_rejections import NodeRejections
-from koord.controllers.scheduler.framework.participants import FitKernels, Participants
 from koord.kernels.placement_board import Board
 
 if TYPE_CHECKING:

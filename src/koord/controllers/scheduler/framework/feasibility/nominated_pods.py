@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.framework.accounts import Accounts
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility_cache import FeasibilityCache
+    from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
     from koord.controllers.scheduler.framework.rejection import Rejection
 
 _UNKNOWN: list[Any] = []
