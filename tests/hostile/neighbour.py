@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant who does nothing wrong, and how long everything takes for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from tests.contract.api import Api, Document, at
+from tests.hostile.attacks import SCHEDULER
+
+NAMESPACE = "alice"
+PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.004
+_KEPT = 3
+
+
+@dataclass
+class Waits:
+    """Seconds that one span of time was long for the neighbour.
+
+    Attributes:
+        bindings: from create to binding, a pod each.
+        answers: of the API server, a GET each.
+    """
+
+    bindings: list[float] = field(default_factory=list)
+    answers: list[float] = field(default_factory=list)
+
+
+def p99(values: list[float]) -> float:
+    """The largest but one in a hundred."""
+    assert values
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.99))]
+
+
+class Neighbour(threading.Thread):
+    """Creates pods one after the other, waits for each, deletes it; some stay.
+
+    Args:
+        api: a connection of its own.
+
+    Attributes:
+        error: what ended it, if not :meth:`stop`.
+        kept: pods that stay and must stay bound where they are.
+    """
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(daemon=True)
+        self._api = api
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._waits = Waits()
+        self.error: Exception | None = None
+        self.kept: dict[str, str] = {}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        assert api.post(at("namespaces"), namespace).code == 201
+
+    def run(self) -> None:
+        """See :class:`threading.Thread`."""
+        number = 0
+        try:
+            while not self._ending.is_set():
+                number += 1
+                self._one(f"web-{number}")
+        except Exception as error:
+            self.error = error
+
+    def span(self, seconds: float) -> Waits:
+        """What the next so many seconds are like."""
+        self._taken()
+        time.sleep(seconds)
+        assert self.error is None, self.error
+        return self._taken()
+
+    def stop(self) -> None:
+        """Ends it; raises what ended it before."""
+        self._ending.set()
+        self.join(PATIENCE_SECONDS)
+        assert self.error is None, self.error
+
+    def check_kept(self) -> None:
+        """Those that stayed are where they were."""
+        for name, node in self.kept.items():
+            assert self._api.get(at("pods", NAMESPACE, name)).ok["spec"]["nodeName"] == node
+
+    def _one(self, name: str) -> None:
+        began = time.monotonic()
+        self._api.post(at("pods", NAMESPACE), _pod(name)).ok
+        while True:
+            asked = time.monotonic()
+            node = self._api.get(at("pods", NAMESPACE, name)).ok["spec"].get("nodeName")
+            now = time.monotonic()
+            with self._lock:
+                self._waits.answers.append(now - asked)
+                if node:
+                    self._waits.bindings.append(now - began)
+            if node:
+                break
+            assert now - began < PATIENCE_SECONDS, f"{name} is not bound after {now - began:.0f} s"
+            time.sleep(_POLL_SECONDS)
+        if len(self.kept) < _KEPT:
+            self.kept[name] = node
+        else:
+            self._api.delete(at("pods", NAMESPACE, name), {"gracePeriodSeconds": 0})
+
+    def _taken(self) -> Waits:
+        with self._lock:
+            waits, self._waits = self._waits, Waits()
+        return waits
+
+
+def _pod(name: str) -> Document:
+    requests = {"cpu": "100m", "memory": "64Mi"}
+    container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+    spec = {"schedulerName": SCHEDULER, "containers": [container]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": spec,
+    }

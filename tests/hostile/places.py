@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters to attack, all of koord's programs in processes of their own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.contract.api import Api, Document, at
+from tests.real.fixtures import need
+from tests.real.plane import RealControlPlane
+
+NODES = 8
+READY_SECONDS = 60.0
+STOP_SECONDS = 30.0
+LEASES = ("koord-scheduler", "koord-manager")
+_BIN = Path(sys.executable).parent
+
+
+class Place:
+    """A running cluster.
+
+    Attributes:
+        processes: koord's own, by name.
+    """
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def api(self, name: str) -> Api:
+        """A connection of its own; ``name`` is its user agent."""
+        port, tls, headers = self.address()
+        return Api(port, tls, {**headers, "User-Agent": name})
+
+    def address(self) -> tuple[int, ssl.SSLContext, dict[str, str]]:
+        """Port, trust and credentials as the kubeconfig says."""
+        config = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        port = urlsplit(cluster["server"]).port
+        assert port is not None
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        tls = ssl.create_default_context(cadata=authority)
+        if "client-certificate-data" in user:
+            for key in ("client-certificate", "client-key"):
+                path = self.folder / f"{key}.pem"
+                path.write_bytes(base64.b64decode(user[f"{key}-data"]))
+                path.chmod(0o600)
+            tls.load_cert_chain(
+                self.folder / "client-certificate.pem", self.folder / "client-key.pem"
+            )
+        headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        return port, tls, headers
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """One of koord's programs; what it says goes to a file."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [str(_BIN / name), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        self.processes[name] = process
+        return process
+
+    def stop(self) -> None:
+        """Ends what was started here."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def log(self, name: str) -> str:
+        """The end of what a program said."""
+        path = self.folder / f"{name}.log"
+        return path.read_text(encoding="utf-8", errors="replace")[-4000:]
+
+    def check(self) -> None:
+        """Every program that was started still runs."""
+        for name, process in self.processes.items():
+            assert process.poll() is None, f"{name} ended: {self.log(name)}"
+
+    def resident_bytes(self) -> int:
+        """Memory of all of koord's programs here."""
+        pages = 0
+        for process in self.processes.values():
+            fields = Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()
+            pages += int(fields[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def leases(self) -> dict[str, tuple[str, int]]:
+        """Holder and number of changes of hands of the daemons' Leases, which must not change."""
+        api = self.api("leases")
+        listed = api.get(at("leases", "koordinator-system")).ok["items"]
+        api.close()
+        return {
+            each["metadata"]["name"]: (
+                each["spec"].get("holderIdentity", ""),
+                each["spec"].get("leaseTransitions", 0),
+            )
+            for each in listed
+        }
+
+
+def _node(number: int) -> Document:
+    name = f"machine-{number}"
+    amounts = {"cpu": "32", "memory": "128Gi", "pods": "250", "nvidia.com/gpu": "4"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[Place]:
+    """``koord up``: server, controllers, scheduler, manager and simulated nodes in one process."""
+    kubeconfig = folder / "kubeconfig"
+    place = Place(folder, kubeconfig)
+    try:
+        process = place.start(
+            "koord", "up", "-o", "json", "--nodes", str(NODES), "--kubeconfig", str(kubeconfig)
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, place.log("koord")
+        assert json.loads(line)["pid"] == process.pid
+        yield place
+        place.check()
+    finally:
+        place.stop()
+
+
+@contextmanager
+def _real(folder: Path) -> Iterator[Place]:
+    """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
+    need("etcd", "kube-apiserver")
+    with RealControlPlane(folder) as plane:
+        place = Place(folder, plane.kubeconfig)
+        try:
+            api = place.api("setup")
+            subprocess.run(
+                [str(_BIN / "koord"), "crds", "install", "--kubeconfig", str(plane.kubeconfig)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            system = {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": "koordinator-system"},
+            }
+            api.post(at("namespaces"), system)
+            for number in range(NODES):
+                api.post(at("nodes"), _node(number))
+                api.patch(at("nodes", "", f"machine-{number}"), {"spec": {"taints": None}})
+            api.close()
+            common = ("--kubeconfig", str(plane.kubeconfig))
+            place.start("koord-scheduler", *common, "--port", "0")
+            local = "127.0.0.1:0"
+            place.start(
+                "koord-manager", *common, "--metrics-addr", local, "--health-probe-addr", local
+            )
+            _wait_for_leases(place)
+            yield place
+            place.check()
+            plane.check()
+        finally:
+            place.stop()
+
+
+def _wait_for_leases(place: Place) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while sum(bool(holder) for holder, _ in place.leases().values()) < len(LEASES):
+        place.check()
+        assert time.monotonic() < deadline, place.leases()
+        time.sleep(0.2)
+
+
+@contextmanager
+def running_place(name: str, folder: Path) -> Iterator[Place]:
+    """The cluster of that name: ``embedded`` or ``real``."""
+    with (_real if name == "real" else _embedded)(folder) as place:
+        yield place
