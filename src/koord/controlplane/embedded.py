@@ -20,6 +20,7 @@ from koord.controlplane.catalog import Catalog
 from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.customresources.definitions import CRDS, CustomResources
 from koord.controlplane.frontends.inprocess import InProcessTransport
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds import registry
 from koord.controlplane.nonresource import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
@@ -129,10 +130,12 @@ class EmbeddedControlPlane:
         )  # fmt: skip
         self._started.push_async_callback(self.admission.close)
         self._started.push_async_callback(options.webhooks.close)
+        worker = Worker(threaded=options.port is not None)
+        self._started.callback(worker.close)
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
-            notices=options.notices,
+            notices=options.notices, worker=worker,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)

@@ -23,6 +23,7 @@ from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
 from koord.controlplane.handlers.read import Reads, truth
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
 from koord.controlplane.metrics import ServerMetrics
@@ -67,6 +68,7 @@ class Server:
         handlers: of subresources with rules of their own.
         further: by path prefix, APIs that are not stored.
         notices: by storage, what whoever creates an object there is warned of.
+        worker: does what large objects cost; None does it at once.
     """
 
     def __init__(
@@ -80,11 +82,13 @@ class Server:
         further: Mapping[str, VirtualApi] | None = None,
         bookmark_seconds: float = 60.0,
         notices: Mapping[str, str] | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
-        self.verbs = Verbs(store, admission or AdmitAll(), random, notices)
+        self.worker = worker or Worker()
+        self.verbs = Verbs(store, admission or AdmitAll(), random, notices, self.worker)
         self.figures = ServerMetrics(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})
@@ -223,9 +227,10 @@ class Server:
                 document = repeat.document(resource)
                 if document is not None:
                     return self.verbs.create_repeat(target, document, repeat.template, context)
-        document, warnings = self._body(request, resource, query)
+        document, warnings = await self._body(request, resource, query)
+        given = options.of_write("POST", query)
         written = await self.verbs.create(
-            target, document, context, options.of_write("POST", query), warnings
+            target, document, context, given, warnings, weight_bytes=len(request.body)
         )
         if repeat is not None and not written.warnings:
             fields = conversion.fields_of(resource, document)
@@ -265,24 +270,26 @@ class Server:
         self, request: Request, target: RequestTarget, query: Mapping[str, str]
     ) -> Response:
         resource = target.resource
-        sent, warnings = self._body(request, resource, query)
+        sent, warnings = await self._body(request, resource, query)
         meta = metadata.metadata_of(sent)
         name = meta.setdefault("name", target.name)
         if name != target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL "
                               f"({target.name})")  # fmt: skip
-        context = self.context(request, query)
+        context, weight = self.context(request, query), len(request.body)
         strategy = resource.strategy
         if strategy.create_on_update and not target.subresource and not self.verbs.entry(target):
             meta.pop("resourceVersion", None)
             written = await self.verbs.create(
-                target, sent, context, options.of_write("POST", query), warnings
-            )
+                target, sent, context, options.of_write("POST", query), warnings,
+                weight_bytes=weight,
+            )  # fmt: skip
             return self._written(request, resource, written, query)
         text = msgspec.json.encode(sent)
         written = await self.verbs.update(
-            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query)
-        )
+            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query),
+            weight_bytes=weight,
+        )  # fmt: skip
         written.warnings = warnings + written.warnings
         return self._written(request, resource, written, query)
 
@@ -379,18 +386,12 @@ class Server:
         now = metadata.timestamp(self._clock.wall_seconds())
         return Context(now, manager=manager, dry_run=dry_run)
 
-    def _body(
+    async def _body(
         self, request: Request, resource: Resource, query: Mapping[str, str]
     ) -> tuple[Document, list[str]]:
         """The document of a body, checked and cleaned by the schema."""
         validation = query.get("fieldValidation") or "Warn"
-        body = request.body
-        media = media_type(request.content_type)
-        if media and media not in MEDIA_TYPES:
-            raise unsupported_media_type(media, MEDIA_TYPES)
-        if media and media != JSON:
-            body = conversion.encode(plain(request.body, request.content_type))
-        return resource.schema.decode(body, validation)
+        return await self.worker.call(len(request.body), _decoded, request, resource, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
         given: Document = {}
@@ -427,6 +428,18 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, conversion.encode(document), content_type)
+
+
+def _decoded(
+    request: Request, resource: Resource, field_validation: str
+) -> tuple[Document, list[str]]:
+    body = request.body
+    media = media_type(request.content_type)
+    if media and media not in MEDIA_TYPES:
+        raise unsupported_media_type(media, MEDIA_TYPES)
+    if media and media != JSON:
+        body = conversion.encode(plain(request.body, request.content_type))
+    return resource.schema.decode(body, field_validation)
 
 
 def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
