@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from koord.controlplane.subresources.request import Handlers
     from koord.kube.transport.messages import Request
 
+# Of a whole collection, before others have their turn.
+_DELETIONS_A_TURN = 32
 _NO_QUERY: dict[str, str] = {}
 _log = log.get("controlplane")
 
@@ -94,7 +97,7 @@ class Server:
         self.handlers = dict(handlers or {})
         self.virtual_apis: dict[str, VirtualApi] = {**reviews.apis(), **(further or {})}
         self._openapi = OpenApiPages(catalog)
-        self._reads = Reads(store, bookmark_seconds)
+        self._reads = Reads(store, bookmark_seconds, self.worker)
         self._deletion = Deletion(self.verbs)
         self._create_cache = CreateCache(self.verbs.admission)
         self._patches = Patches(self.verbs)
@@ -210,8 +213,8 @@ class Server:
                 return self._reads.watch(resource, target.namespace, query, render)
             if query:
                 await self._reads.wait_for_version(query)
-            page = self._reads.list(resource, target.namespace, query)
-            return Response(200, representations.listing(resource, page, form, query, now))
+            page = await self._reads.list(resource, target.namespace, query)
+            return await self._listed(resource, page, form, query)
         if method == "DELETE":
             return await self._delete_all(request, target, query)
         raise method_not_allowed()
@@ -366,16 +369,33 @@ class Server:
             raise method_not_allowed()
         given = self._delete_options(request, query)
         context = self.context(request, query, given)
-        page = self._reads.list(resource, target.namespace, query)
-        for entry in page.entries:
+        page = await self._reads.list(resource, target.namespace, query)
+        for number, entry in enumerate(page.entries, 1):
+            if number % _DELETIONS_A_TURN == 0:
+                await asyncio.sleep(0)
             one = RequestTarget(resource, entry.namespace, entry.name)
             try:
                 await self._deletion.delete(one, given, context)
             except ApiError as error:
                 if error.http_status != 404:
                     raise
-        form, now = representations.form(request.accept), self._clock.wall_seconds()
-        return Response(200, representations.listing(resource, page, form, query, now))
+        return await self._listed(resource, page, representations.form(request.accept), query)
+
+    async def _listed(
+        self,
+        resource: Resource,
+        page: representations.ListPage,
+        form: representations.Representation,
+        query: Mapping[str, str],
+    ) -> Response:
+        now = self._clock.wall_seconds()
+        # As they are, texts are put together at the speed of memory.
+        read = form.shape or conversion.renderer(resource) is not None
+        weight = sum(len(entry.body) for entry in page.entries) if read else 0
+        body = await self.worker.call(
+            weight, representations.listing, resource, page, form, query, now
+        )
+        return Response(200, body)
 
     def context(
         self, request: Request, query: Mapping[str, str], given: Document | None = None

@@ -121,6 +121,16 @@ class HttpServer:
         self._acceptor = None
 
     @property
+    def host(self) -> str:
+        """The address that it listens on."""
+        return self._host
+
+    @property
+    def port(self) -> int:
+        """The port there."""
+        return self._port
+
+    @property
     def connections(self) -> int:
         """How many are open, those in their handshake included."""
         return self._acceptor.count if self._acceptor is not None else 0
