@@ -128,6 +128,15 @@ def too_large(limit_bytes: int) -> ApiError:
     return failure(413, "RequestEntityTooLarge", message)
 
 
+def stored_too_large(kind: str, name: str, size_bytes: int, limit_bytes: int) -> ApiError:
+    """413: the object is larger than what is stored of one."""
+    message = (
+        f'Request entity too large: {kind} "{name}" would take {size_bytes} bytes as stored, '
+        f"managed fields included: limit is {limit_bytes}"
+    )
+    return failure(413, "RequestEntityTooLarge", message)
+
+
 def unsupported_media_type(given: str, accepted: Iterable[str]) -> ApiError:
     """415: the body is in a format that is not read here."""
     message = (

@@ -20,6 +20,8 @@ from koord.controlplane.catalog import Catalog
 from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.customresources.definitions import CRDS, CustomResources
 from koord.controlplane.frontends.inprocess import InProcessTransport
+from koord.controlplane.frontends.kubernetes_service import KubernetesService
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds import registry
 from koord.controlplane.nonresource import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
@@ -129,10 +131,12 @@ class EmbeddedControlPlane:
         )  # fmt: skip
         self._started.push_async_callback(self.admission.close)
         self._started.push_async_callback(options.webhooks.close)
+        worker = Worker(threaded=options.port is not None)
+        self._started.callback(worker.close)
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
-            notices=options.notices,
+            notices=options.notices, worker=worker,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
@@ -142,8 +146,13 @@ class EmbeddedControlPlane:
         if fresh:
             self.store.begin()
         if options.port is not None:
-            await self._listen(options.port)
+            front = await self._listen(options.port)
             await self._publish_authority()
+            service = KubernetesService(
+                self.store, InProcessTransport(self.server), front.host, front.port
+            )
+            self._started.push_async_callback(service.stop)
+            await service.start()
         for controller in options.controllers:
             task = asyncio.create_task(controller(self.transport(), options.clock))
             self._started.push_async_callback(_cancel, task)
@@ -211,7 +220,7 @@ class EmbeddedControlPlane:
         if orphans:  # The server was killed between a definition's removal and theirs.
             self._journal.commit(orphans)
 
-    async def _listen(self, port: int) -> None:
+    async def _listen(self, port: int) -> HttpServer:
         from koord.controlplane.frontends.http import HttpServer
 
         options, tls, token = self.options, None, None
@@ -227,6 +236,7 @@ class EmbeddedControlPlane:
         await front.start()
         self._started.push_async_callback(front.stop)
         self._front = front
+        return front
 
     async def _first_objects(self) -> None:
         """What every cluster has from the start."""

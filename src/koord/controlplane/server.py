@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,7 @@ from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
 from koord.controlplane.handlers.read import Reads, truth
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
 from koord.controlplane.metrics import ServerMetrics
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from koord.controlplane.subresources.request import Handlers
     from koord.kube.transport.messages import Request
 
+# Of a whole collection, before others have their turn.
+_DELETIONS_A_TURN = 32
 _NO_QUERY: dict[str, str] = {}
 _log = log.get("controlplane")
 
@@ -67,6 +71,7 @@ class Server:
         handlers: of subresources with rules of their own.
         further: by path prefix, APIs that are not stored.
         notices: by storage, what whoever creates an object there is warned of.
+        worker: does what large objects cost; None does it at once.
     """
 
     def __init__(
@@ -80,17 +85,19 @@ class Server:
         further: Mapping[str, VirtualApi] | None = None,
         bookmark_seconds: float = 60.0,
         notices: Mapping[str, str] | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
-        self.verbs = Verbs(store, admission or AdmitAll(), random, notices)
+        self.worker = worker or Worker()
+        self.verbs = Verbs(store, admission or AdmitAll(), random, notices, self.worker)
         self.figures = ServerMetrics(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
         self.handlers = dict(handlers or {})
         self.virtual_apis: dict[str, VirtualApi] = {**reviews.apis(), **(further or {})}
         self._openapi = OpenApiPages(catalog)
-        self._reads = Reads(store, bookmark_seconds)
+        self._reads = Reads(store, bookmark_seconds, self.worker)
         self._deletion = Deletion(self.verbs)
         self._create_cache = CreateCache(self.verbs.admission)
         self._patches = Patches(self.verbs)
@@ -206,8 +213,8 @@ class Server:
                 return self._reads.watch(resource, target.namespace, query, render)
             if query:
                 await self._reads.wait_for_version(query)
-            page = self._reads.list(resource, target.namespace, query)
-            return Response(200, representations.listing(resource, page, form, query, now))
+            page = await self._reads.list(resource, target.namespace, query)
+            return await self._listed(resource, page, form, query)
         if method == "DELETE":
             return await self._delete_all(request, target, query)
         raise method_not_allowed()
@@ -223,9 +230,10 @@ class Server:
                 document = repeat.document(resource)
                 if document is not None:
                     return self.verbs.create_repeat(target, document, repeat.template, context)
-        document, warnings = self._body(request, resource, query)
+        document, warnings = await self._body(request, resource, query)
+        given = options.of_write("POST", query)
         written = await self.verbs.create(
-            target, document, context, options.of_write("POST", query), warnings
+            target, document, context, given, warnings, weight_bytes=len(request.body)
         )
         if repeat is not None and not written.warnings:
             fields = conversion.fields_of(resource, document)
@@ -265,24 +273,26 @@ class Server:
         self, request: Request, target: RequestTarget, query: Mapping[str, str]
     ) -> Response:
         resource = target.resource
-        sent, warnings = self._body(request, resource, query)
+        sent, warnings = await self._body(request, resource, query)
         meta = metadata.metadata_of(sent)
         name = meta.setdefault("name", target.name)
         if name != target.name:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL "
                               f"({target.name})")  # fmt: skip
-        context = self.context(request, query)
+        context, weight = self.context(request, query), len(request.body)
         strategy = resource.strategy
         if strategy.create_on_update and not target.subresource and not self.verbs.entry(target):
             meta.pop("resourceVersion", None)
             written = await self.verbs.create(
-                target, sent, context, options.of_write("POST", query), warnings
-            )
+                target, sent, context, options.of_write("POST", query), warnings,
+                weight_bytes=weight,
+            )  # fmt: skip
             return self._written(request, resource, written, query)
         text = msgspec.json.encode(sent)
         written = await self.verbs.update(
-            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query)
-        )
+            target, lambda _: msgspec.json.decode(text), context, options.of_write("PUT", query),
+            weight_bytes=weight,
+        )  # fmt: skip
         written.warnings = warnings + written.warnings
         return self._written(request, resource, written, query)
 
@@ -359,16 +369,33 @@ class Server:
             raise method_not_allowed()
         given = self._delete_options(request, query)
         context = self.context(request, query, given)
-        page = self._reads.list(resource, target.namespace, query)
-        for entry in page.entries:
+        page = await self._reads.list(resource, target.namespace, query)
+        for number, entry in enumerate(page.entries, 1):
+            if number % _DELETIONS_A_TURN == 0:
+                await asyncio.sleep(0)
             one = RequestTarget(resource, entry.namespace, entry.name)
             try:
                 await self._deletion.delete(one, given, context)
             except ApiError as error:
                 if error.http_status != 404:
                     raise
-        form, now = representations.form(request.accept), self._clock.wall_seconds()
-        return Response(200, representations.listing(resource, page, form, query, now))
+        return await self._listed(resource, page, representations.form(request.accept), query)
+
+    async def _listed(
+        self,
+        resource: Resource,
+        page: representations.ListPage,
+        form: representations.Representation,
+        query: Mapping[str, str],
+    ) -> Response:
+        now = self._clock.wall_seconds()
+        # As they are, texts are put together at the speed of memory.
+        read = form.shape or conversion.renderer(resource) is not None
+        weight = sum(len(entry.body) for entry in page.entries) if read else 0
+        body = await self.worker.call(
+            weight, representations.listing, resource, page, form, query, now
+        )
+        return Response(200, body)
 
     def context(
         self, request: Request, query: Mapping[str, str], given: Document | None = None
@@ -379,18 +406,12 @@ class Server:
         now = metadata.timestamp(self._clock.wall_seconds())
         return Context(now, manager=manager, dry_run=dry_run)
 
-    def _body(
+    async def _body(
         self, request: Request, resource: Resource, query: Mapping[str, str]
     ) -> tuple[Document, list[str]]:
         """The document of a body, checked and cleaned by the schema."""
         validation = query.get("fieldValidation") or "Warn"
-        body = request.body
-        media = media_type(request.content_type)
-        if media and media not in MEDIA_TYPES:
-            raise unsupported_media_type(media, MEDIA_TYPES)
-        if media and media != JSON:
-            body = conversion.encode(plain(request.body, request.content_type))
-        return resource.schema.decode(body, validation)
+        return await self.worker.call(len(request.body), _decoded, request, resource, validation)
 
     def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
         given: Document = {}
@@ -427,6 +448,18 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, conversion.encode(document), content_type)
+
+
+def _decoded(
+    request: Request, resource: Resource, field_validation: str
+) -> tuple[Document, list[str]]:
+    body = request.body
+    media = media_type(request.content_type)
+    if media and media not in MEDIA_TYPES:
+        raise unsupported_media_type(media, MEDIA_TYPES)
+    if media and media != JSON:
+        body = conversion.encode(plain(request.body, request.content_type))
+    return resource.schema.decode(body, field_validation)
 
 
 def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:

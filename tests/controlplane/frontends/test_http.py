@@ -22,8 +22,8 @@ from koord.base import faults
 from koord.base.errors import KoordError
 from koord.controlplane.credentials import kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.controlplane.frontends import http
-from koord.controlplane.frontends.http import BODY_LIMIT_BYTES
+from koord.controlplane.frontends import bodies
+from koord.controlplane.frontends.bodies import BODY_LIMIT_BYTES
 from koord.controlplane.storage.collection import HistoryLimits
 from tests.profiles import examples
 
@@ -315,7 +315,7 @@ def test_without_a_token_no_web_page_gets_in(headers: dict[str, str], status: in
     ],
 )
 def test_half_a_request_is_not_waited_for(half: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.05)
 
     async def test(plane: EmbeddedControlPlane, session: Session) -> None:
         port = URL(plane.url).port

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import hmac
 import os
+import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -22,20 +23,21 @@ from koord.controlplane.api_errors import (
     failure,
     internal,
     method_not_allowed,
-    too_large,
     unauthorized,
 )
+from koord.controlplane.frontends import bodies
+from koord.controlplane.frontends.connections import Acceptor, most_connections
 from koord.controlplane.requests import representations
 from koord.controlplane.storage.watch import WatchCursor
+from koord.kube.errors import ApiError
 from koord.kube.transport.messages import JSON, Request, Response
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from koord.controlplane.server import Server
 
-BODY_LIMIT_BYTES = 3 << 20
 _HEADER_LIMIT_BYTES = 32 << 10
 # As kube-apiserver: only what is large is worth the time.
 _GZIP_FROM_BYTES = 128 << 10
@@ -43,13 +45,13 @@ _GZIP_FROM_BYTES = 128 << 10
 # With ten watchers and few requests at a time, a server does a third more in the same CPU time
 # (benchmarks.controlplane_http); the first event after a pause goes at once.
 _GATHER_SECONDS = 0.005
-# For a whole request to arrive, so that half-sent ones do not pile up; as kube-apiserver.
-REQUEST_SECONDS = 32.0
 # Paths that tell nothing and are asked by probes.
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
 _LIMITS: dict[str, Any] = {
     "access_log": None,
     "lingering_time": 2.0,
+    "keepalive_timeout": 90.0,  # as kube-apiserver
+    "auto_decompress": False,
     "max_line_size": _HEADER_LIMIT_BYTES,
     "max_field_size": _HEADER_LIMIT_BYTES,
 }
@@ -66,20 +68,28 @@ class HttpServer:
         port: 0 for any free one.
         tls: None for plain HTTP.
         token: that every request must carry; None for no such check.
+        most: connections at a time; 0 for as many as the process has files for.
 
     Raises:
         KoordError: the address is not a loopback one.
     """
 
     def __init__(
-        self, server: Server, host: str, port: int, tls: ssl.SSLContext | None, token: str | None
+        self,
+        server: Server,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        token: str | None,
+        most: int = 0,
     ) -> None:
         self._server = server
         self._host, self._port, self._tls = _loopback(host), port, tls
         self._authorization = f"Bearer {token}".encode() if token is not None else None
         self._watches: set[WatchCursor] = set()
         self._web = _WebServer(self._handle, request_factory=_request, handler_cancellation=True)
-        self._listener: asyncio.Server | None = None
+        self._most = most
+        self._acceptor: Acceptor | None = None
 
     async def start(self) -> None:
         """Begins to listen.
@@ -87,28 +97,43 @@ class HttpServer:
         Raises:
             KoordError: the port is taken.
         """
-        loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
-            self._listener = await loop.create_server(
-                self._web, self._host, self._port, ssl=self._tls, backlog=512
-            )
+            listener = socket.create_server((self._host, self._port), family=family, backlog=512)
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)
             where = f"{self._host}:{self._port}"
             raise KoordError(where, "", why, "a free port", Code.UNREADABLE) from None
-        self._port = self._listener.sockets[0].getsockname()[1]
+        self._port = listener.getsockname()[1]
+        most = self._most or most_connections()
+        self._acceptor = Acceptor(listener, self._tls, self._web.protocol, most)
+        self._acceptor.start()
 
     async def stop(self) -> None:
         """Ends watches, waits a moment for answers under way, closes connections."""
-        if self._listener is None:
+        if self._acceptor is None:
             return
-        self._listener.close()
+        await self._acceptor.stop()
         for watch in list(self._watches):
             await watch.close()
         self._web.pre_shutdown()
         await self._web.shutdown(timeout=2.0)
-        await self._listener.wait_closed()
-        self._listener = None
+        self._acceptor = None
+
+    @property
+    def host(self) -> str:
+        """The address that it listens on."""
+        return self._host
+
+    @property
+    def port(self) -> int:
+        """The port there."""
+        return self._port
+
+    @property
+    def connections(self) -> int:
+        """How many are open, those in their handshake included."""
+        return self._acceptor.count if self._acceptor is not None else 0
 
     @property
     def url(self) -> str:
@@ -126,17 +151,12 @@ class HttpServer:
             return _response(representations.refusal(_FOREIGN))
         if not target.startswith("/"):
             return _response(representations.refusal(bad_request("the path is not absolute")))
-        body = b""
-        if web_request.can_read_body:
-            try:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    body = await web_request.read()
-            except web.HTTPRequestEntityTooLarge:
-                return _response(representations.refusal(too_large(BODY_LIMIT_BYTES)))
-            except TimeoutError:
-                refused = _response(representations.refusal(bad_request("the body did not arrive")))
-                refused.force_close()
-                return refused
+        try:
+            body = await bodies.body_of(web_request)
+        except ApiError as error:
+            refused = _response(representations.refusal(error))
+            refused.force_close()  # Something of it may still be on its way.
+            return refused
         headers = web_request.headers
         request = Request(
             web_request.method, target, tuple(parse_qsl(query, keep_blank_values=True)), body,
@@ -175,12 +195,15 @@ class _Protocol(RequestHandler):
     """Words what is no HTTP as a ``Status`` too, and hangs up on who sends half a header."""
 
     _impatience: asyncio.TimerHandle | None = None
+    when_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins to wait for the first request."""
         super().connection_made(transport)
         loop = asyncio.get_running_loop()
-        self._impatience = loop.call_later(REQUEST_SECONDS, transport.close)
+        # Not closed: a farewell would wait for one from the other side.
+        abort = getattr(transport, "abort", transport.close)
+        self._impatience = loop.call_later(bodies.REQUEST_SECONDS, abort)
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes; the wait is over once they hold a whole header."""
@@ -192,6 +215,8 @@ class _Protocol(RequestHandler):
         """Ends the wait with the connection."""
         if self._impatience is not None:
             self._impatience.cancel()
+        if self.when_lost is not None:
+            self.when_lost()
         super().connection_lost(exc)
 
     def handle_error(
@@ -215,8 +240,10 @@ class _Protocol(RequestHandler):
 
 
 class _WebServer(web.Server):
-    def __call__(self) -> RequestHandler:
-        return _Protocol(self, loop=asyncio.get_running_loop(), **_LIMITS)
+    def protocol(self, when_lost: Callable[[], None]) -> _Protocol:
+        made = _Protocol(self, loop=asyncio.get_running_loop(), **_LIMITS)
+        made.when_lost = when_lost
+        return made
 
 
 def _is_foreign(headers: Mapping[str, str]) -> bool:
@@ -249,7 +276,7 @@ def _loopback(host: str) -> str:
 def _request(message, payload, protocol, writer, task):  # type: ignore[no-untyped-def]
     return web.BaseRequest(
         message, payload, protocol, writer, task, asyncio.get_running_loop(),
-        client_max_size=BODY_LIMIT_BYTES,
+        client_max_size=bodies.BODY_LIMIT_BYTES,
     )  # fmt: skip
 
 

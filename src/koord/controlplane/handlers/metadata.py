@@ -29,6 +29,8 @@ _LONGEST_BASE = 58
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _OF_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+# A version as Go's clients write "none": the zero of their numbers.
+NO_VERSION = (None, "", "0")
 _OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -69,7 +71,7 @@ def begin(
     """
     metadata = metadata_of(document)
     _check_namespace(resource, metadata, namespace)
-    if metadata.get("resourceVersion"):
+    if metadata.get("resourceVersion") not in NO_VERSION:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     base = "" if metadata.get("name") else metadata.get("generateName") or ""
     if base:
@@ -101,6 +103,8 @@ def carry_over(resource: Resource, document: Document, old: Document, namespace:
     if (uid := metadata.get("uid")) and uid != before["uid"]:
         raise precondition_failed(resource, before, "UID", uid)
     version = metadata.get("resourceVersion")
+    if version in NO_VERSION:
+        version = None
     if not version and not resource.strategy.unconditional_update:
         raise _needs_version(resource, name)
     if version and version != before["resourceVersion"]:

@@ -13,14 +13,18 @@ from koord.controlplane.api_errors import (
     forbidden_field,
     not_found,
     required,
+    stored_too_large,
     unpatchable,
     unsupported_media_type,
 )
+from koord.controlplane.handlers.metadata import metadata_of
 from koord.controlplane.handlers.read import truth
 from koord.controlplane.handlers.write import ignored_fields
 from koord.controlplane.requests import options
 from koord.controlplane.requests.bodies import plain
 from koord.controlplane.schema import CoreSchema
+from koord.controlplane.storage import conversion
+from koord.controlplane.storage.store import OBJECT_LIMIT_BYTES
 from koord.kube.errors import StatusDetails
 from koord.kube.transport.messages import (
     APPLY_PATCH,
@@ -70,11 +74,15 @@ class Patches:
 
         def make(current: Document) -> Document:
             patched = _patched(media, request.body, current, target.resource)
+            _check_size(patched, current)
             told[:] = self._pruned(patched, target.resource, query)
             return patched
 
         given = options.of_write("PUT", query)  # As webhooks see it, a patch is an update.
-        written = await self._verbs.update(target, make, context, given)
+        weight = len(request.body)
+        if media == JSON_PATCH and patching.may_copy(request.body):
+            weight += patching.MAX_COPIED_BYTES
+        written = await self._verbs.update(target, make, context, given, weight_bytes=weight)
         written.warnings = told + written.warnings
         return written
 
@@ -87,7 +95,8 @@ class Patches:
             why = "is required for apply patch"
             options.refuse("PatchOptions", [required("fieldManager", why)])
         resource, force = target.resource, truth(query.get("force", ""))
-        applied = plain(request.body, "application/yaml")
+        worker, weight = self._verbs.worker, len(request.body)
+        applied = await worker.call(weight, plain, request.body, "application/yaml")
         _check_applied(applied, target)
         told: list[str] = []
 
@@ -96,6 +105,7 @@ class Patches:
                 current, applied, manager, force, resource.schema, context,
                 subresource=target.subresource, ignored=ignored_fields(target),
             )  # fmt: skip
+            _check_size(merged, current)
             told[:] = self._pruned(merged, resource, query)
             return merged
 
@@ -109,10 +119,15 @@ class Patches:
                 )
                 raise conflict(resource, target.name, why)
             given = options.of_write("POST", query)
-            written = await self._verbs.create(target, make(None), context, given, tracked=True)
+            document = await worker.call(weight, make, None)
+            written = await self._verbs.create(
+                target, document, context, given, tracked=True, weight_bytes=weight
+            )
         else:
             given = options.of_write("PUT", query)
-            written = await self._verbs.update(target, make, context, given, tracked=True)
+            written = await self._verbs.update(
+                target, make, context, given, tracked=True, weight_bytes=weight
+            )
         written.warnings = told + written.warnings
         return written
 
@@ -125,6 +140,18 @@ class Patches:
         if told and validation == "Strict":
             raise unpatchable(f"strict decoding error: {', '.join(told)}")
         return told if validation == "Warn" else []
+
+
+def _check_size(patched: Document, current: Document | None) -> None:
+    """Refuses what is too large to be stored before anything more is made of it.
+
+    Raises:
+        ApiError: 413.
+    """
+    size = len(conversion.encode(patched))
+    if size > OBJECT_LIMIT_BYTES and (current is None or size > len(conversion.encode(current))):
+        name = metadata_of(patched).get("name", "")
+        raise stored_too_large(patched.get("kind", ""), name, size, OBJECT_LIMIT_BYTES)
 
 
 def _patched(media: str, body: bytes, current: Document, resource: Resource) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from koord.controlplane.api_errors import (
     forbidden_field,
     not_supported,
 )
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.requests import selectors
 from koord.controlplane.requests.options import refuse
 from koord.controlplane.requests.representations import ListPage
@@ -26,7 +27,7 @@ from koord.controlplane.storage.watch import WatchCursor, WatchScope
 from koord.kube.errors import ApiError, StatusCause, StatusDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koord.controlplane.resource import Resource
     from koord.controlplane.storage.collection import Collection, Entry
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 # As kube-apiserver: how long a read waits for a version that is not there yet.
 FRESH_SECONDS = 3.0
 _FRESH_POLL_SECONDS = 0.05
+# What it costs to look at one object's labels, in bytes of an object that is worked out.
+_MATCHED_BYTES = 4
 _INITIAL_END = "k8s.io/initial-events-end"
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _CONTINUE_TOO_OLD = (
@@ -51,13 +54,19 @@ class Reads:
 
     Args:
         bookmark_seconds: between the bookmarks of a watch that asks for them.
+        worker: goes through long lists; None does it at once.
     """
 
-    def __init__(self, store: Store, bookmark_seconds: float) -> None:
+    def __init__(
+        self, store: Store, bookmark_seconds: float, worker: Worker | None = None
+    ) -> None:
         self._store = store
+        self._worker = worker or Worker()
         self._bookmark_seconds = bookmark_seconds
 
-    def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListPage:
+    async def list(
+        self, resource: Resource, namespace: str, query: Mapping[str, str]
+    ) -> ListPage:
         """The objects that a list asks for.
 
         Raises:
@@ -74,10 +83,12 @@ class Reads:
         elif options.exact:
             version = options.version or 0
         try:
-            found = collection.at(version, prefix, start)
+            chosen = [*collection.at(version, prefix, start)]
         except ApiError:
             raise expired(_TOO_OLD) from None
-        chosen = [entry for entry in found if match(entry)] if match else list(found)
+        if match is not None:
+            weight = len(chosen) * _MATCHED_BYTES
+            chosen = await self._worker.call(weight, _matching, chosen, match)
         page = ListPage(chosen, version)
         if options.limit and len(chosen) > options.limit:
             page.token = _token(version, chosen[options.limit].key)
@@ -93,8 +104,6 @@ class Reads:
         """
         options = _ListRequest(query)
         wanted = options.version or 0
-        if options.token:
-            wanted = _parse_token(options.token)[0]
         if wanted <= self._store.version:
             return
         loop = asyncio.get_running_loop()
@@ -123,25 +132,22 @@ class Reads:
             raise _from_the_future(options.version or 0, store.version)
         match = _match(resource, query)
         prefix = f"{namespace}/" if namespace else ""
-        initial: list[bytes] = []
+        initial: Iterable[bytes] = ()
         if options.version and not options.initial_events:
             position = collection.position(options.version)
         else:
             # Past changes that are not committed yet: the list has them, and waits for that.
             position = collection.position(store.version)
             if options.initial_events is not False:
-                bodies = [
-                    entry.body
-                    for entry in collection.at(store.version, prefix, prefix)
-                    if match is None or match(entry)
-                ]
-                initial = [event("ADDED", render(body) if render else body) for body in bodies]
+                present = [*collection.at(store.version, prefix, prefix)]
+                initial = _added(present, match, render)
         scope = WatchScope(
             prefix, match, render, lambda version, end: bookmark(resource, version, end),
             self._bookmark_seconds if options.bookmarks else None,
         )  # fmt: skip
         if options.initial_events and options.bookmarks:
-            initial.append(event("BOOKMARK", bookmark(resource, store.version, True)))
+            end = event("BOOKMARK", bookmark(resource, store.version, True))
+            initial = chain(initial, (end,))
         timeout = options.timeout_seconds
         return WatchCursor(
             collection, scope, position, initial, lambda: store.committed_version, timeout
@@ -152,7 +158,8 @@ class Reads:
         version, start = _parse_token(token)
         if version < 0:  # A list that goes on at whatever there is now.
             return self._store.version, start
-        if version < collection.floor:
+        # Of a later version it is if the server has lost its memory, or if it is forged.
+        if version < collection.floor or version > self._store.version:
             error = expired(_CONTINUE_TOO_OLD)
             error.status.metadata["continue"] = _token(-1, start)
             raise error
@@ -233,6 +240,23 @@ def bookmark(resource: Resource, version: int, initial_end: bool) -> bytes:
     return conversion.encode(
         {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     )
+
+
+def _matching(entries: list[Entry], match: Callable[[Entry], bool]) -> list[Entry]:
+    return [entry for entry in entries if match(entry)]
+
+
+def _added(
+    entries: list[Entry],
+    match: Callable[[Entry], bool] | None,
+    render: Callable[[bytes], bytes] | None,
+) -> Iterator[bytes]:
+    """What a watch tells first: an event for each object that there is, empty for another's."""
+    for entry in entries:
+        if match is None or match(entry):
+            yield event("ADDED", render(entry.body) if render else entry.body)
+        else:
+            yield b""
 
 
 def _match(resource: Resource, query: Mapping[str, str]) -> Callable[[Entry], bool] | None:

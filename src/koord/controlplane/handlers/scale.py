@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.api_errors import bad_request, failure, invalid_value, no_such_path
-from koord.controlplane.handlers.metadata import modified
+from koord.controlplane.handlers.metadata import NO_VERSION, modified
 from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def scaled(resource: Resource, document: Document, scale: Document) -> Document:
     if not isinstance(meta, dict) or not isinstance(scale.get("spec", {}), dict):
         raise bad_request("the body of the request is not a Scale")
     version = meta.get("resourceVersion")
-    if version and version != document["metadata"]["resourceVersion"]:
+    if version not in NO_VERSION and version != document["metadata"]["resourceVersion"]:
         raise modified(resource, name)
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas > _MOST:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs that write: create, update, patch, and change for handlers.
 
-Every write is one synchronous step unless a webhook is awaited; then the object may have changed
-meanwhile, and the step is taken again from the read.
+Every write is one synchronous step unless a webhook is awaited, or the worker because the object is
+large; then it may have changed meanwhile, and the step is taken again from the read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from koord.controlplane import patching
 from koord.controlplane.api_errors import already_exists, forbidden, invalid, not_found
 from koord.controlplane.extension import Attributes
 from koord.controlplane.handlers import metadata
+from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds.validation import object_meta
 from koord.controlplane.storage import conversion
-from koord.controlplane.storage.store import key_of, ordered
+from koord.controlplane.storage.store import check_size, key_of, ordered
 
 if TYPE_CHECKING:
     import random
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Context, Resource
     from koord.controlplane.storage.collection import Entry
     from koord.controlplane.storage.store import Store
+    from koord.kube.errors import StatusCause
 
 # As kube-apiserver: how often another name is drawn where a generated one is taken.
 _NAME_ATTEMPTS = 8
@@ -65,6 +67,7 @@ class Verbs:
 
     Args:
         notices: by storage, what whoever creates an object there is warned of.
+        worker: does what large objects cost; None does it at once.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class Verbs:
         admission: Admission,
         random: random.Random,
         notices: Mapping[str, str] | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.store = store
+        self.worker = worker or Worker()
         self.admission = admission
         self.notices = notices or {}
         self._random = random
@@ -113,11 +118,13 @@ class Verbs:
         options: Document | None = None,
         warnings: list[str] | None = None,
         tracked: bool = False,
+        weight_bytes: int = 0,
     ) -> WriteResult:
         """Creates an object from a document that the schema has decoded.
 
         Args:
             tracked: managedFields tell of the change already.
+            weight_bytes: of the document as it came.
         """
         resource = target.resource
         strategy = resource.strategy
@@ -125,22 +132,19 @@ class Verbs:
             name = metadata.metadata_of(document).get("name", "")
             raise forbidden(resource, name, strategy.closed)
         base = metadata.begin(resource, document, target.namespace, context.now, self._random)
-        strategy.default(document)
-        resource.schema.default(document)
+        await self.worker.call(weight_bytes, _default, resource, document)
         name = document["metadata"].get("name", "")
         attributes = Attributes(
             "CREATE", resource, "", target.namespace, name, document, None, context,
             options or {}, warnings if warnings is not None else [],
         )  # fmt: skip
         await self.admission.mutate(attributes)
-        strategy.prepare_create(document, context)
-        if not tracked and "managedFields" in document["metadata"]:
-            document = attributes.document = _tracked(target, None, document, context)
-        causes = object_meta.validate_create(resource, document)
-        causes += resource.schema.validate(document)
-        causes += strategy.validate(document)
+        document, causes = await self.worker.call(
+            weight_bytes, _checked_new, target, document, context, tracked
+        )
         if causes:
             raise invalid(resource, document["metadata"].get("name", ""), causes)
+        attributes.document = document
         await self.admission.validate(attributes)
         self._claim_name(target, document["metadata"], base)
         if notice := self.notices.get(resource.storage):
@@ -177,19 +181,22 @@ class Verbs:
         options: Document | None = None,
         tracked: bool = False,
         through: str = "",
+        weight_bytes: int = 0,
     ) -> WriteResult:
         """Replaces an object by what ``make`` gives for the present one.
 
         Args:
+            make: looks at nothing that others change.
             tracked: managedFields tell of the change already.
             through: the subresource that managedFields name, if not the target's.
+            weight_bytes: of what ``make`` reads beside the object.
         """
         while True:
             entry = self.present(target)
-            old = conversion.document(target.resource, entry.body)
-            document = make(conversion.document(target.resource, entry.body))
+            weight = weight_bytes + len(entry.body)
+            old, document = await self.worker.call(weight, _made, target.resource, entry, make)
             attributes = await self._prepare(
-                target, document, old, context, options, tracked, through
+                target, document, old, context, options, tracked, through, weight
             )
             if self.entry(target) is entry:
                 return self._replace(target, entry, attributes)
@@ -225,32 +232,23 @@ class Verbs:
         options: Document | None,
         tracked: bool,
         through: str,
+        weight_bytes: int,
     ) -> Attributes:
         """Takes a new version of an object through defaults, admission and checks."""
-        resource, strategy = target.resource, target.resource.strategy
+        resource = target.resource
         metadata.carry_over(resource, document, old, target.namespace)
-        strategy.default(document)
-        resource.schema.default(document)
+        await self.worker.call(weight_bytes, _default, resource, document)
         attributes = Attributes(
             "UPDATE", resource, target.subresource, target.namespace, target.name, document, old,
             context, options or {},
         )  # fmt: skip
         await self.admission.mutate(attributes)
-        if not target.subresource:
-            strategy.prepare_update(document, old, context)
-        else:
-            strategy.prepare_subresource(target.subresource, document, old, context)
-        metadata.count_generation(resource, document, old)
-        if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
-            document = attributes.document = _tracked(target, old, document, context, through)
-        causes = object_meta.validate_update(resource, document, old)
-        causes += resource.schema.validate(document, old)
-        if not target.subresource:
-            causes += strategy.validate_update(document, old)
-        else:
-            causes += strategy.validate_subresource(target.subresource, document, old)
+        document, causes = await self.worker.call(
+            weight_bytes, _checked, target, document, old, context, tracked, through
+        )
         if causes:
             raise invalid(resource, target.name, causes)
+        attributes.document = document
         await self.admission.validate(attributes)
         return attributes
 
@@ -297,10 +295,68 @@ class Verbs:
         conversion.to_storage(resource, document)
         if context.dry_run:
             body = conversion.encode(ordered(document))
+            if write == self.store.put:
+                meta = document["metadata"]
+                key = key_of(meta.get("namespace", ""), meta["name"])
+                present = self.store.collection(resource.storage).entries.get(key)
+                check_size(document, body, present)
         else:
             body = write(resource.storage, document, fields).body
         render = conversion.renderer(resource)
         return render(body) if render else body
+
+
+def _made(
+    resource: Resource, entry: Entry, make: DocumentFactory
+) -> tuple[Document, Document]:
+    """An object as it is, and what is made of it."""
+    old = conversion.document(resource, entry.body)
+    return old, make(conversion.document(resource, entry.body))
+
+
+def _default(resource: Resource, document: Document) -> None:
+    resource.strategy.default(document)
+    resource.schema.default(document)
+
+
+def _checked_new(
+    target: RequestTarget, document: Document, context: Context, tracked: bool
+) -> tuple[Document, list[StatusCause]]:
+    """A new document as it is to be stored, and what is wrong with it."""
+    resource, strategy = target.resource, target.resource.strategy
+    strategy.prepare_create(document, context)
+    if not tracked and "managedFields" in document["metadata"]:
+        document = _tracked(target, None, document, context)
+    causes = object_meta.validate_create(resource, document)
+    causes += resource.schema.validate(document)
+    causes += strategy.validate(document)
+    return document, causes
+
+
+def _checked(
+    target: RequestTarget,
+    document: Document,
+    old: Document,
+    context: Context,
+    tracked: bool,
+    through: str,
+) -> tuple[Document, list[StatusCause]]:
+    """A changed document as it is to be stored, and what is wrong with it."""
+    resource, strategy = target.resource, target.resource.strategy
+    if not target.subresource:
+        strategy.prepare_update(document, old, context)
+    else:
+        strategy.prepare_subresource(target.subresource, document, old, context)
+    metadata.count_generation(resource, document, old)
+    if not tracked and "managedFields" in (document["metadata"] | old["metadata"]):
+        document = _tracked(target, old, document, context, through)
+    causes = object_meta.validate_update(resource, document, old)
+    causes += resource.schema.validate(document, old)
+    if not target.subresource:
+        causes += strategy.validate_update(document, old)
+    else:
+        causes += strategy.validate_subresource(target.subresource, document, old)
+    return document, causes
 
 
 def _tracked(

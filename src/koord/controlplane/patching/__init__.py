@@ -7,13 +7,21 @@ and validates it.
 """
 
 from koord.controlplane.patching.apply import apply, track_update
-from koord.controlplane.patching.json_patches import MAX_OPERATIONS, json_patch, merge_patch
+from koord.controlplane.patching.json_patches import (
+    MAX_COPIED_BYTES,
+    MAX_OPERATIONS,
+    json_patch,
+    may_copy,
+    merge_patch,
+)
 from koord.controlplane.patching.strategic_merge import strategic_merge_patch
 
 __all__ = [
+    "MAX_COPIED_BYTES",
     "MAX_OPERATIONS",
     "apply",
     "json_patch",
+    "may_copy",
     "merge_patch",
     "strategic_merge_patch",
     "track_update",

@@ -126,7 +126,8 @@ def to_wire(paths: Iterable[Path]) -> dict[str, Any]:
 
 def _write(node: SetNode) -> dict[str, Any]:
     written: dict[str, Any] = {}
-    for element, inner in sorted(node.children.items()):
+    for element in sorted(node.children):
+        inner = node.children[element]
         below = _write(inner)
         written[element] = {".": {}, **below} if below and inner.present else below
     return written

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
-from jsonpointer import JsonPointerException
+import msgspec
+from jsonpointer import JsonPointer, JsonPointerException
 
 from koord.controlplane.api_errors import bad_request, failure
 from koord.controlplane.patching.bodies import copied, is_deep, json_type, read, read_object
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from koord.base.documents import Document
     from koord.kube.errors import ApiError
 
+_encode = msgspec.json.Encoder().encode
+_decode: Any = msgspec.json.Decoder().decode
 MAX_OPERATIONS = 10_000
+# Of what all copies of a patch copy, as JSON; as kube-apiserver, which counts the same way.
+MAX_COPIED_BYTES = 3 << 20
+# The least that a JSON patch with a copy has in its text: members may be spelled in escapes.
+_COPYING = (b"copy", b"\\u")
 
 
 class _Replace(jsonpatch.ReplaceOperation):
@@ -43,10 +50,42 @@ class _Test(jsonpatch.TestOperation):
         return super().apply(document)
 
 
+class _TooMuchCopiedError(Exception):
+    """All copies of a patch together are larger than a server makes."""
+
+    def __init__(self, copied_bytes: int) -> None:
+        super().__init__()
+        self.copied_bytes = copied_bytes
+
+
 class _LenientPatch(jsonpatch.JsonPatch):
     operations = MappingProxyType(
         {**jsonpatch.JsonPatch.operations, "replace": _Replace, "test": _Test}
     )
+
+    def apply(self, obj: Any, in_place: bool = False, atomic: bool = False) -> Any:
+        """Applies one operation after the other, and bounds what copies make."""
+        self._copied_bytes = 0
+        for operation in self._ops:
+            if isinstance(operation, jsonpatch.CopyOperation):
+                obj = self._copy(obj, operation.operation)
+            else:
+                obj = operation.apply(obj)
+        return obj
+
+    def _copy(self, document: Any, operation: dict[str, Any]) -> Any:
+        """A copy doubles what it copies into itself: its size is looked at before it is made."""
+        text = _encode(JsonPointer(operation["from"]).resolve(document))
+        self._copied_bytes += len(text)
+        if self._copied_bytes > MAX_COPIED_BYTES:
+            raise _TooMuchCopiedError(self._copied_bytes)
+        added = {"op": "add", "path": operation["path"], "value": _decode(text)}
+        return jsonpatch.AddOperation(added).apply(document)
+
+
+def may_copy(body: bytes) -> bool:
+    """Whether a JSON patch may have copies, so that it makes more than its own size says."""
+    return any(text in body for text in _COPYING)
 
 
 def json_patch(document: Document, body: bytes) -> Document:
@@ -54,7 +93,8 @@ def json_patch(document: Document, body: bytes) -> Document:
 
     Raises:
         ApiError: 400, the body is no list of operations; 413, more than :data:`MAX_OPERATIONS`
-            of them; 422, one does not apply.
+            of them; 422, one does not apply, or their copies are of more than
+            :data:`MAX_COPIED_BYTES`.
     """
     operations = read(body) or []
     listed = operations if isinstance(operations, list) else [operations]
@@ -73,6 +113,10 @@ def json_patch(document: Document, body: bytes) -> Document:
         )
     try:
         patched = _LenientPatch(operations).apply(copied(document), in_place=True)
+    except _TooMuchCopiedError as error:
+        raise _inapplicable(
+            f": its copies take {error.copied_bytes} bytes, at most {MAX_COPIED_BYTES} are allowed"
+        ) from None
     except (
         jsonpatch.JsonPatchException,
         JsonPointerException,
@@ -87,8 +131,8 @@ def json_patch(document: Document, body: bytes) -> Document:
     return patched
 
 
-def _inapplicable() -> ApiError:
-    message = "the server rejected our request due to an error in our request"
+def _inapplicable(why: str = "") -> ApiError:
+    message = f"the server rejected our request due to an error in our request{why}"
     return failure(422, "Invalid", message, StatusDetails())
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from koord.base import faults
-from koord.controlplane.api_errors import internal
+from koord.controlplane.api_errors import internal, stored_too_large
 from koord.controlplane.storage.collection import Change, Collection, Entry, HistoryLimits
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from koord.base.documents import Document
 
 _encode_into = msgspec.json.Encoder().encode_into
+# What etcd takes in one request: objects that a cluster would refuse are refused here.
+OBJECT_LIMIT_BYTES = 1536 << 10
 
 
 class StoreWrite(msgspec.Struct, frozen=True, gc=False):
@@ -130,6 +132,9 @@ class Store:
         Args:
             document: at the stored version, complete; becomes the store's.
             fields: values of the selectable fields.
+
+        Raises:
+            ApiError: 413, it is larger than :data:`OBJECT_LIMIT_BYTES`, and than what was there.
         """
         collection = self.collection(storage)
         metadata = document["metadata"]
@@ -137,6 +142,7 @@ class Store:
         key = f"{namespace}/{name}" if namespace else name
         previous = collection.entries.get(key)
         entry = self.entry(document, key, namespace, fields)
+        check_size(document, entry.body, previous)
         self.version = entry.version
         self._record(collection, Change(entry, previous, False))
         return entry
@@ -272,6 +278,18 @@ def ordered(document: Document) -> Document:
         return document
     head = {"apiVersion": document.pop("apiVersion"), "kind": document.pop("kind")}
     return head | document
+
+
+def check_size(document: Document, body: bytes, previous: Entry | None) -> None:
+    """Refuses an object that is too large to be stored; what is there already may shrink.
+
+    Raises:
+        ApiError: 413.
+    """
+    size = len(body)
+    if size > OBJECT_LIMIT_BYTES and (previous is None or size > len(previous.body)):
+        name = document["metadata"].get("name", "")
+        raise stored_too_large(document["kind"], name, size, OBJECT_LIMIT_BYTES)
 
 
 def shared_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ A cursor that the log has overtaken ends its watch; the client resumes, or lists
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Events handed over by one read: bounds what a writer puts together at once.
 BATCH = 1_000
+_BATCH_BYTES = 1 << 20
 # As kube-apiserver: before the end of a watch with a time-out, one bookmark more.
 _LAST_BOOKMARK_SECONDS = 2.0
 
@@ -51,7 +52,8 @@ class WatchCursor:
 
     Args:
         position: of the first change in the log that is not yet known.
-        initial: events that come before those of the log.
+        initial: events that come before those of the log, made as they are read; an empty one is
+            none.
         version: gives the version up to which all is committed, for bookmarks.
         timeout_seconds: after which the watch ends; None for never.
     """
@@ -61,14 +63,14 @@ class WatchCursor:
         collection: Collection,
         scope: WatchScope,
         position: int,
-        initial: list[bytes],
+        initial: Iterable[bytes],
         version: Callable[[], int],
         timeout_seconds: float | None,
     ) -> None:
         self._collection = collection
         self._scope = scope
         self._position = position
-        self._initial = initial
+        self._initial: Iterator[bytes] | None = iter(initial)
         self._version = version
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
@@ -85,9 +87,15 @@ class WatchCursor:
     async def read(self) -> list[bytes]:
         """Waits for events; an empty list when the watch has ended."""
         while True:
-            if self._initial:
-                initial, self._initial = self._initial, []
-                return initial
+            if self._initial is not None:
+                events, more = _batch(self._initial)
+                if not more:
+                    self._initial = None
+                else:
+                    await asyncio.sleep(0)
+                if events:
+                    return events
+                continue
             if self.ended:
                 return []
             events = self._collect()
@@ -99,7 +107,7 @@ class WatchCursor:
 
     async def close(self) -> None:
         """Ends the watch at once."""
-        self._initial = []
+        self._initial = None
         self.end()
 
     def end(self) -> None:
@@ -188,3 +196,19 @@ def at_version(body: bytes, version: int) -> bytes:
     document = msgspec.json.decode(body)
     document["metadata"]["resourceVersion"] = str(version)
     return msgspec.json.encode(document)
+
+
+def _batch(events: Iterator[bytes]) -> tuple[list[bytes], bool]:
+    """The next of many events, empty ones left out, and whether more may follow.
+
+    Not all at once, for they are made here and nobody else can run.
+    """
+    taken: list[bytes] = []
+    size = 0
+    for number, made in enumerate(events, 1):
+        if made:
+            taken.append(made)
+            size += len(made)
+        if number == BATCH or size >= _BATCH_BYTES:
+            return taken, True
+    return taken, False

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ class CoreSchema:
         self.api_version = f"{group}/{version}" if group else version
         self.kind = kind
         self._specs: set[bytes] = set()
-        self._respelled: list[Any] = []  # quantities of the body at hand that are not canonical
+        self._respelled = _RespelledQuantities()
 
     @cached_property
     def shape(self) -> Shape:
@@ -128,7 +129,7 @@ class CoreSchema:
         if spec in self._specs:
             return
         self._proved(body)
-        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled and b"null" not in spec:
+        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled.values and b"null" not in spec:
             if len(self._specs) == _REMEMBERED:
                 self._specs.clear()
             self._specs.add(spec)
@@ -137,7 +138,7 @@ class CoreSchema:
         """The document of a request body without unknown fields; fills in apiVersion and kind."""
         if self._proof is None:
             return self._walk_body(body, field_validation)
-        self._respelled.clear()
+        self._respelled.values.clear()
         try:
             self._prove(body)
             document = _decode(body)
@@ -148,7 +149,7 @@ class CoreSchema:
         # Nothing is repeated where encoding gives the same text again.
         if field_validation != "Ignore" and _encode(document) != body.strip():
             return self._walk_body(body, field_validation)
-        if self._respelled or b"null" in body:
+        if self._respelled.values or b"null" in body:
             self._tidy(document)
         self._check_kind(document)
         return document, []
@@ -220,6 +221,16 @@ class CoreSchema:
             f'{kind or self.kind} in version "{_version(api_version or self.api_version)}" '
             f"cannot be handled as a {self.kind}: "
         )
+
+
+class _RespelledQuantities(threading.local):
+    """Quantities of the body at hand that are not canonical; every thread has a body at hand."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def append(self, value: Any) -> None:
+        self.values.append(value)
 
 
 @cache

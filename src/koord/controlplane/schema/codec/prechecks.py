@@ -10,12 +10,20 @@ never too little. Nulls of structs and repeated keys pass and are looked for els
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from koord.controlplane.schema.codec.scalars import canonical_quantity, canonical_time
 from koord.controlplane.schema.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
+
+
+class SupportsAppend(Protocol):
+    """What takes notes, as a list does."""
+
+    def append(self, value: Any) -> None:
+        """Takes one more."""
+        ...
 
 
 class _Quantity:
@@ -65,8 +73,8 @@ def hook(wanted: type, value: Any) -> Any:
     raise ValueError("not in canonical form")
 
 
-def noting(respelled: list[Any]) -> Any:
-    """As :func:`hook`, but lets readable quantities in other words pass and adds them to a list."""
+def noting(respelled: SupportsAppend) -> Any:
+    """As :func:`hook`, but lets readable quantities in other words pass and takes note of them."""
 
     def noted(wanted: type, value: Any) -> Any:
         if wanted is not _Quantity:

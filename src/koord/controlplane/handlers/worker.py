@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread beside the event loop, for what large objects cost."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+# What is lighter takes less than the 50 ms for which a request may hold the loop: an apply, the
+# slowest of all, takes 25 ms for so many bytes of the smallest fields.
+HEAVY_BYTES = 32 << 10
+
+
+class Worker:
+    """Calls functions in one thread beside the event loop where they are heavy, else at once.
+
+    One thread, so that large requests of many clients wait for each other and not for the
+    interpreter, which every thread would ask for as often as the loop does.
+
+    Args:
+        threaded: False calls everything at once: on a loop of virtual time a thread takes no time.
+    """
+
+    def __init__(self, threaded: bool = False) -> None:
+        self._pool = ThreadPoolExecutor(1, "controlplane-worker") if threaded else None
+        self.calls = 0  # that went to the thread
+
+    async def call(
+        self, weight_bytes: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """The outcome of a function of its arguments alone, which nothing else changes meanwhile.
+
+        Args:
+            weight_bytes: of the JSON that the function reads or makes.
+        """
+        if self._pool is None or weight_bytes < HEAVY_BYTES:
+            return function(*args, **kwargs)
+        self.calls += 1
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: _called(function, *args, **kwargs))
+
+    def close(self) -> None:
+        """Lets the thread end after what it does now."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Calls a function without the garbage collector.
+
+    It would walk all that the function has made so far, again and again, and nobody else can run
+    meanwhile; nearly all of that is gone without it when the function returns.
+    """
+    if not gc.isenabled():
+        return function(*args, **kwargs)
+    gc.disable()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        gc.enable()
