@@ -87,7 +87,8 @@ class Neighbour(threading.Thread):
 
     def _one(self, name: str) -> None:
         began = time.monotonic()
-        self._api.post(at("pods", NAMESPACE), _pod(name)).ok
+        answer = self._api.post(at("pods", NAMESPACE), _pod(name))
+        assert answer.code == 201, answer.text
         while True:
             asked = time.monotonic()
             node = self._api.get(at("pods", NAMESPACE, name)).ok["spec"].get("nodeName")
