@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""While one tenant attacks, another's pods are bound as before, and nothing ends or grows.
+
+The seed is printed; KOORD_HOSTILE_SEED takes another, KOORD_HOSTILE_SECONDS another length.
+Rule: docs/limits.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.neighbour import Neighbour, Waits, p99
+from tests.hostile.places import Place, running_place
+
+SEED = int(os.environ.get("KOORD_HOSTILE_SEED", "1"))
+SECONDS = float(os.environ.get("KOORD_HOSTILE_SECONDS", "20"))
+QUIET_SECONDS = 8.0
+# How many times as long the worst of a hundred may wait.
+FACTOR = 3.0
+# What one attack or another may leave in caches that are bounded.
+GROWTH_BYTES = 256 << 20
+FLAT = 1.15
+_ROOT = Path(__file__).resolve().parents[2]
+BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
+
+
+def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> Waits:
+    """What the neighbour sees meanwhile; prints which attacks there were."""
+    command = [sys.executable, "-m", "tests.hostile.attacker"]
+    words = [str(place.folder), str(place.kubeconfig), str(seed), str(seconds)]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, cwd=_ROOT) as attacker:
+        waits = neighbour.span(seconds)
+        output, _ = attacker.communicate(timeout=60 + seconds)
+    assert attacker.returncode == 0
+    print(f"seed {seed}: {json.loads(output)}")
+    return waits
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_neighbour_is_served_while_a_tenant_attacks(name: str, tmp_path: Path) -> None:
+    with running_place(name, tmp_path) as place:
+        neighbour = Neighbour(place.api("alice"))
+        neighbour.start()
+        neighbour.span(2.0)
+        quiet, before = neighbour.span(QUIET_SECONDS), place.resident_bytes()
+        leases = place.leases()
+        waits = attacked(place, neighbour, SEED, SECONDS)
+        first = place.resident_bytes()
+        place.check()
+        attacked(place, neighbour, SEED, SECONDS)
+        second = place.resident_bytes()
+        place.check()
+        neighbour.stop()
+        neighbour.check_kept()
+        print(
+            f"bindings p99 {p99(quiet.bindings):.3f} s quiet, {p99(waits.bindings):.3f} s "
+            f"attacked; answers {p99(quiet.answers):.3f}, {p99(waits.answers):.3f}; "
+            f"memory {before >> 20}, {first >> 20}, {second >> 20} MiB"
+        )
+        assert place.leases() == leases
+        assert p99(waits.bindings) <= FACTOR * p99(quiet.bindings)
+        assert p99(waits.answers) <= FACTOR * p99(quiet.answers)
+        assert first <= before + GROWTH_BYTES
+        # The same attacks once more find room where the first ones were.
+        assert second <= FLAT * first
