@@ -71,7 +71,11 @@ class KubernetesService:
             present = await self._transport.send(Request("GET", f"{path}/{NAME}"))
             found = msgspec.json.decode(present.body)
             if present.status == 200 and not _says(found, wanted):
-                merged = {**found, **wanted, "metadata": {**found["metadata"], **wanted["metadata"]}}
+                merged = {
+                    **found,
+                    **wanted,
+                    "metadata": {**found["metadata"], **wanted["metadata"]},
+                }
                 request = Request("PUT", f"{path}/{NAME}", body=_encode(merged))
                 answer = await self._transport.send(request)
             else:
@@ -92,9 +96,7 @@ def _says(found: Any, wanted: Any) -> bool:
         )
     if isinstance(wanted, list):
         return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(map(_says, found, wanted))
+            isinstance(found, list) and len(found) == len(wanted) and all(map(_says, found, wanted))
         )
     return bool(found == wanted)
 
@@ -111,9 +113,7 @@ def _documents(host: str, port: int) -> dict[str, Document]:
             "clusterIPs": [address],
             "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
-            "ports": [
-                {"name": _PORT_NAME, "port": _PORT, "protocol": "TCP", "targetPort": port}
-            ],
+            "ports": [{"name": _PORT_NAME, "port": _PORT, "protocol": "TCP", "targetPort": port}],
             "sessionAffinity": "None",
         },
     }

@@ -57,16 +57,12 @@ class Reads:
         worker: goes through long lists; None does it at once.
     """
 
-    def __init__(
-        self, store: Store, bookmark_seconds: float, worker: Worker | None = None
-    ) -> None:
+    def __init__(self, store: Store, bookmark_seconds: float, worker: Worker | None = None) -> None:
         self._store = store
         self._worker = worker or Worker()
         self._bookmark_seconds = bookmark_seconds
 
-    async def list(
-        self, resource: Resource, namespace: str, query: Mapping[str, str]
-    ) -> ListPage:
+    async def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListPage:
         """The objects that a list asks for.
 
         Raises:
