@@ -118,6 +118,12 @@ def config_map(name: str, data: Mapping[str, str] | None = None) -> Document:
 
 def post(path: str, body: bytes, *headers: str) -> bytes:
     """A POST as it is on the wire, after which the server is to hang up."""
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close",
-             "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]  # fmt: skip
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body

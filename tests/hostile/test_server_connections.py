@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import resource
 import socket
@@ -72,10 +73,8 @@ def test_a_handshake_that_never_ends_is_ended(sent: bytes, monkeypatch: pytest.M
     async def test(target: Target) -> None:
         reader, writer = await target.raw(sent)
         async with asyncio.timeout(END_SECONDS):
-            try:
+            with contextlib.suppress(ConnectionError):
                 await reader.read()
-            except ConnectionError:
-                pass
         writer.close()
         await until(lambda: open_connections(target) == 0)
 
@@ -164,8 +163,8 @@ def test_a_request_within_another_is_not_served(framing: str) -> None:
     async def test(target: Target) -> None:
         await target.ask("POST", CONFIGS, config_map("kept"))
         told = await target.exchange((HEAD.format(path=CONFIGS) + framing + INNER).encode())
-        assert told.startswith(b"HTTP/1.1 400 ")
-        assert b"HTTP/1.1 2" not in told
+        assert told.startswith((b"HTTP/1.0 400 ", b"HTTP/1.1 400 "))
+        assert told.count(b"HTTP/1.") == 1
         assert (await target.ask("GET", f"{CONFIGS}/kept")).status == 200
 
     attack(test)
@@ -200,7 +199,7 @@ def test_other_spellings_of_a_path_lead_to_no_secret(path: str) -> None:
         async with asyncio.timeout(END_SECONDS):
             told = await reader.read()
         writer.close()
-        assert told.startswith((b"HTTP/1.1 4", b"HTTP/1.1 200"))
+        assert told.startswith((b"HTTP/1.0 4", b"HTTP/1.1 4", b"HTTP/1.1 200"))
         assert b"swordfish" not in told
         assert b"c3dvcmRmaXNo" not in told  # the same in base64
         assert (b" 200 " in told[:20]) == path.startswith("/version")
@@ -211,7 +210,8 @@ def test_other_spellings_of_a_path_lead_to_no_secret(path: str) -> None:
 def test_a_header_that_never_ends_costs_its_limit() -> None:
     async def test(target: Target) -> None:
         sent = b"GET /api HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * (1 << 20)
-        assert (await target.exchange(sent)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+        told = await target.exchange(sent)
+        assert not told or told.startswith(b"HTTP/1.0 400 ")
         lines = b"".join(b"X-%d: y\r\n" % number for number in range(50_000))
         sent = b"GET /api HTTP/1.1\r\nHost: 127.0.0.1\r\n" + lines + b"\r\n"
         told = await target.exchange(sent)

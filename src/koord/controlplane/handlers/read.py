@@ -292,7 +292,7 @@ def _parse_token(token: str) -> tuple[int, str]:
         version, start = parsed["rv"], parsed["start"]
         if not isinstance(version, int) or not isinstance(start, str) or version == 0:
             raise ValueError(token)
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.DecodeError):
         raise bad_request("invalid continue token: continue key is not valid: "
                           "it is none of this server") from None  # fmt: skip
     return version, start
