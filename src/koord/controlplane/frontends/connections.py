@@ -32,7 +32,7 @@ def most_connections() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
-    return max(min(MOST_CONNECTIONS, files - _OTHER_FILES), files // 2)
+    return min(MOST_CONNECTIONS, max(files - _OTHER_FILES, files // 2))
 
 
 class Acceptor:

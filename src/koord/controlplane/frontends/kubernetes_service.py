@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Service ``default/kubernetes``, by which a cluster knows its API server, and what it leads to."""
+"""The Service ``default/kubernetes``, which names the API server, and its Endpoints."""
 
 from __future__ import annotations
 
@@ -69,9 +69,13 @@ class KubernetesService:
         answer = await self._transport.send(Request("POST", path, body=_encode(wanted)))
         if answer.status == 409:
             present = await self._transport.send(Request("GET", f"{path}/{NAME}"))
-            found = msgspec.json.decode(present.body)
-            if present.status == 200 and not _says(found, wanted):
-                merged = {**found, **wanted, "metadata": {**found["metadata"], **wanted["metadata"]}}
+            held = msgspec.json.decode(present.body)
+            if present.status == 200 and not _says(held, wanted):
+                merged = {
+                    **held,
+                    **wanted,
+                    "metadata": {**held["metadata"], **wanted["metadata"]},
+                }
                 request = Request("PUT", f"{path}/{NAME}", body=_encode(merged))
                 answer = await self._transport.send(request)
             else:
@@ -84,26 +88,22 @@ class KubernetesService:
 _encode = msgspec.json.Encoder().encode
 
 
-def _says(found: Any, wanted: Any) -> bool:
+def _says(held: Any, wanted: Any) -> bool:
     """Whether a document has all that another has."""
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            _says(found.get(key), value) for key, value in wanted.items()
+        return isinstance(held, dict) and all(
+            _says(held.get(key), value) for key, value in wanted.items()
         )
     if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(map(_says, found, wanted))
-        )
-    return bool(found == wanted)
+        return isinstance(held, list) and len(held) == len(wanted) and all(map(_says, held, wanted))
+    return bool(held == wanted)
 
 
 def _documents(host: str, port: int) -> dict[str, Document]:
     """By storage, what stands there."""
     address = str(CLUSTER_NETWORK[1])  # The first is the API server's everywhere.
     backend = {"name": _PORT_NAME, "port": port, "protocol": "TCP"}
-    service = {
+    service: Document = {
         "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "type": "ClusterIP",
@@ -111,17 +111,15 @@ def _documents(host: str, port: int) -> dict[str, Document]:
             "clusterIPs": [address],
             "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
-            "ports": [
-                {"name": _PORT_NAME, "port": _PORT, "protocol": "TCP", "targetPort": port}
-            ],
+            "ports": [{"name": _PORT_NAME, "port": _PORT, "protocol": "TCP", "targetPort": port}],
             "sessionAffinity": "None",
         },
     }
-    endpoints = {
+    endpoints: Document = {
         "metadata": {"name": NAME, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
         "subsets": [{"addresses": [{"ip": host}], "ports": [backend]}],
     }
-    endpoint_slice = {
+    endpoint_slice: Document = {
         "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
         "addressType": "IPv6" if ":" in host else "IPv4",
         "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],

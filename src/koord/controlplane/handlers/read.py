@@ -57,16 +57,12 @@ class Reads:
         worker: goes through long lists; None does it at once.
     """
 
-    def __init__(
-        self, store: Store, bookmark_seconds: float, worker: Worker | None = None
-    ) -> None:
+    def __init__(self, store: Store, bookmark_seconds: float, worker: Worker | None = None) -> None:
         self._store = store
         self._worker = worker or Worker()
         self._bookmark_seconds = bookmark_seconds
 
-    async def list(
-        self, resource: Resource, namespace: str, query: Mapping[str, str]
-    ) -> ListPage:
+    async def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListPage:
         """The objects that a list asks for.
 
         Raises:
@@ -296,7 +292,7 @@ def _parse_token(token: str) -> tuple[int, str]:
         version, start = parsed["rv"], parsed["start"]
         if not isinstance(version, int) or not isinstance(start, str) or version == 0:
             raise ValueError(token)
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.DecodeError):
         raise bad_request("invalid continue token: continue key is not valid: "
                           "it is none of this server") from None  # fmt: skip
     return version, start

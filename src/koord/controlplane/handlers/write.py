@@ -306,9 +306,7 @@ class Verbs:
         return render(body) if render else body
 
 
-def _made(
-    resource: Resource, entry: Entry, make: DocumentFactory
-) -> tuple[Document, Document]:
+def _made(resource: Resource, entry: Entry, make: DocumentFactory) -> tuple[Document, Document]:
     """An object as it is, and what is made of it."""
     old = conversion.document(resource, entry.body)
     return old, make(conversion.document(resource, entry.body))

@@ -63,25 +63,6 @@ class _LenientPatch(jsonpatch.JsonPatch):
         {**jsonpatch.JsonPatch.operations, "replace": _Replace, "test": _Test}
     )
 
-    def apply(self, obj: Any, in_place: bool = False, atomic: bool = False) -> Any:
-        """Applies one operation after the other, and bounds what copies make."""
-        self._copied_bytes = 0
-        for operation in self._ops:
-            if isinstance(operation, jsonpatch.CopyOperation):
-                obj = self._copy(obj, operation.operation)
-            else:
-                obj = operation.apply(obj)
-        return obj
-
-    def _copy(self, document: Any, operation: dict[str, Any]) -> Any:
-        """A copy doubles what it copies into itself: its size is looked at before it is made."""
-        text = _encode(JsonPointer(operation["from"]).resolve(document))
-        self._copied_bytes += len(text)
-        if self._copied_bytes > MAX_COPIED_BYTES:
-            raise _TooMuchCopiedError(self._copied_bytes)
-        added = {"op": "add", "path": operation["path"], "value": _decode(text)}
-        return jsonpatch.AddOperation(added).apply(document)
-
 
 def may_copy(body: bytes) -> bool:
     """Whether a JSON patch may have copies, so that it makes more than its own size says."""
@@ -112,7 +93,7 @@ def json_patch(document: Document, body: bytes) -> Document:
             f"{MAX_OPERATIONS}, got {len(operations)}",
         )
     try:
-        patched = _LenientPatch(operations).apply(copied(document), in_place=True)
+        patched = _applied(copied(document), operations)
     except _TooMuchCopiedError as error:
         raise _inapplicable(
             f": its copies take {error.copied_bytes} bytes, at most {MAX_COPIED_BYTES} are allowed"
@@ -129,6 +110,34 @@ def json_patch(document: Document, body: bytes) -> Document:
     if not isinstance(patched, dict) or is_deep(patched):
         raise _inapplicable()
     return patched
+
+
+def _applied(document: Any, operations: list[Document]) -> Any:
+    """The document after one operation after the other.
+
+    Raises:
+        _TooMuchCopiedError: copies are of more than :data:`MAX_COPIED_BYTES` in all.
+    """
+    copied_bytes = 0
+    for operation in operations:
+        if operation.get("op") == "copy":
+            # It may double all there is: its size is looked at before it is made.
+            text = _source_text(document, operation)
+            copied_bytes += len(text)
+            if copied_bytes > MAX_COPIED_BYTES:
+                raise _TooMuchCopiedError(copied_bytes)
+            operation = {"op": "add", "path": operation["path"], "value": _decode(text)}
+        document = _LenientPatch([operation]).apply(document, in_place=True)
+    return document
+
+
+def _source_text(document: Any, operation: Document) -> bytes:
+    """The JSON of what an operation copies."""
+    source = operation["from"]
+    if not isinstance(source, str):
+        raise TypeError(source)
+    text: bytes = _encode(JsonPointer(source).resolve(document))
+    return text
 
 
 def _inapplicable(why: str = "") -> ApiError:

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that are too many, say nothing, read nothing, or say two things at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import resource
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from koord.controlplane.frontends import bodies, connections
+from tests.hostile.served import CONFIGS, END_SECONDS, Target, attack, config_map, encoded
+
+LIST = b"GET /api/v1/namespaces HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+WATCH = b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Waits for what must come about."""
+    async with asyncio.timeout(END_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+def open_connections(target: Target) -> int:
+    front = target.plane._front
+    assert front is not None
+    return front.connections
+
+
+def test_beyond_the_most_connections_a_new_one_is_closed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
+
+    async def test(target: Target) -> None:
+        held = [await target.raw(b"") for _ in range(8)]
+        await until(lambda: open_connections(target) == 8)
+        for _ in range(3):
+            assert await target.exchange(LIST) == b""
+        assert open_connections(target) == 8
+        for reader, writer in held:  # Those that came in are served as ever.
+            writer.write(LIST)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        for _, writer in held:
+            writer.close()
+        await until(lambda: open_connections(target) == 0)
+        reader, writer = await target.raw(LIST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+    attack(test)
+
+
+def test_the_most_connections_leave_files_for_the_rest_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for files, most in ((20_000, 4_096), (1_024, 768), (256, 128), (resource.RLIM_INFINITY, 4_096)):
+        monkeypatch.setattr(
+            connections.resource, "getrlimit", lambda _, files=files: (files, files)
+        )
+        assert connections.most_connections() == most
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", LIST], ids=["nothing", "half", "no TLS"])
+def test_a_handshake_that_never_ends_is_ended(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.05)
+
+    async def test(target: Target) -> None:
+        reader, writer = await target.raw(sent)
+        async with asyncio.timeout(END_SECONDS):
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+        writer.close()
+        await until(lambda: open_connections(target) == 0)
+
+    attack(test, insecure=False)
+
+
+def test_who_greets_and_says_nothing_more_is_hung_up_on_without_a_farewell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A farewell of TLS would wait for one from a client that does not even read."""
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "_FAREWELL_SECONDS", 1_000.0)
+
+    async def test(target: Target) -> None:
+        def greet() -> socket.socket:
+            plain = socket.create_connection(("127.0.0.1", target.port))
+            return target.trust().wrap_socket(plain, server_hostname="127.0.0.1")
+
+        silent = await asyncio.to_thread(greet)
+        try:
+            await until(lambda: open_connections(target) == 0)
+        finally:
+            silent.close()
+
+    attack(test, insecure=False)
+
+
+def test_watches_that_never_read() -> None:
+    """They are let go once the log has overtaken them; nobody waits for them."""
+
+    async def test(target: Target) -> None:
+        watches = [await target.raw(WATCH) for _ in range(20)]
+        await until(lambda: len(target.plane._front._watches) == 20)
+        for number in range(100):
+            body = config_map("a", {"text": "x" * 100_000, "n": str(number)})
+            method, path = ("PUT", f"{CONFIGS}/a") if number else ("POST", CONFIGS)
+            assert (await target.ask(method, path, body)).status < 300
+        for _, writer in watches:
+            writer.transport.abort()
+        await until(lambda: not target.plane._front._watches)
+
+    attack(test)
+
+
+def test_a_thousand_idle_watches() -> None:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(1_000, (files - 300) // 2) if files != resource.RLIM_INFINITY else 1_000
+
+    async def test(target: Target) -> None:
+        watches = [await target.raw(WATCH) for _ in range(count)]
+        await until(lambda: len(target.plane._front._watches) == count)
+        body = config_map("a")
+        assert (await target.ask("POST", CONFIGS, body)).status == 201
+        for reader, writer in watches:
+            async with asyncio.timeout(END_SECONDS):
+                while b'"name":"a"' not in await reader.readline():
+                    pass
+            writer.transport.abort()
+        await until(lambda: open_connections(target) == 0)
+
+    attack(test)
+
+
+HEAD = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+INNER = f"DELETE {CONFIGS}/kept HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        "Content-Length: 0\r\nContent-Length: 9\r\n\r\n",
+        "Content-Length: +0\r\n\r\n",
+        "Content-Length: 0, 9\r\n\r\n",
+        "Content-Length: -1\r\n\r\n",
+        "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        "X: a\n\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_a_request_within_another_is_not_served(framing: str) -> None:
+    async def test(target: Target) -> None:
+        await target.ask("POST", CONFIGS, config_map("kept"))
+        told = await target.exchange((HEAD.format(path=CONFIGS) + framing + INNER).encode())
+        assert told.startswith((b"HTTP/1.0 400 ", b"HTTP/1.1 400 "))
+        assert told.count(b"HTTP/1.") == 1
+        assert (await target.ask("GET", f"{CONFIGS}/kept")).status == 200
+
+    attack(test)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/default/configmaps/../secrets/a",
+        "/api/v1/namespaces/default/configmaps/%2e%2e/secrets/a",
+        "/api/v1/namespaces/default/configmaps/..%2fsecrets%2fa",
+        "/api/v1/namespaces/default%2fsecrets%2fa",
+        "//api/v1/namespaces/default/secrets/a",
+        "/api/v1//namespaces/default/secrets/a",
+        "/api/v1/namespaces/default/secrets/a%00",
+        "/api/v1/namespaces/default/secrets/a/",
+        "/healthz/../api/v1/namespaces/default/secrets/a",
+        "/healthz/..%2fapi/v1/namespaces/default/secrets/a",
+        "/version?/../api/v1/namespaces/default/secrets/a",
+        "http://127.0.0.1/api/v1/namespaces/default/secrets/a",
+        "*",
+    ],
+)
+def test_other_spellings_of_a_path_lead_to_no_secret(path: str) -> None:
+    secret = {"metadata": {"name": "a"}, "stringData": {"word": "swordfish"}}
+
+    async def test(target: Target) -> None:
+        await target.ask("POST", "/api/v1/namespaces/default/secrets", secret)
+        reader, writer = await target.raw(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode(), True
+        )
+        async with asyncio.timeout(END_SECONDS):
+            told = await reader.read()
+        writer.close()
+        assert told.startswith((b"HTTP/1.0 4", b"HTTP/1.1 4", b"HTTP/1.1 200"))
+        assert b"swordfish" not in told
+        assert b"c3dvcmRmaXNo" not in told  # the same in base64
+        assert (b" 200 " in told[:20]) == path.startswith("/version")
+
+    attack(test, insecure=False)
+
+
+def test_a_header_that_never_ends_costs_its_limit() -> None:
+    async def test(target: Target) -> None:
+        sent = b"GET /api HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * (1 << 20)
+        told = await target.exchange(sent)
+        assert not told or told.startswith(b"HTTP/1.0 400 ")
+        lines = b"".join(b"X-%d: y\r\n" % number for number in range(50_000))
+        sent = b"GET /api HTTP/1.1\r\nHost: 127.0.0.1\r\n" + lines + b"\r\n"
+        told = await target.exchange(sent)
+        assert not told or json.loads(told.partition(b"\r\n\r\n")[2])
+        assert (await target.ask("GET", CONFIGS)).status == 200
+
+    attack(test)
+
+
+def test_a_body_that_does_not_arrive_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "REQUEST_SECONDS", 0.05)
+
+    async def test(target: Target) -> None:
+        body = encoded(config_map("a"))
+        head = HEAD.format(path=CONFIGS) + f"Content-Length: {len(body)}\r\n\r\n"
+        told = await target.exchange(head.encode() + body[:-1])
+        assert told.startswith(b"HTTP/1.1 400 ")
+
+    attack(test)
