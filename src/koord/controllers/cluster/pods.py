@@ -68,24 +68,40 @@ _SCALARS = attrgetter(
 _STATES = 64
 
 
+class CountedColumns(NamedTuple):
+    """What a pod counts as, as columns and amounts, the pod itself included.
+
+    Attributes:
+        key: the indexes hold while this is the table's ``resources_key``.
+        counted: columns with what is added there, each once.
+        required: the same for who asks whether there is room: with 1 of its column ``ABSENT`` where the pod
+            requests anything that no node offers.
+        unoffered: by name, what it requests of resources without a column.
+    """
+
+    key: object
+    counted: tuple[NDArray[np.intp], NDArray[np.int64]]
+    required: tuple[NDArray[np.intp], NDArray[np.int64]]
+    unoffered: Mapping[str, int]
+
+
 class CountedRequests:
     """What a pod counts as on its node; not to be changed.
 
     Attributes:
         request: resource to amount, without the pod itself.
         nonzero: CPU milli and memory bytes as scores count them.
-        columns, columns_table: the request as columns of a node table and amounts, and that table:
-            kept by :meth:`koord.controllers.cluster.node_table.NodeTable.columns_of`.
+        columns: the request as columns of a node table: kept by
+            :meth:`koord.controllers.cluster.node_table.NodeTable.columns_of`.
     """
 
-    __slots__ = ("columns", "columns_table", "nonzero", "request")
+    __slots__ = ("columns", "nonzero", "request")
 
     def __init__(self, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.request = {name: value for name, value in amounts.items() if value}
         self.request.pop(requests.PODS, None)
         self.nonzero = nonzero
-        self.columns: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
-        self.columns_table: object = None
+        self.columns: CountedColumns | None = None
 
     def equals(self, other: CountedRequests) -> bool:
         """Whether both are the same amounts."""
