@@ -20,7 +20,7 @@ from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -74,8 +74,8 @@ class CountedColumns(NamedTuple):
     Attributes:
         key: the indexes hold while this is the table's ``resources_key``.
         counted: columns with what is added there, each once.
-        required: the same for who asks whether there is room: with 1 of its column ``ABSENT`` where the pod
-            requests anything that no node offers.
+        required: the same for who asks whether there is room: with 1 of the column ``ABSENT``
+            where the pod requests anything that no node offers.
         unoffered: by name, what it requests of resources without a column.
     """
 
