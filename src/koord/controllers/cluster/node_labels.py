@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
 
 _NONE: dict[str, str] = {}
+# Numbers that no node uses any more may be these and as many as two a row; then all are new ones.
+_UNUSED = 64
 
 
 class LabelColumn:
@@ -115,6 +117,14 @@ class NodeLabels:
             column.set(row, labels.get(key))
         for key in [key for key in before if key not in self._carriers]:
             self._columns.pop(key, None)
+        # Whoever asks for the key next gets a column of the values that there are.
+        for key in [k for k, c in self._columns.items() if len(c.values) > self._most]:
+            del self._columns[key]
+
+    @property
+    def _most(self) -> int:
+        """How many values of a key are numbered, those that no node has any more included."""
+        return _UNUSED + 2 * self._capacity
 
     def _grow(self, capacity: int) -> None:
         self._by_row.extend([_NONE] * (capacity - len(self._by_row)))
@@ -128,7 +138,7 @@ class NodeTaints:
 
     Attributes:
         ids: int32 by row; closed rows have 0, the number of no taints.
-        lists: taints by number.
+        lists: taints by number; another list once numbers stand for others than before.
         unschedulable: bool by row, ``spec.unschedulable``.
         version: counts changes of any node's taints.
     """
@@ -150,9 +160,22 @@ class NodeTaints:
         key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
         number = self._numbers.get(key)
         if number is None:
+            if len(self.lists) > _UNUSED + 2 * len(self.ids):
+                self._renumber()
             number = self._numbers[key] = len(self.lists)
             self.lists.append(taints)
         if self.ids[row] != number:
             self.ids[row] = number
             self.version += 1
         self.unschedulable[row] = node is not None and node.spec.unschedulable
+
+    def _renumber(self) -> None:
+        """Forgets the lists that no row has."""
+        used, places = np.unique(np.append(self.ids, 0), return_inverse=True)
+        self.ids = places[:-1].astype(np.int32)
+        self.lists = [self.lists[number] for number in used.tolist()]
+        renumbered = {number: place for place, number in enumerate(used.tolist())}
+        self._numbers = {
+            key: renumbered[number] for key, number in self._numbers.items() if number in renumbered
+        }
+        self.version += 1

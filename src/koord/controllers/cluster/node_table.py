@@ -24,18 +24,26 @@ import numpy as np
 
 from koord.api import requests
 from koord.controllers.cluster.node_labels import NodeLabels, NodeTaints
+from koord.controllers.cluster.resource_columns import (
+    ABSENT,
+    CPU,
+    MEMORY,
+    PODS,
+    STORAGE,
+    ResourceColumns,
+)
 from koord.kernels.placement_board import count_pod, count_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from koord.api.kinds.node import Node
-    from koord.controllers.cluster.pods import CountedRequests, PodBatch, PodInfo
+    from koord.controllers.cluster.pods import CountedColumns, CountedRequests, PodBatch, PodInfo
 
-CPU, MEMORY, STORAGE, PODS = 0, 1, 2, 3
-_FIRST = ("cpu", "memory", "ephemeral-storage", requests.PODS)
+__all__ = ["ABSENT", "CPU", "MEMORY", "PODS", "STORAGE", "Aspect", "NodeTable"]
+
 _GROWTH = 64
 _JOURNAL = 1 << 16
 
@@ -57,7 +65,8 @@ class NodeTable:
     """Nodes as rows and resources as columns, with a journal of what changed on which row.
 
     Attributes:
-        allocatable: int64 ``[resource, row]``; CPU in milli, all else in units.
+        allocatable: int64 ``[resource, row]``; CPU in milli, all else in units. A resource has a
+            column while a node offers it.
         requested: the same for what pods on the row ask for, as a pod sees it that uses no
             reservation.
         nonzero: int64 ``[2, row]``, CPU milli and memory bytes as scores count them: containers
@@ -74,15 +83,13 @@ class NodeTable:
             :meth:`advance_generation`: while it stays, the same plugins have something to do for
             pods of a shape.
         version: counts changes. ``layout`` counts those after which the columns are other arrays:
-            they have grown, or a resource was added.
+            they have grown, or nodes offer other resources.
         shared: what plugins keep once a table, by plugin, where several profiles configure them.
     """
 
     def __init__(self) -> None:
-        self.resources = list(_FIRST)
-        self._resource_index = {name: index for index, name in enumerate(_FIRST)}
-        self.allocatable = np.zeros((len(_FIRST), 0), np.int64)
-        self.requested = np.zeros((len(_FIRST), 0), np.int64)
+        self._columns = ResourceColumns()
+        self.allocatable, self.requested = self._columns.allocatable, self._columns.requested
         self.nonzero = np.zeros((2, 0), np.int64)
         self.open = np.zeros(0, np.bool_)
         self._numbers = np.zeros(0, np.intp)
@@ -145,27 +152,27 @@ class NodeTable:
         """The names of all nodes, in order."""
         return sorted(self._row_of)
 
-    def resource(self, name: str) -> int:
-        """The column of a resource; one that is not known yet gets a column."""
-        index = self._resource_index.get(name)
-        if index is None:
-            index = self._resource_index[name] = len(self.resources)
-            self.resources.append(name)
-            self.allocatable = _with_row(self.allocatable)
-            self.requested = _with_row(self.requested)
-            self.layout += 1
-        return index
+    @property
+    def resources(self) -> Sequence[str]:
+        """The names of the resource columns; "" is ``ABSENT``'s."""
+        return self._columns.names
 
-    def columns_of(self, counted: CountedRequests) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    @property
+    def resources_key(self) -> object:
+        """Indexes of resource columns hold while this is the same object."""
+        return self._columns.key
+
+    def resource(self, name: str) -> int:
+        """The column of a resource; ``ABSENT``, 0 on every row, for one that no node offers."""
+        return self._columns.column(name)
+
+    def columns_of(self, counted: CountedRequests) -> CountedColumns:
         """What a pod counts as, as columns of this table and amounts, the pod itself included."""
-        columns = counted.columns
-        if columns is None or counted.columns_table is not self:
-            names = sorted(counted.request)
-            index = [PODS, *(self.resource(name) for name in names)]
-            amounts = [1, *(counted.request[name] for name in names)]
-            columns = np.array(index, np.intp), np.array(amounts, np.int64)
-            counted.columns, counted.columns_table = columns, self
-        return columns
+        return self._columns.of(counted)
+
+    def requested_by_name(self, row: int) -> dict[str, int]:
+        """What is requested on a row, by name, also of what no node offers."""
+        return self._columns.requested_by_name(row)
 
     def put(self, node: Node) -> int:
         """Adds a node, or takes over its new state, and returns its row."""
@@ -174,10 +181,8 @@ class NodeTable:
         if row is None:
             row = self._open(name)
         self.nodes[row] = node
-        offered = {self.resource(k): amount for k, amount in requests.offered(node).items()}
-        self.allocatable[:, row] = 0
-        for index, amount in offered.items():
-            self.allocatable[index, row] = amount
+        if self._columns.offer(row, requests.offered(node)):
+            self._take_columns()
         self._describe(row, node)
         self.touch(row, Aspect.NODE)
         return row
@@ -188,7 +193,8 @@ class NodeTable:
         self.nodes[row] = None
         self.open[row] = False
         self.pods[row] = {}
-        self.allocatable[:, row] = self.requested[:, row] = 0
+        if self._columns.close(row):
+            self._take_columns()
         self.nonzero[:, row] = 0
         self.adjusted.discard(row)
         self._free_rows.append(row)
@@ -208,7 +214,10 @@ class NodeTable:
         vectors: list[tuple[NDArray[np.intp], NDArray[np.int64]]] = []
         for _, _, at, pods in arrivals:
             rows += at
-            vectors += [self.columns_of(pods[0].counted)] * len(at)
+            columns = self.columns_of(pods[0].counted)
+            vectors += [columns.counted] * len(at)
+            for row in at if columns.unoffered else ():
+                self._columns.count_unoffered(row, columns.unoffered, 1)
             for row, pod in zip(at, pods, strict=True):
                 self.pods[row][pod.uid] = pod
         where = np.array(rows, np.intp)
@@ -228,19 +237,23 @@ class NodeTable:
     def adjust(
         self,
         row: int,
-        index: NDArray[np.intp],
-        amounts: NDArray[np.int64],
+        amounts: Mapping[str, int],
         nonzero: tuple[int, int] = (0, 0),
     ) -> None:
         """Adds to what is requested on a row, for plugins that count what no pod says.
 
         Args:
             row: where.
-            index: resource columns, each once.
-            amounts: what is added there; may be negative.
+            amounts: by resource, what is added; may be negative.
             nonzero: the same for :attr:`nonzero`.
         """
-        count_pod(self.requested, self.nonzero, row, index, amounts, *nonzero, 1)
+        unoffered = {name: n for name, n in amounts.items() if self.resource(name) == ABSENT}
+        offered = [name for name in amounts if name not in unoffered]
+        index = np.array([self.resource(name) for name in offered], np.intp)
+        values = np.array([amounts[name] for name in offered], np.int64)
+        count_pod(self.requested, self.nonzero, row, index, values, *nonzero, 1)
+        if unoffered:
+            self._columns.count_unoffered(row, unoffered, 1)
         self.adjusted.add(row)
         self.touch(row, Aspect.PODS)
 
@@ -302,8 +315,15 @@ class NodeTable:
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         counted = pod.counted
-        index, amounts = self.columns_of(counted)
+        columns = self._columns.of(counted)
+        index, amounts = columns.counted
         count_pod(self.requested, self.nonzero, row, index, amounts, *counted.nonzero, sign)
+        if columns.unoffered:
+            self._columns.count_unoffered(row, columns.unoffered, sign)
+
+    def _take_columns(self) -> None:
+        self.allocatable, self.requested = self._columns.allocatable, self._columns.requested
+        self.layout += 1
 
     def _describe(self, row: int, node: Node | None) -> None:
         self.nodes_version += 1
@@ -327,20 +347,9 @@ class NodeTable:
         return row
 
     def _grow(self, rows: int) -> None:
-        self.allocatable = _with_columns(self.allocatable, rows)
-        self.requested = _with_columns(self.requested, rows)
-        self.nonzero = _with_columns(self.nonzero, rows)
+        self._columns.grow(rows)
+        self.nonzero = np.pad(self.nonzero, ((0, 0), (0, rows - self.nonzero.shape[1])))
         closed = np.zeros(rows - len(self.open), np.bool_)
         self.open = np.concatenate([self.open, closed])
         self._numbers = np.arange(rows, dtype=np.intp)
-        self.layout += 1
-
-
-def _with_row(columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.vstack([columns, np.zeros((1, columns.shape[1]), np.int64)])
-
-
-def _with_columns(columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    grown = np.zeros((columns.shape[0], count), np.int64)
-    grown[:, : columns.shape[1]] = columns
-    return grown
+        self._take_columns()

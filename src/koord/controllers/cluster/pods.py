@@ -18,9 +18,10 @@ from koord.api import requests
 from koord.api.codec import to_json
 from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
+from koord.controllers.cluster.bounded_table import BoundedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -68,24 +69,40 @@ _SCALARS = attrgetter(
 _STATES = 64
 
 
+class CountedColumns(NamedTuple):
+    """What a pod counts as, as columns and amounts, the pod itself included.
+
+    Attributes:
+        key: the indexes hold while this is the table's ``resources_key``.
+        counted: columns with what is added there, each once.
+        required: the same for who asks whether there is room: with 1 of the column ``ABSENT``
+            where the pod requests anything that no node offers.
+        unoffered: by name, what it requests of resources without a column.
+    """
+
+    key: object
+    counted: tuple[NDArray[np.intp], NDArray[np.int64]]
+    required: tuple[NDArray[np.intp], NDArray[np.int64]]
+    unoffered: Mapping[str, int]
+
+
 class CountedRequests:
     """What a pod counts as on its node; not to be changed.
 
     Attributes:
         request: resource to amount, without the pod itself.
         nonzero: CPU milli and memory bytes as scores count them.
-        columns, columns_table: the request as columns of a node table and amounts, and that table:
-            kept by :meth:`koord.controllers.cluster.node_table.NodeTable.columns_of`.
+        columns: the request as columns of a node table: kept by
+            :meth:`koord.controllers.cluster.node_table.NodeTable.columns_of`.
     """
 
-    __slots__ = ("columns", "columns_table", "nonzero", "request")
+    __slots__ = ("columns", "nonzero", "request")
 
     def __init__(self, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.request = {name: value for name, value in amounts.items() if value}
         self.request.pop(requests.PODS, None)
         self.nonzero = nonzero
-        self.columns: tuple[NDArray[np.intp], NDArray[np.int64]] | None = None
-        self.columns_table: object = None
+        self.columns: CountedColumns | None = None
 
     def equals(self, other: CountedRequests) -> bool:
         """Whether both are the same amounts."""
@@ -302,23 +319,25 @@ class Shapes:
 
     Args:
         limit: how many of each kind of key are remembered; the oldest go first.
+        size: how many bytes of JSON the pods may have together that are remembered of each kind.
     """
 
-    def __init__(self, limit: int = 65_536) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = 65_536, size: int = 64 << 20) -> None:
         self._made = 0
-        self._by_text: dict[bytes, PodShape] = {}
+        self._by_text: BoundedTable[bytes, PodShape] = BoundedTable(limit, size)
         self._last: tuple[Pod, PodShape] | None = None
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
-        self._by_containers: dict[
+        # The parts are kept beside what is made of them, so that an identity is not used again.
+        self._by_containers: BoundedTable[
             tuple[int, ...], tuple[ContainerRequests, tuple[object, ...]]
-        ] = {}
-        self._by_spec: dict[tuple[Any, ...], tuple[int, tuple[object, ...]]] = {}
-        self._by_spec_text: dict[bytes, int] = {}
+        ] = BoundedTable(limit, size)
+        self._by_spec: BoundedTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
+        self._by_spec = BoundedTable(limit, size)
+        self._by_spec_text: BoundedTable[bytes, _Spec] = BoundedTable(limit, size)
         self._specs = count()
-        # The parts are kept beside the shape, so that an identity is not used again.
-        self._by_parts: dict[tuple[int, ...], tuple[PodShape, tuple[object, ...]]] = {}
+        self._by_parts: BoundedTable[tuple[int, ...], tuple[PodShape, tuple[object, ...]]]
+        self._by_parts = BoundedTable(limit, size)
 
     def info(self, pod: Pod) -> PodInfo:
         """A pod with its shape."""
@@ -355,13 +374,15 @@ class Shapes:
         if known is not None:
             shape = known[0]
         else:
-            shape = self._by_content(pod, parts, scalars)
-            _bound(self._by_parts, self._limit)
-            self._by_parts[identity] = (shape, parts)
+            shape, size = self._by_content(pod, parts, scalars)
+            self._by_parts.put(identity, (shape, parts), size)
         self._latest = scalars, parts, shape
         return shape
 
-    def _by_content(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> PodShape:
+    def _by_content(
+        self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]
+    ) -> tuple[PodShape, int]:
+        """The shape of a pod, and the size of what it is made of."""
         annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
         # All of them: a Reservation may be for pods of any owner.
         who = [
@@ -369,38 +390,46 @@ class Shapes:
             for owner in pod.metadata.owner_references
         ]
         spec = self._spec(parts[_OWN:_SPEC], scalars)
-        text = to_json((parts[0], parts[1], annotations, who, spec, parts[_SPEC:]))
+        text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
+        size = len(text) + spec.size
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod, self._container_requests(pod))
-            _bound(self._by_text, self._limit)
-            self._by_text[text] = shape
-        return shape
+            shape = PodShape(self._made, pod, self._container_requests(pod, spec.size))
+            self._by_text.put(text, shape, size)
+        return shape, size
 
-    def _spec(self, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> int:
-        """A number that stands for parts of a spec, the same for equal ones.
+    def _spec(self, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
+        """What stands for parts of a spec, with the same number for equal ones.
 
         Pods that differ in a label or a claim, each a shape of its own, run the same containers.
         """
         identity = (*map(id, parts), scalars)
         known = self._by_spec.get(identity)
         if known is None:
-            _bound(self._by_spec_text, self._limit)
-            number = self._by_spec_text.setdefault(to_json((parts, scalars)), next(self._specs))
-            _bound(self._by_spec, self._limit)
-            known = self._by_spec[identity] = number, parts
+            text = to_json((parts, scalars))
+            spec = self._by_spec_text.get(text)
+            if spec is None:
+                spec = _Spec(next(self._specs), len(text))
+                self._by_spec_text.put(text, spec, len(text))
+            known = spec, parts
+            self._by_spec.put(identity, known, len(text))
         return known[0]
 
-    def _container_requests(self, pod: Pod) -> ContainerRequests:
+    def _container_requests(self, pod: Pod, size: int) -> ContainerRequests:
         spec = pod.spec
         parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
         identity = tuple(map(id, parts))
         known = self._by_containers.get(identity)
         if known is None:
-            _bound(self._by_containers, self._limit)
-            known = self._by_containers[identity] = ContainerRequests(pod), parts
+            known = ContainerRequests(pod), parts
+            self._by_containers.put(identity, known, size)
         return known[0]
+
+
+class _Spec(NamedTuple):
+    number: int
+    size: int
 
 
 def controller(pod: Pod) -> OwnerReference | None:

@@ -6,13 +6,13 @@ Plugins give recounts of their own (:mod:`koord.controllers.scheduler.framework.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.requests import PODS
 from koord.controllers.scheduler.cache.event_handlers import is_over
 from koord.controllers.scheduler.framework.recounting import by_row, in_slices
 
@@ -118,19 +118,18 @@ def _heard(scheduler: Scheduler, info: PodInfo) -> Pod:
 def _sums_differ(scheduler: Scheduler, row: int) -> bool:
     """Whether what is requested on a row is not the sum over its pods."""
     table = scheduler.world.table
-    total = np.zeros(len(table.resources), np.int64)
+    total: Counter[str] = Counter()
     for info in table.pods[row].values():
         # One that is resized in place counts as what its status says by now.
-        index, amounts = table.columns_of(
-            info.shape.container_requests.counted(_heard(scheduler, info))
-        )
-        total[index] += amounts
+        counted = info.shape.container_requests.counted(_heard(scheduler, info))
+        total.update(counted.request)
+        total[PODS] += 1
     for plugin in scheduler.plugins:
         if hasattr(plugin, "counted_twice"):
             for resource, amount in plugin.counted_twice(row).items():
-                total[table.resource(resource)] -= amount
-    # A resource that was not known before may have a column since.
-    return bool((total != table.requested[: len(total), row]).any())
+                total[resource] -= amount
+    requested = table.requested_by_name(row)
+    return any(total[name] != requested.get(name, 0) for name in {*total, *requested})
 
 
 def _allocations(scheduler: Scheduler) -> Steps:

@@ -48,7 +48,6 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
     row = table.row(name)
     if row is None:
         raise KeyError(f"cannot find node {name}")
-    free = table.allocatable[:, row] - table.requested[:, row]
     used = [
         {"pod": info.key, "hostIP": port.host_ip, "hostPort": port.host_port,
          "protocol": port.protocol or "TCP"}
@@ -57,23 +56,27 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
         for port in container.ports
         if port.host_port
     ]  # fmt: skip
+    amounts = _amounts(scheduler, row)
+    offered, requested = amounts["allocatable"], amounts["requested"]
+    remaining = {each: offered.get(each, 0) - amount for each, amount in requested.items()}
     return {
         "nodeName": name,
         "pods": sorted(info.key for info in table.pods[row].values()),
-        **_amounts(scheduler, row),
+        **amounts,
         "nonZeroRequested": {
             "cpu": int(table.nonzero[0, row]), "memory": int(table.nonzero[1, row])
         },
-        "remaining": dict(zip(table.resources, free.tolist(), strict=True)),
+        "remaining": remaining,
         "usedPorts": used,
     }  # fmt: skip
 
 
 def _amounts(scheduler: Scheduler, row: int) -> dict[str, dict[str, int]]:
     table = scheduler.world.table
+    offered = zip(table.resources, table.allocatable[:, row].tolist(), strict=True)
     return {
-        "allocatable": dict(zip(table.resources, table.allocatable[:, row].tolist(), strict=True)),
-        "requested": dict(zip(table.resources, table.requested[:, row].tolist(), strict=True)),
+        "allocatable": {resource: amount for resource, amount in offered if resource},
+        "requested": table.requested_by_name(row),
     }
 
 

@@ -15,6 +15,7 @@ from koord.api.protocol.quotas import DEFAULT_QUOTA, pod_quota_name
 from koord.api.protocol.reservations import reservation_affinity
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
 from koord.base.errors import KoordError
+from koord.controllers.cluster.node_table import ABSENT
 from koord.controllers.scheduler.invalid import pod_labels
 from koord.controllers.scheduler.plugins.deviceshare.objects.resource_combinations import (
     InvalidRequestError,
@@ -37,8 +38,11 @@ _OVERCOMMITTED = (BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY)
 
 
 def absent(shape: PodShape, table: NodeTable, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """By resource that pods of a shape ask for, and by row: whether the node has none of it."""
-    index, amounts = table.columns_of(shape.container_requests)
+    """By resource that pods of a shape ask for, and by row: whether the node has none of it.
+
+    What no node offers counts as one resource.
+    """
+    index, amounts = table.columns_of(shape.container_requests).required
     none: NDArray[np.bool_] = table.allocatable[index][:, rows] <= 0
     return none & (amounts > 0)[:, None]
 
@@ -46,13 +50,17 @@ def absent(shape: PodShape, table: NodeTable, rows: NDArray[np.intp]) -> NDArray
 def nowhere(shape: PodShape, table: NodeTable) -> list[str]:
     """The resources that pods of a shape ask for and no node has, sorted."""
     rows = np.flatnonzero(table.open[: table.size])
-    index, _ = table.columns_of(shape.container_requests)
+    if not len(rows):
+        return []
+    columns = table.columns_of(shape.container_requests)
+    index, _ = columns.required
     none = absent(shape, table, rows)
-    return sorted(
+    found = [
         table.resources[column]
         for column, missing in zip(index.tolist(), none, strict=True)
-        if len(rows) and missing.all()
-    )
+        if column != ABSENT and missing.all()
+    ]
+    return sorted([*found, *(name for name, amount in columns.unoffered.items() if amount > 0)])
 
 
 def not_offered(shape: PodShape, table: NodeTable) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.scheduler.explain.explanation import LastAttempt
 
 if TYPE_CHECKING:
@@ -20,23 +21,24 @@ class AttemptHistory:
         table: names nodes.
         clock: wall time.
         limit: pods that are remembered; the oldest are forgotten first.
+        size: how many characters their messages may have together.
     """
 
-    def __init__(self, table: NodeTable, clock: Clock, limit: int = 20_000) -> None:
+    def __init__(
+        self, table: NodeTable, clock: Clock, limit: int = 20_000, size: int = 32 << 20
+    ) -> None:
         self._table = table
         self._clock = clock
-        self._limit = limit
-        self._last: dict[str, tuple[float, str, str]] = {}
+        self._last: BoundedTable[str, tuple[float, str, str]] = BoundedTable(limit, size)
         self._since = clock.wall_seconds()
 
     def observe(self, decision: Decision, message: str) -> None:
         """Notes what came of an attempt."""
-        last, uid = self._last, decision.cycle.pod.uid
-        last.pop(uid, None)
-        if len(last) >= self._limit:
-            self._since = last.pop(next(iter(last)))[0]
         node = "" if message else self._table.name(decision.row)
-        last[uid] = (self._clock.wall_seconds(), node, message)
+        noted = (self._clock.wall_seconds(), node, message)
+        dropped = self._last.put(decision.cycle.pod.uid, noted, len(message))
+        if dropped is not None:
+            self._since = dropped[0]
 
     @property
     def since(self) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api.protocol import keys
+from koord.controllers.cluster.node_table import ABSENT
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.explain import absent_resources, annotation_variants, pod_variants
 from koord.controllers.scheduler.explain.explanation import SuggestedChange, amount
@@ -112,9 +113,13 @@ class SuggestionFinder:
     def _short(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
         """The resources that the pod asks for, how much, and by row how much of it is not free."""
         table = self._table
-        index, wanted = table.columns_of(self._cycle.shape.container_requests)
+        columns = table.columns_of(self._cycle.shape.container_requests)
+        index, wanted = columns.counted
+        more = columns.unoffered
+        names = [*(table.resources[column] for column in index.tolist()), *more]
+        wanted = np.append(wanted, np.array(list(more.values()), np.int64))
+        index = np.append(index, np.full(len(more), ABSENT))
         free = table.allocatable[index] - table.requested[index]
-        names = [table.resources[column] for column in index.tolist()]
         return names, wanted, np.maximum(wanted[:, None] - free, 0)
 
     def _near(self, *, with_kinds: bool = False) -> NDArray[np.intp]:
@@ -151,6 +156,9 @@ class SuggestionFinder:
         if change is not None:
             yield change
             return
+        rows = np.flatnonzero(self._table.open[: self._table.size])
+        if np.count_nonzero(short[:, rows].all(axis=1)) > 1:
+            return  # less of one of them helps nowhere
         bisected = [self._bisected(name, amount) for name, amount in requested.items()]
         changes = [self._cut(less, requested) for less in bisected if less]
         if any(changes):
@@ -201,7 +209,8 @@ class SuggestionFinder:
     def _node_with_more(self) -> Iterator[SuggestedChange]:
         """The node that needs the smallest part more."""
         names, _, short = self._short()
-        index, _ = self._table.columns_of(self._cycle.shape.container_requests)
+        # A pod that asks for what no node offers has no nodes to be looked at here.
+        index, _ = self._table.columns_of(self._cycle.shape.container_requests).counted
         column = self._table.allocatable
         for row in self._near(with_kinds=True)[:_TRIED].tolist():
             if not short[:, row].any():

@@ -183,7 +183,8 @@ class _WhatIf:
 
     def _shortages(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """By row, the largest share of a requested amount that is not free there."""
-        index, amounts = self.table.columns_of(self.cycle.shape.container_requests)
+        columns = self.table.columns_of(self.cycle.shape.container_requests)
+        index, amounts = columns.required
         free = self.table.allocatable[index][:, rows] - self.table.requested[index][:, rows]
         short = np.maximum(amounts[:, None] - free, 0) / np.maximum(amounts[:, None], 1)
         worst: NDArray[np.float64] = short.max(axis=0)
@@ -207,14 +208,16 @@ class _WhatIf:
         return NearestNode(self.table.name(row), plugins, reasons, self._missing(row), shortfall)
 
     def _missing(self, row: int) -> dict[str, int]:
-        index, amounts = self.table.columns_of(self.cycle.shape.container_requests)
+        columns = self.table.columns_of(self.cycle.shape.container_requests)
+        index, amounts = columns.counted
         free = self.table.allocatable[index, row] - self.table.requested[index, row]
         short = amounts - free
-        return {
+        offered = {
             self.table.resources[column]: int(lack)
             for column, lack in zip(index.tolist(), short.tolist(), strict=True)
             if lack > 0
         }
+        return {**offered, **columns.unoffered}
 
     def _allocate(self, decision: Decision) -> None:
         refused = self.decider.assume(decision)

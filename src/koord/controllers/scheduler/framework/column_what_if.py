@@ -85,7 +85,7 @@ def shift(
             of_equals = counts.setdefault(pod.counted, {})
             of_equals[place] = of_equals.get(place, 0) + sign
     for counted, by_place in counts.items():
-        index, amounts = table.columns_of(counted)
+        index, amounts = table.columns_of(counted).counted
         at = rows[np.fromiter(by_place, np.intp, len(by_place))]
         times = np.fromiter(by_place.values(), np.int64, len(by_place))
         table.requested[np.ix_(index, at)] += amounts[:, None] * times

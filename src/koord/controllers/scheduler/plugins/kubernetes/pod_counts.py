@@ -174,7 +174,10 @@ class PodCounts:
             return
         del self._row_counts[key]
         for namespace in where:
-            del self._by_namespace[namespace][key]
+            there = self._by_namespace[namespace]
+            del there[key]
+            if not there:
+                del self._by_namespace[namespace]
         for known in self._known.values():
             if row_counts in known.counted_in:
                 known.counted_in.remove(row_counts)

@@ -43,8 +43,13 @@ UNTOLERATED = "node(s) had untolerated taint(s)"
 
 
 class TaintMatches(NamedTuple):
-    """By number of a list of taints: whether it admits the shape, and how many cost score."""
+    """By number of a list of taints: whether it admits the shape, and how many cost score.
 
+    Attributes:
+        lists: the lists that are meant, by number.
+    """
+
+    lists: Sequence[Sequence[Taint]]
     admitted: NDArray[np.bool_]
     intolerable: NDArray[np.int64]
 
@@ -79,7 +84,7 @@ class TaintToleration(Plugin):
     def _matches(self, cycle: Cycle) -> TaintMatches:
         shape, lists = cycle.shape, cycle.table.taints.lists
         kept: TaintMatches | None = shape.memo.get(self.name)
-        if kept is None or len(kept.admitted) != len(lists):
+        if kept is None or kept.lists is not lists or len(kept.admitted) != len(lists):
             kept = shape.memo[self.name] = _match(shape, lists)
         return kept
 
@@ -89,6 +94,7 @@ def _match(shape: PodShape, lists: Sequence[Sequence[Taint]]) -> TaintMatches:
     # Only those without an effect, or with this one, soften a preference.
     soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
     return TaintMatches(
+        lists,
         np.array([untolerated(taints, tolerations, KEEPS_OUT) is None for taints in lists]),
         np.array([_intolerable(taints, soft) for taints in lists], np.int64),
     )

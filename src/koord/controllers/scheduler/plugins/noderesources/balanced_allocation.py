@@ -62,10 +62,11 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """All that :meth:`score` asks."""
-        if self._key not in shape.memo:
-            shape.memo[self._key] = self._work_out(shape)
-        kernel: RoomScore | None = shape.memo[self._key]
-        return kernel
+        columns = self.handle.table.resources_key
+        kept: tuple[object, RoomScore | None] | None = shape.memo.get(self._key)
+        if kept is None or kept[0] is not columns:
+            kept = shape.memo[self._key] = columns, self._work_out(shape)
+        return kept[1]
 
     def _work_out(self, shape: PodShape) -> RoomScore | None:
         requests = {each.name: shape.request.get(each.name, 0) for each in self.args.resources}

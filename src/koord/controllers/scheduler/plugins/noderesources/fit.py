@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from koord.api import requests
 from koord.base.errors import KoordError
-from koord.controllers.cluster.node_table import CPU, MEMORY, PODS, Aspect
+from koord.controllers.cluster.node_table import ABSENT, CPU, MEMORY, PODS, Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import NodeResourcesFitArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -39,9 +40,17 @@ _TOO_MANY_PODS = "Too many pods"
 
 
 class FitRequest(NamedTuple):
-    """What a shape requests: columns with amounts, and kernels over them."""
+    """What a shape requests: columns with amounts, and kernels over them.
 
-    amounts: list[tuple[int, int]]
+    Attributes:
+        key: the columns hold while this is the table's ``resources_key``.
+        amounts: column, name and amount, in the order of the reasons.
+        absent: the reasons for what no node offers, in order.
+    """
+
+    key: object
+    amounts: list[tuple[int, str, int]]
+    absent: tuple[str, ...]
     check: RoomCheck
     score: RoomScore
 
@@ -87,52 +96,70 @@ class NodeResourcesFit(Plugin):
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """All resources that are short. Unresolvable where even the empty node has not enough."""
-        return [self._diagnose(cycle, row) for row in rows.tolist()]
+        # Reasons may be many, and are the same on most nodes.
+        known: dict[tuple[int, ...], Rejection] = {}
+        return [self._diagnose(cycle, row, known) for row in rows.tolist()]
 
     def events(self) -> Sequence[HintedEvent]:
         """Pods that go, requests and nodes that change."""
         return queueing_hints.of(self.handle, self._fits_empty)
 
-    def _diagnose(self, cycle: Cycle, row: int) -> Rejection:
-        table = cycle.table
+    def _diagnose(
+        self, cycle: Cycle, row: int, known: dict[tuple[int, ...], Rejection]
+    ) -> Rejection:
+        table, wanted = cycle.table, self._fit_request(cycle.shape)
         columns = columns_beside_reservations(cycle, row)
         used = table.requested[:, row] if columns is None else columns.requested[:, 0]
         reasons: list[str] = []
-        unresolvable = False
-        for index, amount in self._fit_request(cycle.shape).amounts:
+        short: list[int] = []
+        unresolvable = bool(wanted.absent)
+        for index, name, amount in wanted.amounts:
             has = int(table.allocatable[index, row])
             if amount <= has - int(used[index]):
                 continue
-            if index == PODS:
-                reasons.append(_TOO_MANY_PODS)
-                continue
-            reasons.append(f"Insufficient {table.resources[index]}")
-            unresolvable |= amount > has
-        return Rejection(self.name, tuple(reasons), unresolvable=unresolvable)
+            short.append(index)
+            reasons.append(_TOO_MANY_PODS if index == PODS else _insufficient(name))
+            unresolvable |= index != PODS and amount > has
+        key = (unresolvable, *short)
+        if key not in known:
+            first = sum(index <= PODS for index in short)
+            scalars = tuple(sorted((*reasons[first:], *wanted.absent)))
+            reasons_in_order = (*reasons[:first], *scalars)
+            known[key] = Rejection(self.name, reasons_in_order, unresolvable=unresolvable)
+        return known[key]
 
     def _fits_empty(self, shape: PodShape, offered: dict[str, int]) -> bool:
         """Whether an empty node with this allocatable could take a pod of the shape."""
-        resources = self.handle.table.resources
+        if offered.get(requests.PODS, 0) < 1:
+            return False
         return all(
-            amount <= offered.get(resources[index], 0)
-            for index, amount in self._fit_request(shape).amounts
+            amount <= offered.get(name, 0)
+            for name, amount in shape.request.items()
+            if amount > 0 and not self._is_ignored(name)
         )
 
     def _fit_request(self, shape: PodShape) -> FitRequest:
         fit_request: FitRequest | None = shape.memo.get(self._key)
-        if fit_request is None:
+        if fit_request is None or fit_request.key is not self.handle.table.resources_key:
             fit_request = shape.memo[self._key] = self._build(shape)
         return fit_request
 
     def _build(self, shape: PodShape) -> FitRequest:
         table = self.handle.table
-        index, amounts = table.columns_of(shape.container_requests)
+        columns = table.columns_of(shape.container_requests)
+        index, amounts = columns.counted
         requested = [
-            (i, amount)
+            (i, table.resources[i], amount)
             for i, amount in zip(index.tolist(), amounts.tolist(), strict=True)
             if amount > 0 and not self._is_ignored(table.resources[i])
         ]
-        requested.sort(key=lambda pair: _place(pair[0], table.resources[pair[0]]))
+        requested.sort(key=lambda each: _place(each[0], each[1]))
+        absent = tuple(
+            _insufficient(name)
+            for name, amount in columns.unoffered.items()
+            if amount > 0 and not self._is_ignored(name)
+        )
+        nowhere = [(ABSENT, 1)] if absent else []
         counted = [
             (table.resource(scored.name), *_counted(shape, scored.name), scored.weight or 1)
             for scored in self.args.scoring_strategy.resources
@@ -143,12 +170,17 @@ class NodeResourcesFit(Plugin):
             [(i, request, weight, nonzero) for i, request, nonzero, weight in counted],
             self._corners,
         )
-        return FitRequest(requested, RoomCheck(requested), score)
+        check = RoomCheck([*((i, amount) for i, _, amount in requested), *nowhere])
+        return FitRequest(columns.key, requested, absent, check, score)
 
     def _is_ignored(self, resource: str) -> bool:
         if not resource_kinds.is_extended(resource):
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._groups
+
+
+def _insufficient(resource: str) -> str:
+    return f"Insufficient {resource}"
 
 
 def _place(index: int, resource: str) -> tuple[bool, int, str]:

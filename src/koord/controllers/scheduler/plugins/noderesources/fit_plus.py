@@ -75,10 +75,11 @@ class NodeResourcesFitPlus(Plugin):
         return kernels[0][0] if len(kernels) == 1 and kernels[0][1] > 0 else None
 
     def _kernels(self, shape: PodShape) -> Kernels:
-        kernels: Kernels | None = shape.memo.get(self._key)
-        if kernels is None:
-            kernels = shape.memo[self._key] = self._build(shape)
-        return kernels
+        columns = self.handle.table.resources_key
+        kept: tuple[object, Kernels] | None = shape.memo.get(self._key)
+        if kept is None or kept[0] is not columns:
+            kept = shape.memo[self._key] = columns, self._build(shape)
+        return kept[1]
 
     def _build(self, shape: PodShape) -> Kernels:
         counted = {"cpu": shape.nonzero[CPU], "memory": shape.nonzero[MEMORY]}

@@ -55,8 +55,8 @@ class ScarceResourceAvoidance(Plugin):
 
     def _columns(self, cycle: Cycle) -> Columns:
         resources, shape = cycle.table.resources, cycle.shape
-        kept: Columns | None = shape.memo.get(self._key)
-        if kept is None or len(kept[0]) != len(resources):
+        kept: tuple[object, Columns] | None = shape.memo.get(self._key)
+        if kept is None or kept[0] is not cycle.table.resources_key:
             other = [
                 shape.request.get(name, 0) <= 0 and (index < PODS or resource_kinds.is_scalar(name))
                 for index, name in enumerate(resources)
@@ -65,5 +65,6 @@ class ScarceResourceAvoidance(Plugin):
                 counts and name in self._scarce
                 for counts, name in zip(other, resources, strict=True)
             ]
-            kept = shape.memo[self._key] = (np.array(other), np.array(scarce))
-        return kept
+            both = np.array(other), np.array(scarce)
+            kept = shape.memo[self._key] = cycle.table.resources_key, both
+        return kept[1]

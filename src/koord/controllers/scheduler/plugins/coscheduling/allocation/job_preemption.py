@@ -287,11 +287,11 @@ def _may_fit(cycle: Cycle, row: int, victims: Sequence[PodInfo], pod: PodInfo) -
     table = cycle.table
     if cycle.overlay(row) is not None or row in table.adjusted:
         return True
-    index, amounts = table.columns_of(pod.shape.container_requests)
+    index, amounts = table.columns_of(pod.shape.container_requests).required
     free = table.allocatable[index, row] - table.requested[index, row]
     names = {int(at): place for place, at in enumerate(index)}
     for victim in victims:
-        for at, amount in zip(*table.columns_of(victim.counted), strict=True):
+        for at, amount in zip(*table.columns_of(victim.counted).counted, strict=True):
             place = names.get(int(at))
             if place is not None:
                 free[place] += amount

@@ -124,9 +124,8 @@ def capacity_by_columns(
     total: dict[int, int] = {}
     steps: dict[int, list[int]] = {}
     for number, pod in enumerate(pods):
-        for index, amount in zip(
-            *map(np.ndarray.tolist, table.columns_of(pod.shape.container_requests)), strict=True
-        ):
+        required = table.columns_of(pod.shape.container_requests).required
+        for index, amount in zip(*map(np.ndarray.tolist, required), strict=True):
             total[index] = total.get(index, 0) + amount
             steps.setdefault(index, [0] * number)
         for index, sums in steps.items():

@@ -336,7 +336,10 @@ class GangCache:
             return
         self.groups.pop(group.gangs, None)
         for name in group.gangs:
-            self._groups_with[name].remove(group)
+            others = self._groups_with[name]
+            others.remove(group)
+            if not others:
+                del self._groups_with[name]
 
 
 def _gang_counts(name: str, gang: Gang | None) -> GangCounts:

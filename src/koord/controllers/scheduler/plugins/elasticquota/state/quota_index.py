@@ -91,7 +91,7 @@ class QuotaIndex:
 
     def has(self, group: str, namespace: str) -> bool:
         """Whether there is a readable object of that name in a namespace."""
-        return namespace in self._objects[group]
+        return namespace in self._objects.get(group, ())
 
     def error(self, group: str, namespace: str) -> KoordError | None:
         """Why an object cannot be read."""
@@ -168,17 +168,19 @@ class QuotaIndex:
 
     def _list(self, item: QuotaObject, *, listed: bool) -> AffectedPods:
         """Enters an object in the lists by which it is found, or takes it out."""
-        lists = [self._children[item.spec.parent]]
-        lists += [self._listing[namespace] for namespace in item.namespaces]
+        lists = [(self._children, item.spec.parent)]
+        lists += [(self._listing, namespace) for namespace in item.namespaces]
         if item.priority is not None:
-            lists.append(self._guides[item.namespace])
+            lists.append((self._guides, item.namespace))
         if item.tree and item.total is not None:
-            lists.append(self._roots[item.tree])
-        for names in lists:
+            lists.append((self._roots, item.tree))
+        for index, name in lists:
             if listed:
-                names.add(item.group)
-            else:
-                names.discard(item.group)
+                index[name].add(item.group)
+                continue
+            index[name].discard(item.group)
+            if not index[name]:
+                del index[name]
         return _reach(item)
 
 

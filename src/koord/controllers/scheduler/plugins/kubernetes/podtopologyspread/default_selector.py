@@ -76,7 +76,10 @@ class DefaultSelectors:
 
     def _drop(self, service: Service, unknown: bool) -> None:
         meta = service.metadata
-        self._services.get(meta.namespace, {}).pop(meta.name, None)
+        services = self._services.get(meta.namespace, {})
+        services.pop(meta.name, None)
+        if not services:
+            self._services.pop(meta.namespace, None)
         self._moved()
 
     def _changed(self, owner: Any, unknown: bool = False) -> None:

@@ -202,6 +202,8 @@ class VolumeCache:
         if before is not None:
             entries = self._free[before[0]]
             del entries[bisect_left(entries, before[1])]
+            if not entries:
+                del self._free[before[0]]
         volume = self.volumes.get(name)
         if volume is None or name in self._assumed_volumes or volume.spec.claim_ref is not None:
             return

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.nodenumaresource.state.columns import NUMAColumns
     from koord.kernels.numa import Scorer
 
+    # With the columns that it was made for.
+    _KeptKernel = tuple[object, RoomScore]
+
 FEW = 8
 """Up to how many rows are rated one by one."""
 
@@ -53,7 +56,9 @@ class NUMAScorer:
         self._table = table
         self._evaluator = evaluator
         self._scorer = scorer
-        self._kernels: WeakKeyDictionary[NUMARequest, RoomScore] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[NUMARequest, tuple[object, RoomScore]] = (
+            WeakKeyDictionary()
+        )
 
     def scores(
         self, cycle: Cycle, request: NUMARequest, columns: NUMAColumns, rows: NDArray[np.intp]
@@ -70,16 +75,18 @@ class NUMAScorer:
 
     def fit_kernel(self, request: NUMARequest) -> RoomScore:
         """The kernel of :meth:`scores` on nodes without amplification, policy or bound CPUs."""
-        kernel = self._kernels.get(request)
-        if kernel is None:
+        columns = self._table.resources_key
+        kept = self._kernels.get(request)
+        if kept is None or kept[0] is not columns:
             counted = [
                 (self._table.resource(name), request.amounts.get(name, 0), weight, False)
                 for name, weight in self._scorer.weights.items()
                 if name in ALWAYS or request.amounts.get(name, 0)
             ]
             most = self._scorer.strategy is Strategy.MOST_ALLOCATED
-            kernel = self._kernels[request] = RoomScore(MOST if most else LEAST, counted, [])
-        return kernel
+            kernel = RoomScore(MOST if most else LEAST, counted, [])
+            kept = self._kernels[request] = columns, kernel
+        return kept[1]
 
     def _score(self, cycle: Cycle, request: NUMARequest, columns: NUMAColumns, row: int) -> int:
         """The same for one row: after a placement that is all that is asked about."""

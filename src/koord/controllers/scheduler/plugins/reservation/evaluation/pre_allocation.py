@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from koord.api.protocol import keys
 from koord.api.protocol import reservations as protocol
 from koord.base.errors import KoordError
-from koord.controllers.cluster.node_table import PODS
+from koord.controllers.cluster.node_table import ABSENT, PODS
 from koord.controllers.scheduler.plugins.reservation import reasons
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
     PLUGIN,
@@ -181,8 +181,8 @@ class PreAllocation:
         for pod in self.candidates(row):
             shortfalls[PODS] = 1
             for name, amount in pod.shape.request.items():
-                if name in self._request and amount > 0:
-                    index = self._table.resource(name)
+                index = self._table.resource(name)
+                if name in self._request and amount > 0 and index != ABSENT:
                     shortfalls[index] = min(self._request[name], shortfalls.get(index, 0) + amount)
         return shortfalls
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koord.api import requests
-from koord.controllers.cluster.node_table import PODS
+from koord.controllers.cluster.node_table import ABSENT, PODS
 from koord.controllers.scheduler.plugins.reservation.state.fit import UNLIMITED, shortages
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
         ReservationInfo,
     )
+
+_PODS = 0
+"""The column of places for pods, here."""
 
 
 class ColumnFit(NamedTuple):
@@ -47,16 +50,24 @@ class ColumnFit(NamedTuple):
 class ReservationColumns:
     """The reservations of one ledger: ``[resource, slot]`` and by slot.
 
+    A resource has a column here while any reservation holds some of it, whatever nodes offer.
+
     Args:
-        table: the nodes, whose resource columns these follow.
+        table: the nodes.
     """
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
+        self._index = {requests.PODS: 0}
+        # By name, how many reservations hold it; and columns that no name has any more.
+        self._holders = {requests.PODS: 1}
+        self._unused: list[int] = []
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._places: tuple[object, NDArray[np.intp], NDArray[np.intp]] | None = None
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._dirty: dict[str, ReservationInfo] = {}
-        shape = (len(table.resources), 0)
+        shape = (1, 0)
         self._held = np.zeros(shape, np.int64)
         self._used = np.zeros(shape, np.int64)
         self._remaining = np.zeros(shape, np.int64)
@@ -72,6 +83,9 @@ class ReservationColumns:
         slot = self._slots.pop(uid, None)
         if slot is not None:
             self._free.append(slot)
+            self._clear(slot)
+            self._hold(uid, ())
+            del self._names[uid]
 
     def slots(self, records: Sequence[ReservationInfo]) -> NDArray[np.intp]:
         """Where reservations stand, brought up to date."""
@@ -82,9 +96,17 @@ class ReservationColumns:
         return np.array([self._slots[record.uid] for record in records], np.intp)
 
     def given_back(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
-        """``[resource, place]``: what pods that match may see as free on the node."""
-        found: NDArray[np.int64] = np.maximum(self._held[:, slots] - self._used[:, slots], 0)
-        found[PODS] = self._remaining[PODS, slots]
+        """``[resource of the table, place]``: what pods that match may see as free on the node."""
+        kept, table = self._places, self._table
+        if kept is None or kept[0] is not table.resources_key:
+            offered = [(i, table.resource(name)) for name, i in self._index.items() if i]
+            both = np.array([each for each in offered if each[1] != ABSENT], np.intp).reshape(-1, 2)
+            kept = self._places = table.resources_key, both[:, 0], both[:, 1]
+        _, here, there = kept
+        found = np.zeros((len(table.resources), len(slots)), np.int64)
+        at = np.ix_(here, slots)
+        found[there] = np.maximum(self._held[at] - self._used[at], 0)
+        found[PODS] = self._remaining[_PODS, slots]
         return found
 
     def fits(
@@ -102,13 +124,17 @@ class ReservationColumns:
             request: of the pods.
             skipped: resources that are left to others.
         """
-        table = self._table
-        at = {name: table.resource(name) for name in (requests.PODS, *request)}
-        self._widen()
-        free = {
-            name: table.allocatable[index, rows] - table.requested[index, rows]
-            for name, index in at.items()
-        }
+        free = {name: self._free_of(name, rows) for name in (requests.PODS, *request)}
+        at = {name: self._index.get(name, -1) for name in free}
+
+        def remaining(name: str) -> NDArray[np.int64] | int:
+            # Of what no node offers a reservation's part is not there either.
+            known = at[name] >= 0 and self._table.resource(name) != ABSENT
+            return self._remaining[at[name], slots] if known else 0
+
+        def limit(name: str) -> NDArray[np.int64]:
+            known = at[name] >= 0
+            return self._limit[at[name], slots] if known else np.full(len(slots), UNLIMITED)
 
         def all_fit(left: Callable[[str], NDArray[np.int64]]) -> NDArray[np.bool_]:
             found = np.ones(len(slots), np.bool_)
@@ -118,11 +144,12 @@ class ReservationColumns:
 
         shares = np.zeros(len(slots), np.bool_)
         for name in request:
-            shares |= self._held[at[name], slots] > 0
+            if at[name] >= 0:
+                shares |= self._held[at[name], slots] > 0
         return ColumnFit(
             all_fit(lambda name: free[name]),
-            all_fit(lambda name: free[name] + self._remaining[at[name], slots]),
-            all_fit(lambda name: self._limit[at[name], slots]),
+            all_fit(lambda name: free[name] + remaining(name)),
+            all_fit(limit),
             shares,
         )
 
@@ -131,36 +158,66 @@ class ReservationColumns:
         held = self._held[:, slots]
         wanted = self._used[:, slots]
         for name, amount in request.items():
-            index = self._table.resource(name)
-            if index < len(wanted):
+            index = self._index.get(name)
+            if index is not None:
                 wanted[index] += amount
         counted = held > 0
         parts = np.where(counted & (wanted <= held), 100 * wanted // np.maximum(held, 1), 0)
         found: NDArray[np.int64] = parts.sum(0) // np.maximum(counted.sum(0), 1)
         return found
 
+    def _free_of(self, name: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        index, table = self._table.resource(name), self._table
+        found: NDArray[np.int64] = table.allocatable[index, rows] - table.requested[index, rows]
+        return found
+
     def _write(self, record: ReservationInfo) -> None:
         slot = self._slots.get(record.uid)
         if slot is None:
             slot = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
-        at = {name: self._table.resource(name) for name in record.held}
-        self._widen()
-        self._held[:, slot] = self._used[:, slot] = self._remaining[:, slot] = 0
-        self._limit[:, slot] = UNLIMITED
         remaining, limits = record.remaining(), record.limits()
-        for name, index in at.items():
+        self._hold(record.uid, (*record.held, *(n for n in limits if n not in record.held)))
+        self._clear(slot)
+        for name in record.held:
+            index = self._index[name]
             self._held[index, slot], self._used[index, slot] = record.held[name], record.used[name]
             self._remaining[index, slot] = remaining[name]
-        self._held[PODS, slot] = record.seats or 0  # scores count it
-        self._remaining[PODS, slot] = record.is_free
+        self._held[_PODS, slot] = record.seats or 0  # scores count it
+        self._remaining[_PODS, slot] = record.is_free
         for name, limit in limits.items():
-            self._limit[self._table.resource(name), slot] = limit
+            self._limit[self._index[name], slot] = limit
 
-    def _widen(self) -> None:
-        """Gives each resource that the nodes know its place."""
-        missing = len(self._table.resources) - len(self._held)
+    def _clear(self, slot: int) -> None:
+        self._held[:, slot] = self._used[:, slot] = self._remaining[:, slot] = 0
+        self._limit[:, slot] = UNLIMITED
+
+    def _hold(self, uid: str, names: tuple[str, ...]) -> None:
+        """Gives a reservation's resources columns, and back those that nobody else holds."""
+        before = self._names.get(uid, ())
+        self._names[uid] = names
+        if before == names:
+            return
+        self._places = None
+        new = [name for name in names if name not in self._index]
+        missing = len(new) - len(self._unused)
         if missing > 0:
-            self._pad(missing, 0)
+            had = len(self._held)
+            self._pad(max(missing, had), 0)
+            self._unused += range(len(self._held) - 1, had - 1, -1)
+        for name in new:
+            self._index[name] = self._unused.pop()
+        for name in names:
+            self._holders[name] = self._holders.get(name, 0) + 1
+        for name in before:
+            self._holders[name] -= 1
+            if not self._holders[name]:
+                del self._holders[name]
+                self._give_up(self._index.pop(name))
+
+    def _give_up(self, index: int) -> None:
+        self._held[index] = self._used[index] = self._remaining[index] = 0
+        self._limit[index] = UNLIMITED
+        self._unused.append(index)
 
     def _grow(self) -> int:
         slot = len(self._slots)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koord.api.requests import PODS
+from koord.controllers.cluster.node_table import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -94,8 +95,8 @@ def node_shortfall(
 
     def left(name: str) -> int:
         index = table.resource(name)
-        if index >= len(allocatable):  # nobody has spoken of it so far
-            return more.get(name, 0)
+        if index == ABSENT:  # whatever the reservation holds of it, the node has none
+            return 0
         return more.get(name, 0) + int(allocatable[index]) - int(requested[index])
 
     return [name for name, short in shortages(left, request, skipped) if short]

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koord.api import requests
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
@@ -221,9 +219,7 @@ class ReservationCache:
         deltas = {name: delta for name, delta in deltas.items() if delta}
         more = record.shared_nonzero
         if deltas or more != nonzero:
-            index = np.array([table.resource(name) for name in deltas], np.intp)
-            amounts = np.array(list(deltas.values()), np.int64)
-            table.adjust(record.row, index, amounts, (nonzero[0] - more[0], nonzero[1] - more[1]))
+            table.adjust(record.row, deltas, (nonzero[0] - more[0], nonzero[1] - more[1]))
 
 
 def counted_twice(table: NodeTable, row: int) -> Amounts:

@@ -17,7 +17,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base.errors import KoordError
-from koord.controllers.cluster.node_table import PODS
+from koord.controllers.cluster.node_table import ABSENT, PODS
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
     ALIGNED,
     RESTRICTED,
@@ -93,7 +93,7 @@ class ReservationInfo:
         self.shared: Amounts = {}
         self.shared_nonzero = (0, 0)
         self._offers: dict[bool, MatchedReservation] = {}
-        self._given: NDArray[np.int64] | None = None
+        self._given: tuple[object, NDArray[np.int64]] | None = None
         # As what each owner counts here: its shape may be another when it goes.
         self._counted: dict[str, PodShape] = {}
         self._owned_nonzero = (0, 0)
@@ -214,18 +214,14 @@ class ReservationInfo:
         return {name: max(0, amount - used.get(name, 0)) for name, amount in self.held.items()}
 
     def given_vector(self, table: NodeTable) -> NDArray[np.int64]:
-        """The same by resource column, with the place of one pod; not to be changed.
-
-        May be shorter than the columns: resources that came later are not held.
-        """
-        found = self._given
-        if found is None:
-            amounts = {table.resource(name): left for name, left in self.given_back().items()}
-            found = self._given = np.zeros(len(table.resources), np.int64)
-            for index, amount in amounts.items():
-                found[index] = amount
-            found[PODS] = self.is_free
-        return found
+        """The same by resource column, with the place of one pod; not to be changed."""
+        if self._given is None or self._given[0] is not table.resources_key:
+            found = np.zeros(len(table.resources), np.int64)
+            for name, left in self.given_back().items():
+                found[table.resource(name)] = left
+            found[PODS], found[ABSENT] = self.is_free, 0
+            self._given = table.resources_key, found
+        return self._given[1]
 
     def recount(self) -> None:
         """Works out what is held, used and counted twice, after any pods came or went."""
