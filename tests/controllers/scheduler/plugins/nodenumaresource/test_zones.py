@@ -151,7 +151,7 @@ def test_a_node_that_cannot_be_judged_is_no_node_without_resources(
         cluster.node(name, labels={POLICY: "Restricted"})
     for name in ("x", "y", "z"):
         held = {"numaNodeResources": [{"node": 0, "resources": {"memory": "4Ei"}}]}
-        info = cluster.info(name, "1", held=held)
+        info = cluster.info(name, "1", "4Ei", held=held)
         cluster.plugin.restore(info)
         cluster.world.accounts.add(0, info)
     assert cluster.put("a", "12") == "0-5,8-13"

@@ -184,6 +184,7 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
 
     def _put(self, reservation: ReservationObject) -> None:
         self._take_in(reservation)
+        self._judge_seats(reservation.metadata.uid)
         if lifecycle.is_available(reservation):
             self.handle.wake(queueing_hints.RESOURCE, Action.ADD, None, reservation)
 

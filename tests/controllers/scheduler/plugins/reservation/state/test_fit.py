@@ -37,7 +37,7 @@ def bench_of(args: ReservationArgs | None, owner: dict[str, str], **spec: Any) -
     bench.put(available("R", "n", requests=HELD, status=status, **spec))
     if owner:
         sits = {f"{PREFIX}reservation-allocated": '{"name":"R","uid":"r-R"}'}
-        bench.bound(pod("owner", requests=owner, annotations=sits), "n")
+        bench.bound(pod("owner", requests=owner, labels={"app": "R"}, annotations=sits), "n")
     return bench
 
 
