@@ -66,6 +66,7 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
         },
         "remaining": dict(zip(table.resources, free.tolist(), strict=True)),
         "usedPorts": used,
+        "contradictions": scheduler.world.contradictions.of_pods(table.pods[row]),
     }  # fmt: skip
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from koord.api.protocol import annotation, keys, reservations
-from koord.api.protocol.resources import GPU_MEMORY
+from koord.api.protocol import keys, reservations
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
@@ -43,14 +42,7 @@ from koord.controllers.scheduler.plugins.deviceshare.explain.shortfall import de
 from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
 from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotation import (
     allocation_text,
-    read_card_allocations,
     sums,
-)
-from koord.controllers.scheduler.plugins.deviceshare.objects.justified_cards import (
-    CardLimits,
-    card_limits,
-    in_short,
-    justified_cards,
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.pod_request import (
     DeviceRequest,
@@ -61,6 +53,7 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import r
 from koord.controllers.scheduler.plugins.deviceshare.state.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.state.cycle_state import DeviceCycleState
 from koord.controllers.scheduler.plugins.deviceshare.state.event_handlers import DeviceTracker
+from koord.controllers.scheduler.plugins.deviceshare.state.recorded_cards import RecordedCards
 from koord.controllers.scheduler.plugins.deviceshare.state.templates import TemplateCache
 from koord.controllers.scheduler.plugins.deviceshare.writers import device_plugin_adapter
 from koord.controllers.scheduler.plugins.deviceshare.writers.node_lock import NodeLocks
@@ -92,7 +85,6 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler.deviceshare")
 # Plain integers: flags of an enumeration are slow, and these are tested for every change.
 _DEVICES = int(Aspect.DEVICES)
-_LIMITS = f"{NAME}/limits"
 _ASPECTS = cast("Aspect", int(Aspect.NODE | Aspect.DEVICES | Aspect.RESERVATIONS))
 _ASPECTS_AND_PODS = cast("Aspect", int(_ASPECTS | Aspect.PODS))
 
@@ -122,6 +114,7 @@ class DeviceShare(Plugin):
         self.options = options_of(args)
         self.tracker = DeviceTracker(handle)
         self.cache = self.tracker.cache
+        self._recorded = RecordedCards(handle, self.tracker, self._read)
         self.evaluator = DeviceNodeEvaluator(self.tracker, self.options)
         self.scorer = DeviceScorer(self.evaluator, self.options)
         self.fragmentation: FragmentationScorer | None = None
@@ -316,35 +309,7 @@ class DeviceShare(Plugin):
 
     def restore(self, pod: PodInfo) -> None:
         """Reads what a bound pod holds from its annotation."""
-        holdings, problems = read_card_allocations(pod.pod)
-        for problem in problems:
-            _LOG.warning("devices of a pod cannot be read", extra=log.fields(reason=problem))
-        holdings = self._justified(pod, holdings)
-        if holdings:
-            pod.allocations[NAME] = holdings
-
-    def _justified(self, pod: PodInfo, holdings: CardAllocations) -> CardAllocations:
-        """What of a bound pod's cards its requests justify; the rest is told of."""
-        inventory = self.tracker.device(pod.pod.spec.node_name)
-        cards = inventory.cards.get(GPU, {}) if inventory is not None else {}
-
-        def card_bytes(minor: int) -> int:
-            return cards[minor].card.total.get(GPU_MEMORY, 0) if minor in cards else 0
-
-        kept = justified_cards(holdings, self._limits(pod.shape), card_bytes)
-        error = None
-        if kept is not holdings:
-            expected = f"no more than its requests justify, which is what counts: {in_short(kept)}"
-            field = annotation.field_of(keys.DEVICE_ALLOCATED)
-            error = KoordError(pod.pod.title, field, in_short(holdings), expected)
-        self.handle.contradictions.note(pod.pod, keys.DEVICE_ALLOCATED, error)
-        return kept
-
-    def _limits(self, shape: PodShape) -> CardLimits:
-        known: CardLimits | None = shape.memo.get(_LIMITS)
-        if known is None:
-            known = shape.memo[_LIMITS] = card_limits(self._read(shape), shape.request)
-        return known
+        self._recorded.restore(pod)
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts a pod's devices."""

@@ -99,7 +99,7 @@ def _by_sums(amounts: Mapping[str, int]) -> CardLimits:
         if kind == GPU:
             whole = WHOLE * sum(max(0, amounts.get(name, 0)) for name in THIRD_PARTY)
             percent = whole + max(0, amounts.get(OF_TYPE[GPU][len(THIRD_PARTY)], 0))
-            total[:RATIO + 1] = [total[0] + percent, total[RATIO] + percent]
+            total[: RATIO + 1] = [total[0] + percent, total[RATIO] + percent]
             ratio, memory = bool(total[RATIO]), bool(total[MEMORY])
             if ratio != memory:
                 total[MEMORY if ratio else RATIO] = _MOST
