@@ -102,7 +102,7 @@ def test_a_pod_of_a_thousandth_of_a_cpu_takes_no_cards() -> None:
         ({"nvidia.com/gpu": "2"}, whole(3, 5), {3: (100, 100, 0), 5: (100, 100, 0)}),
         ({"nvidia.com/gpu": "2"}, whole(3, 5, 6), {3: (100, 100, 0), 5: (100, 100, 0)}),
         ({f"{K}gpu": "50"}, whole(3), {3: (50, 50, 0)}),
-        ({f"{K}gpu": "300"}, whole(1, 2, 3), {each: (100, 100, 0) for each in (1, 2, 3)}),
+        ({f"{K}gpu": "300"}, whole(1, 2, 3), dict.fromkeys((1, 2, 3), (100, 100, 0))),
         ({f"{K}gpu.shared": "2", f"{K}gpu-core": "100", f"{K}gpu-memory-ratio": "100"},
          whole(1, 2, 3), {1: (50, 50, 0), 2: (50, 50, 0)}),
         # Memory that follows from the percentage and the card's 16 GiB.

@@ -36,6 +36,7 @@ class ReservationIndex:
     Attributes:
         ledger: who sits where.
         feed: tells the scheduler of reserve pods; None until it does.
+        by_namespace: owners that name no namespace are not of all of them.
         unjudged: by reservation that the API has not told of, uids of pods that say they sit in it.
     """
 
@@ -44,6 +45,7 @@ class ReservationIndex:
         self.ledger = ReservationCache(table)
         self.feed: ReservationEventHandlers | None = None
         self.unjudged: dict[str, set[str]] = {}
+        self.by_namespace = False
         self._by_key: dict[Key, dict[str, ReservationInfo]] = {}
         self._personal: dict[Key, dict[str, ReservationInfo]] = {}
         self._by_name: dict[str, dict[str, ReservationInfo]] = {}
@@ -66,14 +68,14 @@ class ReservationIndex:
         """A Reservation came or changed."""
         record = self.ledger.record(reservation.metadata.uid)
         if record.object is not reservation:
-            record.read(reservation)
+            record.read(reservation, by_namespace=self.by_namespace)
             self._file(record)
 
     def put_pod(self, pod: Pod) -> None:
         """A pod in operating mode came or changed."""
         record = self.ledger.record(pod.metadata.uid)
         if record.object is not pod:
-            record.read_pod(pod)
+            record.read_pod(pod, by_namespace=self.by_namespace)
             self._file(record)
 
     def remove(self, uid: str) -> None:
