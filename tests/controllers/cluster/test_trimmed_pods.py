@@ -124,7 +124,9 @@ class Reader:
 def test_only_who_reads_an_annotation_of_a_bound_pod_is_asked() -> None:
     readers = [Reader(None), Reader(()), Reader(("a", "b")), Reader(("c",))]
     nothing: Any = None
-    feed = EventHandlers(nothing, nothing, Shapes(), nothing, nothing, (), readers, lambda: None)
+    feed = EventHandlers(
+        nothing, nothing, Shapes(), nothing, nothing, (), readers, lambda: None, nothing
+    )
     feed._read(pod("plain"))
     feed._read(pod("noted", annotations={"b": "1", "z": "2"}))
     plain, noted = "default/plain", "default/noted"

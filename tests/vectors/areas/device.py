@@ -19,6 +19,9 @@ from koord.api.protocol import keys
 from koord.api.protocol import resources as res
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.deviceshare.args import DeviceShareOptions, ScoringType
+from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotation import (
+    read_card_allocations,
+)
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import resource_list
 from tests.controllers.scheduler.plugins.deviceshare.clusters import Cluster
 from tests.vectors.area import Difference, Json
@@ -45,7 +48,9 @@ def answer(case: Json) -> Json:
     cluster.put(convert(case["device"], Device, "Device"))
     for each in case["holders"]:
         info = cluster.world.shapes.info(convert(each, Pod, "pod"))
-        cluster.plugin.restore(info)
+        # They ask for nothing (docs/reference/devices.md#what-a-bound-pod-holds), and hold it here
+        # all the same.
+        info.allocations[_NAME] = read_card_allocations(info.pod)[0]
         cluster.accounts.add(row, info)
     info = cluster.world.shapes.info(convert(case["pod"], Pod, "pod"))
     cycle, plugin, rows = Cycle(info, cluster.table), cluster.plugin, np.array([row])

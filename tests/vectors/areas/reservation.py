@@ -15,10 +15,15 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.api.protocol import keys
+from koord.api.protocol import reservations as protocol
 from koord.controllers.scheduler.config.args_gangs_and_quota import ReservationArgs
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.reservation import reasons
 from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import state_of
+from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
+    PLUGIN,
+    ReservationAllocation,
+)
 from koord.controllers.scheduler.plugins.reservation.state import fit
 from koord.kernels.quantity import Quantity
 from tests.controllers.scheduler.plugins.reservation.bench import Bench
@@ -74,8 +79,16 @@ def _bench(case: Json) -> Bench:
         bench.bound(convert(each, Pod, "pod"), "n")
     for owners in case["owners"].values():
         for each in owners:
-            bench.bound(convert(each, Pod, "pod"), "n")
+            _put_owner(bench, convert(each, Pod, "pod"))
     return bench
+
+
+def _put_owner(bench: Bench, pod: Pod) -> None:
+    """An owner, though the reservation may be for others by its entries."""
+    info, found = bench.info(pod), protocol.reservation_allocated(pod)
+    if found is not None:
+        info.allocations[PLUGIN] = ReservationAllocation(found.uid, found.name)
+    bench.world.accounts.add(0, info)
 
 
 def _answer(bench: Bench, cycle: Cycle) -> Json:

@@ -181,5 +181,9 @@ SECONDARY_DEVICE_WELL_PLANNED: Final = "node.koordinator.sh/secondary-device-wel
 
 # koord's own: what is wrong with an object, in one line; gone once nothing is.
 PROBLEM: Final = "koord.sh/problem"
+# koord's own: on a Namespace, those whose quotas its pods may use, with commas; * for all.
+QUOTAS_FROM: Final = "koord.sh/quotas-from"
+# koord's own: on a Reservation, the namespace of owners that name none.
+OWNER_NAMESPACE: Final = "koord.sh/owner-namespace"
 # koord's own: on the Lease of a leader, where it answers questions.
 LEADER_ENDPOINT: Final = "koord.sh/endpoint"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -42,6 +43,13 @@ _GO_SWITCHES = {
 }
 
 
+class Scope(StrEnum):
+    """How far quotas and reservations reach: over all namespaces, or not beyond their own."""
+
+    CLUSTER = "cluster"
+    NAMESPACE = "namespace"
+
+
 class SchedulerFlags(NamedTuple):
     """What the command line says beside files."""
 
@@ -52,6 +60,8 @@ class SchedulerFlags(NamedTuple):
     timeout_seconds: float
     api_check_seconds: float
     dry_run: bool = False
+    quota_scope: str = ""
+    reservation_scope: str = ""
 
 
 _Port = Annotated[
@@ -102,6 +112,17 @@ _APICheck = Annotated[
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
 ]
+_QuotaScope = Annotated[
+    Scope | None,
+    typer.Option("--quota-scope", help="whose pods a quota reaches; overrides the configuration"),
+]
+_ReservationScope = Annotated[
+    Scope | None,
+    typer.Option(
+        "--reservation-scope",
+        help="whose pods an owner without a namespace means; overrides the configuration",
+    ),
+]
 _Verbosity = Annotated[
     int,
     typer.Option(
@@ -132,6 +153,8 @@ def scheduler(
     timeout: _Timeout = 30.0,
     api_check: _APICheck = 300.0,
     dry_run: _DryRun = False,
+    quota_scope: _QuotaScope = None,
+    reservation_scope: _ReservationScope = None,
     verbosity: _Verbosity = 2,
     show_version: VersionOption = False,
 ) -> None:
@@ -159,8 +182,9 @@ def scheduler(
         log.get("scheduler").warning("flags without effect", extra=said)
     try:
         scheduler_flags = SchedulerFlags(
-            address, port, feature_gates, leader_elect, timeout, api_check, dry_run
-        )
+            address, port, feature_gates, leader_elect, timeout, api_check, dry_run,
+            quota_scope or "", reservation_scope or "",
+        )  # fmt: skip
         status = asyncio.run(_run(config, kubeconfig, scheduler_flags))
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
@@ -187,6 +211,9 @@ async def _run(
 
     registry = Registry()
     configuration = load(config, registry) if config is not None else shipped(registry, NAME)
+    configuration = configuration.scoped(
+        scheduler_flags.quota_scope, scheduler_flags.reservation_scope
+    )
     for warning in configuration.warnings:
         log.get("scheduler").warning(warning)
     path = kubeconfig or (

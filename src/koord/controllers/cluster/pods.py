@@ -250,9 +250,12 @@ class PodInfo:
         row: where it counts in the node table, -1 while nowhere.
         allocations: by plugin name, what a plugin has chosen for the pod, or read from its
             annotations (CPUs, devices, the reservation).
+        decided: this process has placed the pod; what it chose counts, whatever is written later.
     """
 
-    __slots__ = ("allocations", "counted", "key", "pod", "priority", "row", "shape", "uid")
+    __slots__ = (
+        "allocations", "counted", "decided", "key", "pod", "priority", "row", "shape", "uid",
+    )  # fmt: skip
 
     def __init__(self, pod: Pod, shape: PodShape) -> None:
         meta = pod.metadata
@@ -264,6 +267,7 @@ class PodInfo:
         self.priority: int = pod.spec.priority or 0
         self.row = -1
         self.allocations: dict[str, Any] = {}
+        self.decided = False
 
     @property
     def reservation(self) -> str | None:

@@ -14,6 +14,7 @@ from koord.controllers.cluster.transforms import transforms
 from koord.controllers.scheduler.cache.orphans import Orphans
 from koord.controllers.scheduler.feature_gates import feature_gates
 from koord.controllers.scheduler.framework.accounts import Accounts
+from koord.controllers.scheduler.invalid.contradictions import Contradictions
 from koord.controllers.scheduler.invalid.invalid_objects import InvalidObjects
 from koord.controllers.scheduler.queue.events import ClusterEvent
 
@@ -90,6 +91,7 @@ class ClusterState:
         self.woken: Callable[[], None] = lambda: None
         self.refuse: Callable[[Pod, str], None] = lambda pod, message: None
         self.invalid = InvalidObjects(client, self.event, clock)
+        self.contradictions = Contradictions(self.invalid)
         # Before any plugin hears of a node it has a row; after a node's row is closed it hears of
         # that. The feed comes last and brings the pods.
         self.view(Node).on_change(self._opened, self._changed, self._closed)

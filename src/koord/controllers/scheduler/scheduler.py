@@ -66,6 +66,7 @@ class Scheduler:
         self.world = world
         self.metrics = metrics or SchedulerMetrics()
         world.registry = self.metrics.registry
+        world.contradictions.measure(world.registry)
         self._made: dict[tuple[str, bytes], Any] = {}
         sets = {p.scheduler_name: self._instances(p, registry) for p in profiles}
         self.profiles = {
@@ -89,6 +90,7 @@ class Scheduler:
             self.profiles,
             [plugin for plugin in self.plugins if hasattr(plugin, "restore")],
             self._woken,
+            world.contradictions,
         )
         parts = LoopDependencies(
             world.table, world.accounts, self.queue, self.feed, self.deciders, world.clock,

@@ -55,6 +55,8 @@ def node(answer: Answer) -> None:
     if answer["pods"]:
         say()
         print_table(["POD"], [[key] for key in answer["pods"]])
+    for line in answer.get("contradictions", []):
+        say(f"\nDoes not count: {line}.")
 
 
 def in_words(value: Any) -> str:

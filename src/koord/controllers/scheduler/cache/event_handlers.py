@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.cache.orphans import Orphans
     from koord.controllers.scheduler.framework.accounts import Accounts
+    from koord.controllers.scheduler.invalid.contradictions import Contradictions
     from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 
 _LOG = log.get("scheduler")
@@ -42,6 +43,7 @@ class EventHandlers:
         profiles: the scheduler names that are served.
         restorers: PodListener plugins; each reads its allocation from a bound pod.
         woken: called after anything that may have made a pod active.
+        contradictions: is told of what bound pods say that does not count.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class EventHandlers:
         profiles: Iterable[str],
         restorers: Iterable[Any],
         woken: Callable[[], None],
+        contradictions: Contradictions,
     ) -> None:
         self._table = table
         self._shapes = shapes
@@ -64,6 +67,7 @@ class EventHandlers:
         self._restorers, self._readers = _by_annotation(restorers)
         self._last: tuple[dict[str, str] | None, list[Any]] = None, []
         self._woken = woken
+        self._contradictions = contradictions
         self._orphans = orphans
         # Assumed pods that the API has not confirmed yet, by uid.
         self.assumed: dict[str, PodInfo] = {}
@@ -179,6 +183,8 @@ class EventHandlers:
     def written(self, info: PodInfo) -> dict[str, Any]:
         """By plugin, what a pod's annotations say it holds, of those that it has something from."""
         fresh = PodInfo(info.pod, info.shape)
+        if info.decided and self._contradictions.of(info.uid):
+            return {}  # told of already
         for plugin, read in self._readers:
             held = plugin.name in info.allocations
             if held and not read.isdisjoint(info.pod.metadata.annotations):
@@ -211,7 +217,9 @@ class EventHandlers:
     def _bound(self, old: Pod | None, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
         known = self._accounts.get(uid) or self._orphans.get(uid)
-        self.assumed.pop(uid, None)
+        if self.assumed.pop(uid, None) is known and known is not None:
+            # Reservations may be changed by whoever looks after them.
+            known.decided = known.reservation is None
         self._queue.delete(uid)
         if known is not None and self._node_of(known) != node:
             _LOG.warning(
@@ -244,11 +252,11 @@ class EventHandlers:
         known.pod = pod
         if known.row < 0:
             known.shape, known.counted = shape, counted
-            known.allocations = self._read(pod).allocations
+            known.allocations = self._given(known)
             return
         fresh = known.allocations
         if before.metadata.annotations != pod.metadata.annotations:
-            fresh = self._read(pod).allocations
+            fresh = self._given(known)
         # Asked for is what plugins charge; counted as is what the node has less.
         same = shape.request == known.shape.request and counted.equals(known.counted)
         if fresh == known.allocations and same and not ends:
@@ -260,6 +268,20 @@ class EventHandlers:
         known.shape, known.counted, known.priority = shape, counted, pod.spec.priority or 0
         known.allocations = fresh
         self._accounts.add(row, known)
+
+    def _given(self, known: PodInfo) -> dict[str, Any]:
+        """What a bound pod was given: what was decided here, else what its annotations say."""
+        written = self._read(known.pod).allocations
+        annotations, there = known.pod.metadata.annotations, self._contradictions.of(known.uid)
+        for plugin, read in self._readers if known.decided or there else ():
+            name, key = plugin.name, min(read)
+            if known.decided and written.get(name) != known.allocations.get(name):
+                self._contradictions.overridden(known, key, name)
+            elif read.isdisjoint(annotations):
+                self._contradictions.note(known.pod, key, None)
+        if not known.decided:
+            return written
+        return known.allocations
 
     def _read(self, pod: Pod) -> PodInfo:
         """A bound pod with what its annotations say it was given."""
@@ -310,6 +332,7 @@ class EventHandlers:
         self.assumed.pop(uid, None)
         self._queue.delete(uid)
         self._drop_orphan(uid)
+        self._contradictions.forget(pod)
         info = self._accounts.get(uid)
         if info is not None:
             row = info.row

@@ -20,6 +20,9 @@ from koord.controllers.scheduler.config.plugin_args import ConfigStruct, PluginA
 from koord.kernels.quantity import Format, Quantity
 
 # Above this, sums of a few quotas no longer fit into 64 bits.
+CLUSTER_SCOPE, NAMESPACE_SCOPE = "cluster", "namespace"
+SCOPES = (CLUSTER_SCOPE, NAMESPACE_SCOPE)
+"""How far quotas and reservations reach: docs/reference/quota-scheduling.md#reach."""
 _UNLIMITED = (2**63 - 1) // 5
 
 
@@ -41,7 +44,10 @@ class ReservationSelectorIndexArgs(ConfigStruct, frozen=True):
 
 
 class ReservationArgs(PluginArgs, frozen=True):
-    """Preemption, controllers and pre-allocation of reservations."""
+    """Preemption, controllers and pre-allocation of reservations.
+
+    ``reservationScope`` is koord's own: whether owners without a namespace are of all of them.
+    """
 
     enable_preemption: bool = False
     min_candidate_nodes_percentage: int = 10
@@ -57,6 +63,7 @@ class ReservationArgs(PluginArgs, frozen=True):
     reservation_selector_index: ReservationSelectorIndexArgs = field(
         default_factory=ReservationSelectorIndexArgs
     )
+    reservation_scope: str = CLUSTER_SCOPE
 
     @classmethod
     def prepared(cls, document: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +85,7 @@ class ReservationArgs(PluginArgs, frozen=True):
         at.inside("gcDurationSeconds").at_least(self.gc_duration_seconds, 1)
         at.inside("gcIntervalSeconds").at_least(self.gc_interval_seconds, 1)
         at.inside("resyncIntervalSeconds").at_least(self.resync_interval_seconds, 1)
+        at.inside("reservationScope").one_of(self.reservation_scope, SCOPES)
         for index, name in enumerate(self.ignored_resources):
             at.inside("ignoredResources", index).extended_resource(name)
         for index, group in enumerate(self.ignored_resource_groups):
@@ -108,7 +116,8 @@ class ElasticQuotaArgs(PluginArgs, frozen=True):
     """The built-in quotas, checks, and what becomes of pods of a quota that uses too much.
 
     ``enableReclaim`` is koord's own: a pod within its quota that finds no node may take pods of
-    quotas that use more than their share.
+    quotas that use more than their share. So is ``quotaScope``: whether quotas reach pods of all
+    namespaces.
     """
 
     delay_evict_time: Duration = Duration(120_000_000_000)
@@ -125,6 +134,7 @@ class ElasticQuotaArgs(PluginArgs, frozen=True):
     enable_queue_hint: bool = False
     quota_snapshot_update_interval: Duration = Duration(120_000_000_000)
     hook_plugins: list[HookPluginConf] = []
+    quota_scope: str = CLUSTER_SCOPE
 
     @classmethod
     def prepared(cls, document: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +157,7 @@ class ElasticQuotaArgs(PluginArgs, frozen=True):
             for name, amount in amounts.items():
                 spot = at.inside(key, f'"{name}"')
                 spot.need(amount >= Quantity(), str(amount), "a quantity of 0 or more")
+        at.inside("quotaScope").one_of(self.quota_scope, SCOPES)
         hooks = at.inside("hookPlugins")
         for index, hook in enumerate(self.hook_plugins):
             hooks.inside(index, "key").need(bool(hook.key), hook.key, "a name")

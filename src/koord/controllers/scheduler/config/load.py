@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from koord.base.documents import parse_documents, read_text
 from koord.base.errors import Code, KoordError
@@ -47,6 +49,21 @@ class SchedulerConfiguration:
     leader_election: LeaderElection
     queue: QueueOptions
     warnings: tuple[str, ...] = ()
+
+    def scoped(self, quotas: str, reservations: str) -> SchedulerConfiguration:
+        """The same with other scopes in every profile; an empty one stays as it is."""
+        wanted = {
+            "ElasticQuota": {"quota_scope": quotas} if quotas else {},
+            "Reservation": {"reservation_scope": reservations} if reservations else {},
+        }
+        profiles = []
+        for profile in self.profiles:
+            args = {
+                name: msgspec.structs.replace(each, **wanted.get(name, {}))
+                for name, each in profile.args.items()
+            }
+            profiles.append(replace(profile, args=args))
+        return replace(self, profiles=tuple(profiles))
 
     @property
     def qps(self) -> float:

@@ -68,6 +68,7 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
         },
         "remaining": remaining,
         "usedPorts": used,
+        "contradictions": scheduler.world.contradictions.of_pods(table.pods[row]),
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.views import ObjectT, View
     from koord.controllers.scheduler.framework.accounts import Accounts
     from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.invalid.contradictions import Contradictions
     from koord.controllers.scheduler.invalid.invalid_objects import InvalidObjects
     from koord.kube.client import Client
 
@@ -34,6 +35,7 @@ class Handle(Protocol):
         registry: where a plugin's metrics go.
         supervisor: keeps going what a plugin begins beside the loop.
         invalid: is told of objects that cannot be used as they are written.
+        contradictions: is told of what bound pods say that does not count.
     """
 
     table: NodeTable
@@ -45,6 +47,7 @@ class Handle(Protocol):
     registry: MetricRegistry
     supervisor: Supervisor
     invalid: InvalidObjects
+    contradictions: Contradictions
 
     def view(self, kind: type[ObjectT]) -> View[ObjectT]:
         """All objects of a kind. To be asked for in ``Plugin.__init__``."""

@@ -10,7 +10,7 @@ object.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.registry import kind_of_type
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _LOG = log.get("scheduler")
 _LOOK_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 _NOT_FOUND = 404
+CONTRADICTED: Final = "Contradicted"
+"""Reason of events about pods that hold a node; these are not settled by it."""
 # A message stands in an event, a condition or an annotation.
 _LONGEST = 1024
 
@@ -134,6 +136,9 @@ class InvalidObjects:
     def settled(self, kind: type[Object], item: Object) -> None:
         """What was found of an object no longer matters; what is being told of it still is."""
         at = (kind, _key(item))
+        known = self._waiting.get(at) or self._findings.get(at)
+        if known is not None and known.reason == CONTRADICTED:
+            return  # that matters as long as the object is there
         self._findings.pop(at, None)
         self._last_written.pop(at, None)
         if not self._running:

@@ -54,7 +54,7 @@ def test_the_topology_example() -> None:
     cluster = Cluster()
     row = cluster.add("n", *gpus(8))
     used = {ALLOCATED: '{"gpu":[{"minor":5,"resources":{"koordinator.sh/gpu-core":"100"}}]}'}
-    cluster.hold("holder", row, cluster.pod("holder", annotations=used))
+    cluster.hold("holder", row, cluster.pod("holder", annotations=used, **whole(1)))
     assert cluster.place(cluster.pod(**whole(1))) == "gpu:4"
     assert cluster.place(cluster.pod(**whole(2))) == "gpu:6,7"
 
@@ -400,7 +400,7 @@ def test_an_allocation_beyond_what_is_there_is_counted_all_the_same() -> None:
         '{"minor":9,"resources":{"koordinator.sh/gpu-core":"100"}},'
         '{"minor":0,"resources":{"koordinator.sh/gpu-core":"1"}}]}'
     )
-    holder = cluster.hold("h", row, cluster.pod("h", annotations={ALLOCATED: text}))
+    holder = cluster.hold("h", row, cluster.pod("h", annotations={ALLOCATED: text}, **whole(3)))
     assert cluster.place(cluster.pod(**whole(1))) == NONE + "Insufficient GPU Devices."
     cluster.accounts.drop(holder)
     assert cluster.place(cluster.pod(**whole(1))) == "gpu:0"

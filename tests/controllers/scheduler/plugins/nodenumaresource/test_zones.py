@@ -10,6 +10,9 @@ import pytest
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.framework.topology_manager import FREE, Alignment, ZoneAffinity
+from koord.controllers.scheduler.plugins.nodenumaresource.objects.allocation_annotation import (
+    recorded_allocation,
+)
 from koord.kernels.numa import Hint, Provider, Zones
 from tests.controllers.scheduler.plugins.nodenumaresource.cluster import STATUS, Cluster
 from tests.controllers.scheduler.plugins.nodenumaresource.test_plugin import SHORT, one
@@ -145,14 +148,14 @@ def test_more_cpus_than_can_be_reasoned_about(caplog: pytest.LogCaptureFixture) 
 def test_a_node_that_cannot_be_judged_is_no_node_without_resources(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """More memory is written on the pods of n0 than can be added up; n1 goes on taking pods."""
+    """More memory is held by the pods of n0 than can be added up; n1 goes on taking pods."""
     cluster = Cluster()
     for name in ("n0", "n1"):
         cluster.node(name, labels={POLICY: "Restricted"})
     for name in ("x", "y", "z"):
         held = {"numaNodeResources": [{"node": 0, "resources": {"memory": "4Ei"}}]}
         info = cluster.info(name, "1", held=held)
-        cluster.plugin.restore(info)
+        info.allocations["NodeNUMAResource"] = recorded_allocation(info.pod)
         cluster.world.accounts.add(0, info)
     assert cluster.put("a", "12") == "0-5,8-13"
     message = cluster.put("b", "12")

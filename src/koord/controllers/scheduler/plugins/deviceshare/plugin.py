@@ -42,7 +42,6 @@ from koord.controllers.scheduler.plugins.deviceshare.explain.shortfall import de
 from koord.controllers.scheduler.plugins.deviceshare.names import GPU, NAME
 from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotation import (
     allocation_text,
-    read_card_allocations,
     sums,
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.pod_request import (
@@ -54,6 +53,7 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import r
 from koord.controllers.scheduler.plugins.deviceshare.state.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.state.cycle_state import DeviceCycleState
 from koord.controllers.scheduler.plugins.deviceshare.state.event_handlers import DeviceTracker
+from koord.controllers.scheduler.plugins.deviceshare.state.recorded_cards import RecordedCards
 from koord.controllers.scheduler.plugins.deviceshare.state.templates import TemplateCache
 from koord.controllers.scheduler.plugins.deviceshare.writers import device_plugin_adapter
 from koord.controllers.scheduler.plugins.deviceshare.writers.node_lock import NodeLocks
@@ -114,6 +114,7 @@ class DeviceShare(Plugin):
         self.options = options_of(args)
         self.tracker = DeviceTracker(handle)
         self.cache = self.tracker.cache
+        self._recorded = RecordedCards(handle, self.tracker, self._read)
         self.evaluator = DeviceNodeEvaluator(self.tracker, self.options)
         self.scorer = DeviceScorer(self.evaluator, self.options)
         self.fragmentation: FragmentationScorer | None = None
@@ -308,11 +309,7 @@ class DeviceShare(Plugin):
 
     def restore(self, pod: PodInfo) -> None:
         """Reads what a bound pod holds from its annotation."""
-        holdings, problems = read_card_allocations(pod.pod)
-        for problem in problems:
-            _LOG.warning("devices of a pod cannot be read", extra=log.fields(reason=problem))
-        if holdings:
-            pod.allocations[NAME] = holdings
+        self._recorded.restore(pod)
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts a pod's devices."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from koord.api.kinds import quota as kinds
+from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.base import log
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.quota_objects import group_name, integer_amounts
+from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.elasticquota import hooks
@@ -25,6 +28,7 @@ from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import Quo
 from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME
 from koord.controllers.scheduler.plugins.elasticquota.objects.quota_labels import IgnoredQuotaLabels
 from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
+from koord.controllers.scheduler.plugins.elasticquota.state.namespace_reach import NamespaceReach
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
     QuotaLedger,
     TerminatingPolicy,
@@ -97,13 +101,17 @@ class ElasticQuota(Plugin):
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.groups = QuotaTrees(settings(args, handle))
+        by_namespace = args.quota_scope == NAMESPACE_SCOPE
+        reach = NamespaceReach(handle.view(Namespace)) if by_namespace else None
+        self.groups = QuotaTrees(replace(settings(args, handle), reaches=reach))
         self.ledger = QuotaLedger(
             self.groups,
             overhead=not handle.gate("ElasticQuotaIgnorePodOverhead"),
             terminating=_terminating(handle),
             now=handle.clock.wall_seconds,
         )
+        if reach is not None:
+            reach.changed = self._reach_changed
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
         self.admission = QuotaAdmission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
@@ -352,6 +360,11 @@ class ElasticQuota(Plugin):
         self._absent.removed(item)
         self.handle.invalid.gone(type(item), item)
         self.status_changed()
+
+    def _reach_changed(self, namespace: str) -> None:
+        self.groups.reach_changed(namespace)
+        self.ledger.reach_changed(namespace)
+        self._request_fell()
 
     def status_changed(self) -> None:
         """What is written in quota objects must be compared again."""

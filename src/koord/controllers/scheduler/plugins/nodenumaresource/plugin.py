@@ -26,7 +26,9 @@ from koord.controllers.scheduler.plugins.nodenumaresource.explain.debug import n
 from koord.controllers.scheduler.plugins.nodenumaresource.explain.shortfall import numa_shortfalls
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.allocation_annotation import (
     NUMAAllocation,
+    justified,
     recorded_allocation,
+    text_of,
 )
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.node_topology import (
     NodeTopologies,
@@ -253,8 +255,16 @@ class NodeNUMAResource(Plugin):
         except KoordError as error:
             log.warning("what the pod holds is ignored: %s", error)
             return
-        if held:
-            pod.allocations[NAME] = held
+        kept = justified(held, pod.shape.request)
+        wrong = None
+        if kept is not held:
+            says, counts = text_of(held), text_of(kept)
+            expected = f"no more than its requests justify, which is what counts: {counts}"
+            field = annotation.field_of(keys.RESOURCE_STATUS)
+            wrong = KoordError(pod.pod.title, field, says, expected)
+        self.handle.contradictions.note(pod.pod, keys.RESOURCE_STATUS, wrong)
+        if kept:
+            pod.allocations[NAME] = kept
 
     async def pre_bind(self, cycle: Cycle, row: int, changes: PendingPatch) -> None:
         """Writes on the pod what it got, and the bind policy that was used."""

@@ -22,6 +22,7 @@ from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
 from koord.controllers.scheduler.plugins.reservation import (
     preemption,
@@ -113,6 +114,7 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self.book = ReservationIndex.of(handle.table)
+        self.book.by_namespace |= args.reservation_scope == NAMESPACE_SCOPE
         skipped = fit.IgnoredResources(args.ignored_resources, args.ignored_resource_groups)
         self.chooser = ReservationNominator(
             skipped, skip_node=handle.gate("SkipReservationFitsNode")
@@ -184,6 +186,7 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
 
     def _put(self, reservation: ReservationObject) -> None:
         self._take_in(reservation)
+        self._judge_seats(reservation.metadata.uid)
         if lifecycle.is_available(reservation):
             self.handle.wake(queueing_hints.RESOURCE, Action.ADD, None, reservation)
 

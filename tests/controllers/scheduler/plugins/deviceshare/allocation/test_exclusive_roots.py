@@ -129,9 +129,10 @@ def test_one_root_is_found_where_there_is_one(
     cluster = Cluster()
     row = cluster.add("n", nic(63, 0, "none"), *listed)
     used = [10 * root for root, (_, count, busy) in enumerate(roots) if count and busy]
-    held = [{"minor": minor, "resources": {"koordinator.sh/rdma": "1"}} for minor in used]
-    notes = {"scheduling.koordinator.sh/device-allocated": json.dumps({"rdma": held})}
-    cluster.hold("holder", row, cluster.pod("holder", annotations=notes))
+    for minor in used:
+        held = [{"minor": minor, "resources": {"koordinator.sh/rdma": "1"}}]
+        notes = {"scheduling.koordinator.sh/device-allocated": json.dumps({"rdma": held})}
+        cluster.hold(f"holder-{minor}", row, cluster.pod(annotations=notes, rdma=1))
     exclusive = '{"rdma":{"exclusivePolicy":"PCIeLevel"}}'
     found = cluster.place(pair(cluster, cards, nics * 100, hint=exclusive))
     if any(gpus >= cards and free >= nics and not busy for gpus, free, busy in roots):

@@ -34,7 +34,9 @@ def test_a_summary_has_the_fields_of_koordinator() -> None:
         "gpu": [{"minor": 0, "resources": share(49)}, {"minor": 1, "resources": share(49)}],
         "fpga": [{"minor": 2, "resources": {K + "fpga": "51"}}],
     }
-    pod = cluster.pod("pod1", namespace="ns", annotations={ALLOCATED: json.dumps(allocated)})
+    notes = {ALLOCATED: json.dumps(allocated)}
+    asks = {K + "gpu.shared": "2", **share(98), K + "fpga": "51"}
+    pod = cluster.pod("pod1", namespace="ns", annotations=notes, requests=asks)
     cluster.hold("node1", row, pod)
     answer = json.loads(to_json(cluster.plugin.debug(["nodeDeviceSummaries"])))
     assert list(answer) == ["node1"]

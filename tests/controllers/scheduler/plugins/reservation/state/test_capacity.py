@@ -69,7 +69,7 @@ def test_the_reservation_may_come_after_its_owners() -> None:
     bench = Bench(node("n", cpu="32"))
     key = "scheduling.koordinator.sh/reservation-allocated"
     sits = {key: '{"name": "R", "uid": "r-R"}'}
-    bench.bound(pod("owner", cpu="4", annotations=sits), "n")
+    bench.bound(pod("owner", cpu="4", labels={"app": "R"}, annotations=sits), "n")
     assert bench.requested("n") == 4_000
     bench.put(available("R", "n", cpu="8", allocateOnce=False))
     assert bench.requested("n") == 8_000

@@ -37,7 +37,7 @@ def bench_of(args: ReservationArgs | None, owner: dict[str, str], **spec: Any) -
     bench.put(available("R", "n", requests=HELD, status=status, **spec))
     if owner:
         sits = {f"{PREFIX}reservation-allocated": '{"name":"R","uid":"r-R"}'}
-        bench.bound(pod("owner", requests=owner, annotations=sits), "n")
+        bench.bound(pod("owner", requests=owner, labels={"app": "R"}, annotations=sits), "n")
     return bench
 
 
@@ -124,7 +124,7 @@ def test_places_are_counted_where_nothing_else_is_held() -> None:
     bench.put(available("R", "n", allocateOnce=False, allocatePolicy="Restricted", status=status))
     assert answers(bench, {"cpu": "1"}) == ((), True)
     sits = {f"{PREFIX}reservation-allocated": '{"name":"R","uid":"r-R"}'}
-    bench.bound(pod("owner", cpu="1", annotations=sits), "n")
+    bench.bound(pod("owner", cpu="1", labels={"app": "R"}, annotations=sits), "n")
     assert answers(bench, {"cpu": "1"}) == ((TOO_MANY,), False)
 
 

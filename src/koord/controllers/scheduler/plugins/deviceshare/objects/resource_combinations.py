@@ -16,10 +16,11 @@ from koord.controllers.scheduler.plugins.deviceshare.names import FPGA, GPU, RDM
 Amounts = dict[str, int]
 
 _MOST = 1 << 50
-_THIRD_PARTY = (res.NVIDIA_GPU, res.AMD_GPU, res.DCU_GPU)
+THIRD_PARTY = (res.NVIDIA_GPU, res.AMD_GPU, res.DCU_GPU)
+"""Whole GPUs by the names of vendors' device plugins."""
 OF_TYPE = {
     GPU: (
-        *_THIRD_PARTY, res.GPU, res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY, res.GPU_MEMORY_RATIO,
+        *THIRD_PARTY, res.GPU, res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY, res.GPU_MEMORY_RATIO,
         res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP,
     ),
     RDMA: (res.RDMA,),
@@ -92,7 +93,7 @@ def _converted(requested: Amounts) -> Amounts:
         raise InvalidRequestError(
             f"invalid resource device requests: [{listed}]", requested, expected
         )
-    for name in _THIRD_PARTY:
+    for name in THIRD_PARTY:
         if name in requested:
             return _whole_and_parts(requested[name] * WHOLE)
     if res.GPU in requested:
@@ -134,7 +135,7 @@ def _one_npu(requested: Amounts) -> bool:
 
 
 _COMBINATIONS: dict[frozenset[str], Callable[[Amounts], bool]] = {
-    **{frozenset({name}): _always for name in (*_THIRD_PARTY, res.GPU, res.RDMA, res.FPGA)},
+    **{frozenset({name}): _always for name in (*THIRD_PARTY, res.GPU, res.RDMA, res.FPGA)},
     frozenset({res.GPU_MEMORY}): _percentages,
     frozenset({res.GPU_MEMORY_RATIO}): _percentages,
     frozenset({res.GPU_CORE, res.GPU_MEMORY}): _percentages,

@@ -119,6 +119,11 @@ class QuotaIndex:
         yield from sorted(self._listing.get(namespace, ()))
         yield from sorted(self._guides.get(namespace, ()))
 
+    def in_namespace(self, namespace: str) -> list[str]:
+        """The groups whose objects are in a namespace, sorted."""
+        found = [group for group, item in self._active.items() if item.namespace == namespace]
+        return sorted(found)
+
     def tree_id(self, group: str) -> str:
         """The tree of a group: its own, or that of the nearest group above that has one."""
         seen = set()

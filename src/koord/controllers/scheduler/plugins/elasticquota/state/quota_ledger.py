@@ -24,6 +24,7 @@ from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import
     SignedCharge,
     reading,
 )
+from koord.controllers.scheduler.plugins.elasticquota.state.quota_index import AffectedPods
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import (
     stands_for_reservation,
 )
@@ -32,7 +33,6 @@ from koord.kernels.quota import QuotaTree
 if TYPE_CHECKING:
     from koord.base.errors import KoordError
     from koord.controllers.cluster.pods import ContainerRequests, PodInfo, PodShape
-    from koord.controllers.scheduler.plugins.elasticquota.state.quota_index import AffectedPods
     from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
         GroupKey,
         QuotaTrees,
@@ -96,6 +96,9 @@ class ChargedPod(msgspec.Struct, eq=False):
     withdrawn: bool = False
     requested: bool = False
     used: bool = False
+
+
+_ClaimTable = defaultdict[str, set[QuotaClaim]]
 
 
 class QuotaLedger:
@@ -384,17 +387,27 @@ class QuotaLedger:
 
     def _new_claim(self, label: str, namespace: str) -> QuotaClaim:
         claim = self._claims[label, namespace] = QuotaClaim(label, namespace)
-        if label:
-            self._by_label[label].add(claim)
-        else:
-            self._by_namespace[namespace].add(claim)
+        for table, name in self._tables(label, namespace):
+            table[name].add(claim)
         self._resolve(claim)
         return claim
 
+    def _tables(self, label: str, namespace: str) -> Iterator[tuple[_ClaimTable, str]]:
+        """Where a claim is found by what its quota follows from."""
+        if label:
+            yield self._by_label, label
+        # A name that does not reach its pods is as none.
+        if not label or self._groups.settings.reaches is not None:
+            yield self._by_namespace, namespace
+
+    def reach_changed(self, namespace: str) -> None:
+        """Quotas of others may reach a namespace now, or no longer."""
+        self._moved(AffectedPods(namespaces=frozenset((namespace,))))
+
     def _drop_claim(self, claim: QuotaClaim) -> None:
         del self._claims[claim.label, claim.namespace]
-        by_name = self._by_label if claim.label else self._by_namespace
-        _discard(by_name, claim.label or claim.namespace, claim)
+        for table, name in self._tables(claim.label, claim.namespace):
+            _discard(table, name, claim)
         if claim.place is not None:
             _discard(self._by_group, claim.place.group, claim)
 

@@ -51,6 +51,7 @@ class QuotaTreeOptions:
         several_trees: tree ids count (gate ``MultiQuotaTree``).
         default_group: pods that no quota claims use the default group; off, nobody counts them
             (gate ``DisableDefaultQuota``).
+        reaches: whether quotas of one namespace reach another; None where all reach all.
     """
 
     options: Options = field(default_factory=Options)
@@ -59,6 +60,7 @@ class QuotaTreeOptions:
     scale_min: bool = True
     several_trees: bool = False
     default_group: bool = True
+    reaches: Callable[[str, str], bool] | None = None
 
 
 SpecListener = Callable[[str, GroupSpec | None, GroupSpec | None], None]
@@ -175,7 +177,7 @@ class QuotaTrees:
     def claimed(self, label: str, namespace: str) -> ResolvedQuota:
         """Whose quota pods of a namespace use that name a quota, or none (``""``)."""
         for group in self._candidates(label, namespace):
-            if group in _NOT_FOR_PODS:
+            if group in _NOT_FOR_PODS or not self._reaches(group, namespace):
                 continue
             place = self.place(group)
             if place is not None:
@@ -221,7 +223,27 @@ class QuotaTrees:
             path.append(tree.spec(path[-1]).parent)
         return path
 
+    def reach_changed(self, namespace: str) -> None:
+        """Quotas of others may reach a namespace now, or no longer."""
+        for group in self._index.in_namespace(namespace):
+            self._apply(group)
+            self.on_moved(self._index.reach(group))
+
+    def _reaches(self, group: str, namespace: str) -> bool:
+        """Whether a group is for a namespace; docs/reference/quota-scheduling.md#reach."""
+        if self.settings.reaches is None:
+            return True
+        active = self._index.active(group)
+        if active is None:
+            # What koord made itself is for pods without a quota: nobody names it.
+            return group not in BUILTIN
+        return self.settings.reaches(active.namespace, namespace)
+
     def _candidates(self, label: str, namespace: str) -> Iterable[str]:
+        if label and self.settings.reaches is not None:
+            # A name that does not reach the pod is as none.
+            own = self._index.of_namespace(namespace) if self.settings.default_group else ()
+            return (label, f"{namespace}/{label}", *own)
         if label:
             return (label, f"{namespace}/{label}")
         return self._index.of_namespace(namespace) if self.settings.default_group else ()
@@ -240,8 +262,9 @@ class QuotaTrees:
             self._apply_builtin(group)
         else:
             # Groups without a tree id of their own go where their parent goes.
-            several = self.settings.several_trees
-            applied = self._apply_all(self._index.below(group) if several else (group,))
+            options = self.settings
+            spreads = options.several_trees or options.reaches is not None
+            applied = self._apply_all(self._index.below(group) if spreads else (group,))
             # A group that could not be hung up may have got its way free.
             while applied and self._refused:
                 waiting = sorted(self._refused)
@@ -256,6 +279,12 @@ class QuotaTrees:
 
     def _apply_one(self, group: str) -> bool:
         wanted, had = self._wanted(group), self._placed.get(group)
+        far = self._far_parent(group, wanted[1].parent) if wanted is not None else None
+        if far is not None:
+            self._refused[group] = far
+            if had is not None:
+                self._take_down(group)
+            return had is not None
         if wanted is None or wanted == had:
             self._refused.pop(group, None)
             if wanted is None and had is not None:
@@ -270,6 +299,15 @@ class QuotaTrees:
             return False
         self._refused.pop(group, None)
         return True
+
+    def _far_parent(self, group: str, parent: str) -> KoordError | None:
+        """Why a group may not be below its parent: that is another namespace's."""
+        active = self._index.active(group)
+        above = self._index.active(parent)
+        if active is None or above is None or self._reaches(parent, active.namespace):
+            return None
+        expected = f"a quota of namespace {active.namespace}, or of one that is open to it"
+        return KoordError(active.label, f"labels[{keys.QUOTA_PARENT}]", parent, expected)
 
     def _wanted(self, group: str) -> tuple[str, GroupSpec] | None:
         active = self._index.active(group)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import annotation, keys
+from koord.api.protocol.resources import CPU, DEPRECATED_NAMES
 from koord.api.protocol.scheduling import (
     NUMANodeResource,
     ResourceStatus,
@@ -18,6 +19,7 @@ from koord.api.protocol.scheduling import (
 )
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.amounts import (
+    MILLI,
     Amounts,
     ZoneAmounts,
     amounts_of,
@@ -74,6 +76,11 @@ class NUMAAllocation:
         )
 
 
+def text_of(held: NUMAAllocation) -> str:
+    """The value of ``resource-status`` for people; ``nothing`` for an empty allocation."""
+    return annotation.text(held.status()) if held else "nothing"
+
+
 def recorded_allocation(pod: Pod) -> NUMAAllocation:
     """What the annotations of a bound pod say that it holds; empty where they say nothing.
 
@@ -107,6 +114,45 @@ def _read(pod: Pod) -> NUMAAllocation:
     return parse_status(
         resource_status(pod), pod.title, exclusive if exclusive in _EXCLUSIVE else ""
     )
+
+
+def justified(held: NUMAAllocation, requests: Mapping[str, int]) -> NUMAAllocation:
+    """What of an allocation counts: no more than a pod's requests; the same object if all of it.
+
+    Rule: docs/reference/numa.md#what-a-bound-pod-holds.
+
+    Args:
+        held: what an annotation names.
+        requests: what the pod asks for in base units, CPU in milli.
+    """
+    most = max(0, requests.get(CPU, 0)) // MILLI
+    cpus = held.cpus
+    if len(cpus) > most:
+        cpus = CPUSet.from_ids(list(cpus)[:most])
+    zones = _justified_zones(held.zones, requests)
+    if cpus is held.cpus and zones is held.zones:
+        return held
+    return NUMAAllocation(cpus, zones, held.exclusive)
+
+
+def _justified_zones(
+    zones: Mapping[int, Mapping[str, int]], requests: Mapping[str, int]
+) -> Mapping[int, Mapping[str, int]]:
+    left = dict(requests)
+    kept: ZoneAmounts = {}
+    cut = False
+    for zone in sorted(zones):
+        there: Amounts = {}
+        for name, amount in zones[zone].items():
+            asked = name if name in left else DEPRECATED_NAMES.get(name, name)
+            counts = min(amount, max(0, left.get(asked, 0)))
+            left[asked] = left.get(asked, 0) - counts
+            cut = cut or counts < amount
+            if counts:
+                there[name] = counts
+        if there or not zones[zone]:
+            kept[zone] = there
+    return kept if cut else zones
 
 
 def parse_status(status: ResourceStatus, owner: str, exclusive: str = "") -> NUMAAllocation:

@@ -12,14 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.api import selectors
+from koord.api.kinds.meta import ObjectReference
+from koord.api.protocol import annotation, keys
+from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from koord.api.kinds.meta import ObjectReference, OwnerReference
+    from koord.api.kinds.meta import OwnerReference
     from koord.api.kinds.pod import Pod
-    from koord.api.kinds.reservation import ControllerReference, ReservationOwner
+    from koord.api.kinds.reservation import ControllerReference, Reservation, ReservationOwner
 
 Key = tuple[str, ...]
 ANY: Key = ("any",)
@@ -37,6 +42,46 @@ def check(owners: Sequence[ReservationOwner], object_name: str, field: str) -> N
         if owner.label_selector is not None:
             where = f"{field}[{index}].labelSelector"
             selectors.check(owner.label_selector, object_name, where)
+
+
+def of_reservation(reservation: Reservation) -> tuple[ReservationOwner, ...]:
+    """The entries of a Reservation, those without a namespace for that of its annotation.
+
+    Rule: docs/reference/reservations.md#reach.
+
+    Raises:
+        KoordError: an entry names no namespace, and neither does the annotation.
+    """
+    namespace = reservation.metadata.annotations.get(keys.OWNER_NAMESPACE, "")
+    found = []
+    for entry in reservation.spec.owners:
+        if not namespaces_of(entry):
+            if not namespace:
+                field = annotation.field_of(keys.OWNER_NAMESPACE)
+                expected = "the namespace of owners that name none (reservation scope: namespace)"
+                raise KoordError(reservation.title, field, None, expected)
+            entry = _in_namespace(entry, namespace)
+        found.append(entry)
+    return tuple(found)
+
+
+def within(entries: Iterable[ReservationOwner], namespace: str) -> tuple[ReservationOwner, ...]:
+    """Entries that mean pods of one namespace; those that name others are left out."""
+    return tuple(
+        _in_namespace(entry, namespace) for entry in entries if namespaces_of(entry) <= {namespace}
+    )
+
+
+def namespaces_of(entry: ReservationOwner) -> set[str]:
+    """The namespaces that an entry names; none where it is for pods of all of them."""
+    parts = (entry.object, entry.controller)
+    return {part.namespace for part in parts if part is not None and part.namespace}
+
+
+def _in_namespace(entry: ReservationOwner, namespace: str) -> ReservationOwner:
+    wanted = entry.object or ObjectReference()
+    wanted = msgspec.structs.replace(wanted, namespace=namespace)
+    return msgspec.structs.replace(entry, object=wanted)
 
 
 def is_personal(owner: ReservationOwner) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from koord.api.protocol import keys
+from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
+from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.framework.recounting import by_row
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
     PLUGIN,
@@ -18,11 +19,14 @@ from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import 
     stands_for_reservation,
 )
 from koord.controllers.scheduler.plugins.reservation.state import reservation_cache
+from koord.controllers.scheduler.plugins.reservation.state.reservation_index import owns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from koord.controllers.cluster.pods import PodBatch, PodInfo
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.pods import PodBatch
+    from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.plugins.reservation.state.reservation_index import (
         ReservationIndex,
     )
@@ -35,6 +39,7 @@ class ReservationPodListener:
 
     account: ClassVar[str] = "reservations"
     book: ReservationIndex
+    handle: Handle
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts what a reserve pod holds, or who sits where."""
@@ -73,6 +78,7 @@ class ReservationPodListener:
         allocation = pod.allocations.get(PLUGIN)
         if allocation is not None:
             records.unassign_pod(row, pod, allocation.uid)
+            self.book.unjudged.get(allocation.uid, set()).discard(pod.uid)
         if _in_operating_mode(pod):
             self.book.remove(pod.uid)
             records.release(row, pod)
@@ -87,8 +93,42 @@ class ReservationPodListener:
             where = log.fields(pod=pod.key, error=str(error))
             _LOG.warning("it is not known in which reservation a pod sits", extra=where)
             return
-        if found is not None and found.uid:
+        if found is None or not found.uid:
+            return
+        wrong = self._contradicted(pod.pod, found.uid, found.name)
+        self.handle.contradictions.note(pod.pod, keys.RESERVATION_ALLOCATED, wrong)
+        if not self.book.is_known(found.uid):
+            self.book.unjudged.setdefault(found.uid, set()).add(pod.uid)
+        if wrong is None:
             pod.allocations[PLUGIN] = ReservationAllocation(found.uid, found.name)
+
+    def _contradicted(self, pod: Pod, uid: str, name: str) -> KoordError | None:
+        """Why a pod does not sit where it says: the reservation is known, and not for such pods.
+
+        Rule: docs/reference/reservations.md#what-a-bound-pod-holds.
+        """
+        record = self.book.get(uid)
+        if record is None or not record.known or record.error:
+            return None
+        if owns(record, pod, personal=True) or protocol.ignores_reservations(pod):
+            return None
+        field = annotation.field_of(keys.RESERVATION_ALLOCATED)
+        return KoordError(pod.title, field, name, "a Reservation that has it among its owners")
+
+    def _judge_seats(self, uid: str) -> None:
+        """A reservation came after pods that say that they sit in it."""
+        accounts = self.handle.accounts
+        for each in self.book.unjudged.pop(uid, ()):
+            pod = accounts.get(each)
+            if pod is None or pod.decided:
+                continue
+            fresh = PodInfo(pod.pod, pod.shape)
+            self.restore(fresh)
+            if PLUGIN not in fresh.allocations:
+                row = pod.row
+                accounts.drop(pod)
+                pod.allocations = {k: v for k, v in pod.allocations.items() if k != PLUGIN}
+                accounts.add(row, pod)
 
     def recount(self) -> Iterator[str | None]:
         """What reservations have given away, node by node."""

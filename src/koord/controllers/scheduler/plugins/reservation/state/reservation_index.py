@@ -36,12 +36,16 @@ class ReservationIndex:
     Attributes:
         ledger: who sits where.
         feed: tells the scheduler of reserve pods; None until it does.
+        by_namespace: owners that name no namespace are not of all of them.
+        unjudged: by reservation that the API has not told of, uids of pods that say they sit in it.
     """
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.ledger = ReservationCache(table)
         self.feed: ReservationEventHandlers | None = None
+        self.unjudged: dict[str, set[str]] = {}
+        self.by_namespace = False
         self._by_key: dict[Key, dict[str, ReservationInfo]] = {}
         self._personal: dict[Key, dict[str, ReservationInfo]] = {}
         self._by_name: dict[str, dict[str, ReservationInfo]] = {}
@@ -64,14 +68,14 @@ class ReservationIndex:
         """A Reservation came or changed."""
         record = self.ledger.record(reservation.metadata.uid)
         if record.object is not reservation:
-            record.read(reservation)
+            record.read(reservation, by_namespace=self.by_namespace)
             self._file(record)
 
     def put_pod(self, pod: Pod) -> None:
         """A pod in operating mode came or changed."""
         record = self.ledger.record(pod.metadata.uid)
         if record.object is not pod:
-            record.read_pod(pod)
+            record.read_pod(pod, by_namespace=self.by_namespace)
             self._file(record)
 
     def remove(self, uid: str) -> None:
@@ -87,6 +91,11 @@ class ReservationIndex:
     def get(self, uid: str) -> ReservationInfo | None:
         """The record of a uid."""
         return self.ledger.records.get(uid)
+
+    def is_known(self, uid: str) -> bool:
+        """Whether the API has told of an object of that uid."""
+        record = self.ledger.records.get(uid)
+        return record is not None and record.known
 
     def named(self, name: str) -> Iterable[ReservationInfo]:
         """The reservations of a name."""

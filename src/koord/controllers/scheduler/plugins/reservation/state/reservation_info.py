@@ -142,8 +142,13 @@ class ReservationInfo:
         """Whether nobody sits in it, so that the place of one pod is kept there too."""
         return not self.owners
 
-    def read(self, reservation: Reservation) -> None:
-        """Takes over what a Reservation says."""
+    def read(self, reservation: Reservation, *, by_namespace: bool = False) -> None:
+        """Takes over what a Reservation says.
+
+        Args:
+            reservation: the object.
+            by_namespace: owners that name no namespace are of the one that its annotation names.
+        """
         spec = reservation.spec
         self._read_object(reservation)
         self.available = lifecycle.is_available(reservation)
@@ -159,17 +164,26 @@ class ReservationInfo:
             options = protocol.restricted_options(reservation)
             self.options = frozenset(options.resources) if options is not None else None
             self.withheld = _withheld(reservation)
+            if by_namespace:
+                self.entries = owners.of_reservation(reservation)
         except KoordError as error:
             self.error = str(error)
 
-    def read_pod(self, pod: Pod) -> None:
-        """Takes over what a pod in operating mode says; it is allocated once, and Aligned."""
+    def read_pod(self, pod: Pod, *, by_namespace: bool = False) -> None:
+        """Takes over what a pod in operating mode says; it is allocated once, and Aligned.
+
+        Args:
+            pod: the object.
+            by_namespace: its owners are of its own namespace.
+        """
         self._read_object(pod)
         self.policy, self.allocate_once = ALIGNED, True
         self.available = _is_ready(pod)
         try:
             self.entries = tuple(protocol.reservation_owners(pod))
             owners.check(self.entries, pod.title, annotation.field_of(keys.RESERVATION_OWNERS))
+            if by_namespace:
+                self.entries = owners.within(self.entries, pod.metadata.namespace)
             if protocol.reservation_current_owner(pod) is not None:
                 self.available = False
         except KoordError as error:
