@@ -92,6 +92,22 @@ def test_without_a_socket_there_is_no_thread() -> None:
     assert asyncio.run(run()) == 0
 
 
+@pytest.mark.parametrize("path", [f"{PODS}/a/eviction", f"{PODS}/a/binding", f"{CONFIGS}/a"])
+def test_others_are_answered_while_yaml_is_read(path: str) -> None:
+    """It takes many times as long as JSON, so that a body of it is heavy sooner."""
+    lines = "".join(f"k{number}: [a, b]\n" for number in range(1_000))
+    assert len(lines) < HEAVY_BYTES
+
+    async def test(target: Target) -> None:
+        method = "DELETE" if path.startswith(CONFIGS) else "POST"
+        sent = target.ask(method, path, lines.encode(), "application/yaml")
+        answer, others = await target.others_asked(sent)
+        assert answer.status >= 400
+        assert others >= 1
+
+    attack(test)
+
+
 def token(version: object, start: object = "") -> str:
     text = encoded({"v": "meta.k8s.io/v1", "rv": version, "start": start})
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
