@@ -108,6 +108,24 @@ def test_others_are_answered_while_yaml_is_read(path: str) -> None:
     attack(test)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    ],
+)
+def test_a_review_has_little_to_say(path: str) -> None:
+    async def test(target: Target) -> None:
+        for body in (b"a: [" + b"x, " * 20_000 + b"x]", b'{"a":"' + b"x" * (200 << 10) + b'"}'):
+            answer = await target.ask("POST", path, body, "application/yaml")
+            assert answer.status == 413
+        few = {"spec": {"token": "x", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        assert (await target.ask("POST", path, few)).status == 201
+
+    attack(test, insecure=False)
+
+
 def token(version: object, start: object = "") -> str:
     text = encoded({"v": "meta.k8s.io/v1", "rv": version, "start": start})
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()

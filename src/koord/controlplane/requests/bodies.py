@@ -11,7 +11,7 @@ import msgspec
 from koord.api.codec import parse_json
 from koord.base.documents import decode_text, parse_documents
 from koord.base.errors import KoordError
-from koord.controlplane.api_errors import bad_request, unsupported_media_type
+from koord.controlplane.api_errors import bad_request, too_large, unsupported_media_type
 from koord.controlplane.schema import core_schema
 from koord.controlplane.schema.proto import protobuf
 from koord.controlplane.schema.proto.wire import WireError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 YAML = "application/yaml"
 PROTOBUF = protobuf.MEDIA_TYPE
+# Reviews are read at once: longer ones would hold the loop, and none has so much to say.
+REVIEW_LIMIT_BYTES = 128 << 10
 _YAML_WEIGHT = 4
 _NO_YAML = (b"{", b"k8s\x00")  # JSON, protobuf
 MEDIA_TYPES = (JSON, YAML, PROTOBUF)
@@ -60,6 +62,17 @@ def plain(body: bytes, content_type: str) -> Document:
     if not isinstance(found, dict):
         raise bad_request("the body of the request is not an object")
     return found
+
+
+def review(body: bytes, content_type: str) -> Document:
+    """The document of a review's body, which says little.
+
+    Raises:
+        ApiError: 400, as for :func:`plain`; 413, it is longer than a review is.
+    """
+    if weight_bytes(body) > REVIEW_LIMIT_BYTES:
+        raise too_large(REVIEW_LIMIT_BYTES)
+    return plain(body, content_type)
 
 
 def decoded(
