@@ -92,6 +92,40 @@ def test_without_a_socket_there_is_no_thread() -> None:
     assert asyncio.run(run()) == 0
 
 
+@pytest.mark.parametrize("path", [f"{PODS}/a/eviction", f"{PODS}/a/binding", f"{CONFIGS}/a"])
+def test_others_are_answered_while_yaml_is_read(path: str) -> None:
+    """It takes many times as long as JSON, so that a body of it is heavy sooner."""
+    lines = "".join(f"k{number}: [a, b]\n" for number in range(1_000))
+    assert len(lines) < HEAVY_BYTES
+
+    async def test(target: Target) -> None:
+        method = "DELETE" if path.startswith(CONFIGS) else "POST"
+        sent = target.ask(method, path, lines.encode(), "application/yaml")
+        answer, others = await target.others_asked(sent)
+        assert answer.status >= 400
+        assert others >= 1
+
+    attack(test)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    ],
+)
+def test_a_review_has_little_to_say(path: str) -> None:
+    async def test(target: Target) -> None:
+        for body in (b"a: [" + b"x, " * 20_000 + b"x]", b'{"a":"' + b"x" * (200 << 10) + b'"}'):
+            answer = await target.ask("POST", path, body, "application/yaml")
+            assert answer.status == 413
+        few = {"spec": {"token": "x", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        assert (await target.ask("POST", path, few)).status == 201
+
+    attack(test, insecure=False)
+
+
 def token(version: object, start: object = "") -> str:
     text = encoded({"v": "meta.k8s.io/v1", "rv": version, "start": start})
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()

@@ -106,7 +106,7 @@ def _review(status_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Page:
     async def review(request: Request) -> Response:
         if request.method != "POST":
             raise method_not_allowed()
-        document = bodies.plain(request.body, request.content_type)
+        document = bodies.review(request.body, request.content_type)
         document.setdefault("metadata", {})
         document["status"] = status_of(document)
         return Response(201, msgspec.json.encode(document))

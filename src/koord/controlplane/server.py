@@ -16,7 +16,6 @@ from koord.controlplane.api_errors import (
     method_not_allowed,
     no_such_page,
     no_such_path,
-    unsupported_media_type,
 )
 from koord.controlplane.extension import AdmitAll, Attributes
 from koord.controlplane.handlers import metadata, scale
@@ -31,7 +30,7 @@ from koord.controlplane.metrics import ServerMetrics
 from koord.controlplane.nonresource import pages
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.requests import options, representations, routes
-from koord.controlplane.requests.bodies import MEDIA_TYPES, checked, media_type, plain
+from koord.controlplane.requests.bodies import checked, decoded, plain, weight_bytes
 from koord.controlplane.resource import Context
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.conversion import StoreReader
@@ -116,7 +115,9 @@ class Server:
                 # It may have written more than once, and lost what it wrote before it waited.
                 raise internal("the journal took no writes meanwhile")
         except ApiError as error:
-            answer = representations.refusal(error)
+            # A thousand things may be wrong with an object, each in some words.
+            weight = len(error.status.message)
+            answer = await self.worker.call(weight, representations.refusal, error)
         except UnicodeEncodeError:
             answer = representations.refusal(bad_request("the body has half of a surrogate pair"))
         except Exception:
@@ -155,7 +156,7 @@ class Server:
             document = discovery.resource_list(self.catalog.resources(), route.group, route.version)
             return _answered(document)
         if (route.group, route.plural, request.method) == ("", "bindings", "POST"):
-            route = _of_the_pod(route, request)
+            route = await self._of_the_pod(route, request)
         resource = self.catalog.find(route.group, route.version, route.plural)
         if resource is None or (route.namespace and not resource.namespaced):
             known = self.catalog.serves(route.group, route.version)
@@ -263,7 +264,7 @@ class Server:
             )
             return self._written(request, resource, written, query)
         if method == "DELETE":
-            given = self._delete_options(request, query)
+            given = await self._delete_options(request, query)
             context = self.context(request, query, given)
             written = await self._deletion.delete(target, given, context)
             return Response(200, written.body, warnings=tuple(written.warnings))
@@ -304,7 +305,7 @@ class Server:
             raise no_such_path()
         handler = self.handlers.get((resource.storage, name)) or self.handlers.get(("*", name))
         if handler is not None:
-            document = plain(request.body, request.content_type) if request.body else None
+            document = await self._plain(request) if request.body else None
             context = self.context(request, query)
             call = SubresourceRequest(
                 request.method, resource, target.namespace, target.name, document, query, context,
@@ -328,6 +329,17 @@ class Server:
             )
             return self._written(request, resource, written, query)
         raise method_not_allowed()
+
+    async def _plain(self, request: Request) -> Document:
+        """The document of a body that no schema reads."""
+        body = request.body
+        return await self.worker.call(weight_bytes(body), plain, body, request.content_type)
+
+    async def _of_the_pod(self, route: routes.Route, request: Request) -> routes.Route:
+        """The older path of bindings names the pod in the body alone."""
+        meta = (await self._plain(request)).get("metadata")
+        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+        return route._replace(plural="pods", name=name, subresource="binding")
 
     async def _admit(self, call: SubresourceRequest, query: Mapping[str, str]) -> None:
         """Takes what is posted to a subresource through admission."""
@@ -357,7 +369,8 @@ class Server:
             raise method_not_allowed()
         main = RequestTarget(resource, target.namespace, target.name)
         context = self.context(request, query)
-        written = await self.verbs.update(main, make, context, through="scale")
+        weight = weight_bytes(request.body)
+        written = await self.verbs.update(main, make, context, through="scale", weight_bytes=weight)
         document = msgspec.json.decode(written.body)
         return _answered(scale.scale_of(resource, document))
 
@@ -367,7 +380,7 @@ class Server:
         resource = target.resource
         if "deletecollection" not in resource.verbs:
             raise method_not_allowed()
-        given = self._delete_options(request, query)
+        given = await self._delete_options(request, query)
         context = self.context(request, query, given)
         page = await self._reads.list(resource, target.namespace, query)
         for number, entry in enumerate(page.entries, 1):
@@ -411,12 +424,13 @@ class Server:
     ) -> tuple[Document, list[str]]:
         """The document of a body, checked and cleaned by the schema."""
         validation = query.get("fieldValidation") or "Warn"
-        return await self.worker.call(len(request.body), _decoded, request, resource, validation)
+        weight = weight_bytes(request.body)
+        return await self.worker.call(weight, decoded, request, resource, validation)
 
-    def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
+    async def _delete_options(self, request: Request, query: Mapping[str, str]) -> Document:
         given: Document = {}
         if request.body.strip():
-            sent = plain(request.body, request.content_type)
+            sent = await self._plain(request)
             given = checked(sent, "", "v1", "DeleteOptions")
         if query.get("propagationPolicy"):
             given["propagationPolicy"] = query["propagationPolicy"]
@@ -448,25 +462,6 @@ class Server:
 
 def _answered(document: Document, content_type: str = JSON) -> Response:
     return Response(200, conversion.encode(document), content_type)
-
-
-def _decoded(
-    request: Request, resource: Resource, field_validation: str
-) -> tuple[Document, list[str]]:
-    body = request.body
-    media = media_type(request.content_type)
-    if media and media not in MEDIA_TYPES:
-        raise unsupported_media_type(media, MEDIA_TYPES)
-    if media and media != JSON:
-        body = conversion.encode(plain(request.body, request.content_type))
-    return resource.schema.decode(body, field_validation)
-
-
-def _of_the_pod(route: routes.Route, request: Request) -> routes.Route:
-    """The older path of bindings names the pod in the body alone."""
-    meta = plain(request.body, request.content_type).get("metadata")
-    name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
-    return route._replace(plural="pods", name=name, subresource="binding")
 
 
 def _is_json(request: Request) -> bool:

@@ -21,7 +21,7 @@ from koord.controlplane.handlers.metadata import metadata_of
 from koord.controlplane.handlers.read import truth
 from koord.controlplane.handlers.write import ignored_fields
 from koord.controlplane.requests import options
-from koord.controlplane.requests.bodies import plain
+from koord.controlplane.requests.bodies import plain, weight_bytes
 from koord.controlplane.schema import CoreSchema
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.store import OBJECT_LIMIT_BYTES
@@ -95,7 +95,7 @@ class Patches:
             why = "is required for apply patch"
             options.refuse("PatchOptions", [required("fieldManager", why)])
         resource, force = target.resource, truth(query.get("force", ""))
-        worker, weight = self._verbs.worker, len(request.body)
+        worker, weight = self._verbs.worker, weight_bytes(request.body)
         applied = await worker.call(weight, plain, request.body, "application/yaml")
         _check_applied(applied, target)
         told: list[str] = []

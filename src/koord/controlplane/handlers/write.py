@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from koord.controlplane.resource import Context, Resource
     from koord.controlplane.storage.collection import Entry
     from koord.controlplane.storage.store import Store
-    from koord.kube.errors import StatusCause
 
 # As kube-apiserver: how often another name is drawn where a generated one is taken.
 _NAME_ATTEMPTS = 8
@@ -139,12 +138,9 @@ class Verbs:
             options or {}, warnings if warnings is not None else [],
         )  # fmt: skip
         await self.admission.mutate(attributes)
-        document, causes = await self.worker.call(
+        document = attributes.document = await self.worker.call(
             weight_bytes, _checked_new, target, document, context, tracked
         )
-        if causes:
-            raise invalid(resource, document["metadata"].get("name", ""), causes)
-        attributes.document = document
         await self.admission.validate(attributes)
         self._claim_name(target, document["metadata"], base)
         if notice := self.notices.get(resource.storage):
@@ -243,12 +239,9 @@ class Verbs:
             context, options or {},
         )  # fmt: skip
         await self.admission.mutate(attributes)
-        document, causes = await self.worker.call(
+        attributes.document = await self.worker.call(
             weight_bytes, _checked, target, document, old, context, tracked, through
         )
-        if causes:
-            raise invalid(resource, target.name, causes)
-        attributes.document = document
         await self.admission.validate(attributes)
         return attributes
 
@@ -319,8 +312,12 @@ def _default(resource: Resource, document: Document) -> None:
 
 def _checked_new(
     target: RequestTarget, document: Document, context: Context, tracked: bool
-) -> tuple[Document, list[StatusCause]]:
-    """A new document as it is to be stored, and what is wrong with it."""
+) -> Document:
+    """A new document as it is to be stored.
+
+    Raises:
+        ApiError: 422, what is wrong with it.
+    """
     resource, strategy = target.resource, target.resource.strategy
     strategy.prepare_create(document, context)
     if not tracked and "managedFields" in document["metadata"]:
@@ -328,7 +325,9 @@ def _checked_new(
     causes = object_meta.validate_create(resource, document)
     causes += resource.schema.validate(document)
     causes += strategy.validate(document)
-    return document, causes
+    if causes:
+        raise invalid(resource, document["metadata"].get("name", ""), causes)
+    return document
 
 
 def _checked(
@@ -338,8 +337,12 @@ def _checked(
     context: Context,
     tracked: bool,
     through: str,
-) -> tuple[Document, list[StatusCause]]:
-    """A changed document as it is to be stored, and what is wrong with it."""
+) -> Document:
+    """A changed document as it is to be stored.
+
+    Raises:
+        ApiError: 422, what is wrong with it.
+    """
     resource, strategy = target.resource, target.resource.strategy
     if not target.subresource:
         strategy.prepare_update(document, old, context)
@@ -354,7 +357,9 @@ def _checked(
         causes += strategy.validate_update(document, old)
     else:
         causes += strategy.validate_subresource(target.subresource, document, old)
-    return document, causes
+    if causes:
+        raise invalid(resource, target.name, causes)
+    return document
 
 
 def _tracked(

@@ -65,7 +65,7 @@ class ReviewApi:
             raise no_such_path()
         if request.method != "POST":
             raise method_not_allowed()
-        review = bodies.plain(request.body, request.content_type)
+        review = bodies.review(request.body, request.content_type)
         meta = review.setdefault("metadata", {})
         if not isinstance(meta, dict) or meta.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace "
