@@ -181,11 +181,11 @@ def test_isolation_that_pods_ask_for_gets_no_number() -> None:
     ours = columns.code("of the node")
 
     def step(i: int) -> None:
-        assert columns.code_asked(f"provider-{i}") == -1
+        assert columns.known_code(f"provider-{i}") == -1
 
     churn(step, columns)
-    assert columns.code_asked("of the node") == ours
-    assert columns.code_asked("") == 0
+    assert columns.known_code("of the node") == ours
+    assert columns.known_code("") == 0
 
 
 def test_attempts_are_remembered_up_to_a_size() -> None:
