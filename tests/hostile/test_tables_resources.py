@@ -6,6 +6,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +15,13 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.node_table import ABSENT, PODS, NodeTable
 from koord.controllers.cluster.pods import CountedRequests, PodInfo, Shapes
+from koord.controllers.scheduler.plugins.reservation.state.columns import ReservationColumns
+from koord.controllers.scheduler.plugins.reservation.state.fit import IgnoredResources
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent
 from tests.controllers.scheduler.plugins.event_hints import wakes
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
+from tests.hostile.growth import churn
 
 NAMES, NODES, STEPS = 5_000, 20, 100_000
 
@@ -195,3 +200,44 @@ def test_many_names_grow_the_columns_in_few_steps() -> None:
     for i in range(2_000):
         table.remove(f"n{i}")
     assert len(table.resources) <= PODS + 2 + 16
+
+
+def _record(uid: str, held: dict[str, int]) -> Any:
+    """What columns read of a reservation that nobody has used yet."""
+    return SimpleNamespace(
+        uid=uid, held=held, used=dict.fromkeys(held, 0), seats=None, is_free=True,
+        remaining=lambda: held, limits=lambda: held,
+    )  # fmt: skip
+
+
+def test_resources_of_reservations_are_forgotten_with_them() -> None:
+    columns = ReservationColumns(NodeTable())
+    stays = _record("stays", {"cpu": 4})
+    columns.changed(stays)
+
+    def step(i: int) -> None:
+        record = _record(f"uid-{i}", {f"example.com/{i}": 1, "cpu": 1})
+        columns.changed(record)
+        columns.slots([record])
+        columns.drop(record.uid)
+
+    churn(step, columns, steps=20_000)
+    assert sorted(columns._index) == ["cpu", "pods"]
+    assert columns.scores(columns.slots([stays]), {"cpu": 2}).tolist() == [50]
+
+
+def test_a_reservation_holds_nothing_of_what_its_node_no_longer_offers() -> None:
+    table = NodeTable()
+    table.put(node("n0"))
+    row = np.array([0], np.intp)
+    columns = ReservationColumns(table)
+    columns.changed(_record("r", {"example.com/a": 2}))
+    slots = columns.slots([_record("r", {})])
+    request = {"example.com/a": 1}
+    found = columns.fits(slots, row, request, IgnoredResources())
+    assert (found.within[0], found.shares[0]) == (True, True)
+    assert (found.alone[0], found.beside[0]) == (False, False)
+    assert not columns.given_back(slots)[ABSENT].any()
+    table.put(node("n0", allocatable={"example.com/a": "2"}))
+    assert columns.fits(slots, row, request, IgnoredResources()).beside[0]
+    assert columns.given_back(slots)[table.resource("example.com/a")].tolist() == [2]

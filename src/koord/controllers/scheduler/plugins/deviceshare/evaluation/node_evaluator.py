@@ -118,9 +118,9 @@ class DeviceNodeEvaluator:
         passes = np.ones(len(rows), np.bool_)
         request, columns = cycle_state.request, self._columns
         if request.isolation:
-            passes &= columns.isolation[rows] == columns.code_asked(request.isolation)
+            passes &= columns.isolation[rows] == columns.known_code(request.isolation)
         for vendor, model in self.options.unsupported_models:
-            passes &= columns.model[rows] != columns.code_asked(vendor, model)
+            passes &= columns.model[rows] != columns.known_code(vendor, model)
         if cycle_state.templates is not None:
             served = [row for row in rows.tolist() if self.template(cycle_state, row)]
             passes &= np.isin(rows, served) | ~columns.known[rows]
@@ -176,7 +176,7 @@ class DeviceNodeEvaluator:
 
     def _diagnose_row(self, cycle_state: DeviceCycleState, row: int) -> Rejection:
         request = cycle_state.request
-        isolation = self._columns.code_asked(request.isolation)
+        isolation = self._columns.known_code(request.isolation)
         if request.isolation and self._columns.isolation[row] != isolation:
             return self._rejection(reasons.ISOLATION_MISSING, unresolvable=True)
         vendor, model = self.tracker.vendor_and_model(row)

@@ -42,7 +42,7 @@ class DeviceColumns:
             return 0
         return self._codes.setdefault(texts, len(self._codes) + 1)
 
-    def code_asked(self, *texts: str) -> int:
+    def known_code(self, *texts: str) -> int:
         """The number of what a pod asks for, -1 where no node ever had it: pods add no numbers."""
         return self._codes.get(texts, -1) if any(texts) else 0
 

@@ -64,21 +64,21 @@ class RequestCharge:
         self.sound = _problem(shape) is None
         self.request: dict[str, int] = {**shape.request, requests.PODS: 1} if self.sound else {}
         self.bare = _without(self.request, shape.pod.spec.overhead)
-        self._masked: dict[bool, tuple[set[str], int, SignedCharge]] = {}
+        self._masked: dict[bool, tuple[set[str], SignedCharge]] = {}
 
     def amounts(self, counted: set[str], *, overhead: bool) -> SignedCharge:
         """The request in the resources that some quota counts.
 
         Args:
-            counted: which; a set that only grows.
+            counted: which; not to be changed afterwards.
             overhead: include the pod's overhead.
         """
         known = self._masked.get(overhead)
-        if known is not None and known[0] is counted and known[1] == len(counted):
-            return known[2]
+        if known is not None and known[0] is counted:
+            return known[1]
         asked = self.request if overhead else self.bare
         masked = SignedCharge({name: n for name, n in asked.items() if name in counted})
-        self._masked[overhead] = counted, len(counted), masked
+        self._masked[overhead] = counted, masked
         return masked
 
 

@@ -88,7 +88,7 @@ class QuotaTrees:
         version: counts changes of anything that an answer of the trees depends on.
         revision: counts changes of whose quota pods may use: of quota objects, of pods' labels.
         on_moved: told, before a group goes and after one came, whose pods may now use another.
-        counted: the resources that some limit in force names.
+        counted: the resources that some limit in force names; another set after any change.
         on_counted: told of resources that count from now on, or no longer.
         on_spec: told of a group's old and new spec, None where there was or is none.
     """
@@ -377,7 +377,7 @@ class QuotaTrees:
         self._limits.update(limit.keys())
         new = set(limit) - self.counted
         if new:
-            self.counted |= new
+            self.counted = self.counted | new
             self._push_total()
             self.on_counted(new)
 
@@ -386,7 +386,7 @@ class QuotaTrees:
         self._limits.subtract(limit.keys())
         gone = {name for name in limit if not self._limits[name]}
         if gone:
-            self.counted -= gone
+            self.counted = self.counted - gone
             for name in gone:
                 del self._limits[name]
             self.on_counted(gone)

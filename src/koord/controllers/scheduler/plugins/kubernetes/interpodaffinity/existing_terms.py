@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         AffinityTerms,
     )
 
-_SWEEP = 20_000
+_SWEEP = 1024
 
 
 class TermRole(Enum):
@@ -66,6 +66,7 @@ class ExistingTerms:
         self.listed: list[ExistingTerm] = []
         self.generation = 0
         self._hard_weight = hard_weight
+        self._due = _SWEEP
         self._memo = memo
         self._on_first = on_first
         self._by_key: dict[tuple[TermRole, str, bytes, int], ExistingTerm] = {}
@@ -86,16 +87,21 @@ class ExistingTerms:
         """The exact inverse."""
         for existing_term in self._of(pod.shape):
             existing_term.row_counts.add(row, -1)
+        if len(self.listed) >= self._due:
+            self.sweep()
 
     def sweep(self) -> None:
         """Forgets terms that no pod has any more, when there are many."""
         if len(self.listed) < _SWEEP:
             return
+        # Whoever lists many terms pays for the look at all of them.
+        self._due = 2 * len(self.listed)
         kept = {key: term for key, term in self._by_key.items() if term.row_counts.total}
         if len(kept) * 2 < len(self.listed):
             self._by_key = kept
             self.listed = list(kept.values())
             self.generation += 1
+            self._due = max(_SWEEP, 2 * len(kept))
 
     def _of(self, shape: PodShape) -> tuple[ExistingTerm, ...]:
         affinity = shape.pod.spec.affinity
