@@ -64,11 +64,11 @@ def reservation(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
         yield from world.reference(_NODE, path, host)
 
 
-def _reach(found: Reservation) -> Iterator[Finding]:
+def _reach(item: Reservation) -> Iterator[Finding]:
     """Owners that are pods of all namespaces."""
-    if found.metadata.annotations.get(keys.OWNER_NAMESPACE):
+    if item.metadata.annotations.get(keys.OWNER_NAMESPACE):
         return
-    for index, entry in enumerate(found.spec.owners):
+    for index, entry in enumerate(item.spec.owners):
         if not owners.namespaces_of(entry):
             expected = (
                 "a namespace: pods of all namespaces may use it; with "
