@@ -91,7 +91,7 @@ kind: Reservation
 metadata: {name: r}
 spec:
   template: {spec: {nodeName: NODE, containers: [{name: c}]}}
-  owners: [{object: {name: p}}]
+  owners: [{object: {name: p, namespace: default}}]
 ---
 apiVersion: scheduling.koordinator.sh/v1alpha1
 kind: PodMigrationJob

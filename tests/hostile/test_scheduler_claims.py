@@ -18,6 +18,7 @@ from koord.controllers.scheduler.debug import state_dump
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.explain.test_what_if import shipped_scheduler
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpu, gpus, nic
+from tests.controllers.scheduler.plugins.elasticquota.objects import quota
 from tests.controllers.scheduler.plugins.reservation.bench import available
 from tests.controllers.scheduler.pods import node, pod
 
@@ -274,3 +275,61 @@ def test_it_is_told_by_an_event() -> None:
         assert (reason, [text]) == ("Contradicted", shown(made))
 
     asyncio.run(story())
+
+
+def labelled(views: LocalViews, it: Pod, labels: dict[str, str], version: str) -> Pod:
+    meta = msgspec.structs.replace(it.metadata, labels=labels, resource_version=version)
+    made = msgspec.structs.replace(it, metadata=meta)
+    views.view(Pod).put(made)
+    return made
+
+
+GANG = "gang.scheduling.koordinator.sh/"
+
+
+def test_a_bound_pod_makes_up_no_other_gang() -> None:
+    """The gang needs two; a pod that has its node already does not become the second."""
+
+    def story() -> None:
+        made, views = started()
+        gangs = next(plugin for plugin in made.plugins if plugin.name == "Coscheduling").gangs
+        notes = {GANG + "name": "g", GANG + "min-available": "2"}
+        views.view(Pod).put(pod("waits", cpu="1", annotations=notes))
+        thief = pod("thief", cpu="1", nodeName="n")
+        views.view(Pod).put(thief)
+        thief = annotated(views, thief, notes, "2")
+        assert [len(gang.members) for gang in gangs.gangs.values()] == [1]
+        assert shown(made) == [
+            "Pod default/thief: gang: got 'default/g', expected the gang in which it got its "
+            "node, which is what counts: None"
+        ]
+        bare = msgspec.structs.replace(thief.metadata, annotations={}, resource_version="3")
+        views.view(Pod).put(msgspec.structs.replace(thief, metadata=bare))
+        assert shown(made) == []
+
+    run(story)
+
+
+def test_a_pod_stays_in_the_quota_that_it_was_placed_in() -> None:
+    def story() -> None:
+        name = "quota.scheduling.koordinator.sh/name"
+        made, views = started(quota("mine", max={"cpu": "4"}), quota("theirs", max={"cpu": "4"}))
+        plugin = next(plugin for plugin in made.plugins if plugin.name == "ElasticQuota")
+        it = pod("p", cpu="3", labels={name: "mine"})
+        _, bound = placed(made, views, it)
+        views.view(Pod).put(bound)
+        bound = labelled(views, bound, {name: "theirs"}, "2")
+        used = [plugin.figures_of(each)["used"]["cpu"] for each in ("mine", "theirs")]
+        assert used == ["3", "0"]
+        (line,) = shown(made)
+        assert line.endswith("expected the quota that it was placed in, which is what counts: mine")
+        # What it asks for is followed all the same.
+        bound = labelled(views, bound, {name: "theirs", "other": "label"}, "3")
+        assert plugin.figures_of("mine")["used"]["cpu"] == "3"
+        assert not [each for each in plugin.recount() if each]
+        labelled(views, bound, {name: "mine"}, "4")
+        assert shown(made) == []
+        views.view(Pod).remove("default/p")
+        assert plugin.figures_of("mine")["used"]["cpu"] == "0"
+
+    run(story)

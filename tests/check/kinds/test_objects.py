@@ -51,10 +51,15 @@ RESERVATIONS = {
     ],
     RESERVATION.replace(
         "{object: {name: p, namespace: default}}",
-        "{labelSelector: {matchExpressions: [{key: a, operator: Is}]}}",
+        "{object: {namespace: x}, labelSelector: {matchExpressions: [{key: a, operator: Is}]}}",
     ): [
         "6: error: Reservation r: spec.owners[0].labelSelector.matchExpressions[0].operator: "
         "got 'Is', expected one of In, NotIn, Exists, DoesNotExist"
+    ],
+    RESERVATION.replace("name: p, namespace: default", "name: p"): [
+        "6: warning: Reservation r: spec.owners[0]: got nothing, expected a namespace: pods of all "
+        "namespaces may use it; with --reservation-scope=namespace those of its annotation "
+        "koord.sh/owner-namespace"
     ],
     RESERVATION.replace("{name: r}", "{name: r, labels: {scheduling.koordinator.sh/"
                         "reservation-order: first}}"): [

@@ -84,6 +84,7 @@ def tree_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     if not isinstance(item, ElasticQuota):
         return
     _place(item)
+    yield from _reach(item)
     quotas = _quotas(world)
     name, parent = item.metadata.name, protocol.parent(item)
     yield from map(Finding.of, absent.quota(item))
@@ -101,6 +102,20 @@ def tree_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
         group, quotas.groups, quotas.children[group.read.spec.parent]
     ):
         yield Finding.of(each, Severity.WARNING)
+
+
+def _reach(item: ElasticQuota) -> Iterator[Finding]:
+    """A quota that governs the pods of other namespaces."""
+    try:
+        others = [each for each in protocol.namespaces(item) if each != item.metadata.namespace]
+    except KoordError:
+        return  # told of by its reader
+    if others:
+        expected = (
+            f"namespaces whose pods the quotas of {item.metadata.namespace} may govern; with "
+            f"--quota-scope=namespace each has to say so by its annotation {keys.QUOTAS_FROM}"
+        )
+        yield Finding.warning(f"annotations[{keys.QUOTA_NAMESPACES}]", ", ".join(others), expected)
 
 
 @checker("ElasticQuota", "quota.koordinator.sh")

@@ -9,6 +9,7 @@ from koord.api import objects
 from koord.api.kinds.node import Node
 from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import keys
 from koord.api.protocol import reservations as protocol
 from koord.base.errors import KoordError
 from koord.check import api_validation
@@ -48,6 +49,7 @@ def reservation(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
             yield Finding.of(error)
     if found.spec.ttl is not None and found.spec.ttl.nanoseconds < 0:
         yield Finding("spec.ttl", str(found.spec.ttl), "a duration of 0 or more")
+    yield from _reach(found)
     template = found.spec.template
     if template is None:
         return
@@ -60,3 +62,16 @@ def reservation(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     elif host := spec.node_selector.get(_HOSTNAME):
         path = f"spec.template.spec.nodeSelector[{_HOSTNAME}]"
         yield from world.reference(_NODE, path, host)
+
+
+def _reach(item: Reservation) -> Iterator[Finding]:
+    """Owners that are pods of all namespaces."""
+    if item.metadata.annotations.get(keys.OWNER_NAMESPACE):
+        return
+    for index, entry in enumerate(item.spec.owners):
+        if not owners.namespaces_of(entry):
+            expected = (
+                "a namespace: pods of all namespaces may use it; with "
+                f"--reservation-scope=namespace those of its annotation {keys.OWNER_NAMESPACE}"
+            )
+            yield Finding.warning(f"spec.owners[{index}]", None, expected)

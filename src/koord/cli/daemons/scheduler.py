@@ -43,7 +43,7 @@ _GO_SWITCHES = {
 }
 
 
-class Scope(StrEnum):
+class ReachScope(StrEnum):
     """How far quotas and reservations reach: over all namespaces, or not beyond their own."""
 
     CLUSTER = "cluster"
@@ -113,11 +113,11 @@ _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
 ]
 _QuotaScope = Annotated[
-    Scope | None,
+    ReachScope | None,
     typer.Option("--quota-scope", help="whose pods a quota reaches; overrides the configuration"),
 ]
 _ReservationScope = Annotated[
-    Scope | None,
+    ReachScope | None,
     typer.Option(
         "--reservation-scope",
         help="whose pods an owner without a namespace means; overrides the configuration",

@@ -32,7 +32,7 @@ class Contradictions:
 
     def __init__(self, invalid: InvalidObjects) -> None:
         self._invalid = invalid
-        self._found: dict[str, dict[str, KoordError]] = {}
+        self._by_pod: dict[str, dict[str, KoordError]] = {}
         self._pods: Metric | None = None
 
     def measure(self, into: MetricRegistry) -> None:
@@ -46,18 +46,18 @@ class Contradictions:
     def note(self, pod: Pod, key: str, error: KoordError | None) -> None:
         """Notes what a pod says by one label or annotation; None where all of it counts."""
         uid = pod.metadata.uid
-        known = self._found.get(uid)
+        known = self._by_pod.get(uid)
         before = known.get(key) if known is not None else None
         if str(before) == str(error):
             return
         if error is not None:
-            self._found.setdefault(uid, {})[key] = error
+            self._by_pod.setdefault(uid, {})[key] = error
         elif known is not None:
             del known[key]
             if not known:
-                del self._found[uid]
+                del self._by_pod[uid]
         self._count(key, (error is not None) - (before is not None))
-        said = next(iter(self._found.get(uid, {}).values()), None)
+        said = next(iter(self._by_pod.get(uid, {}).values()), None)
         self._invalid.judge(Pod, pod, said, CONTRADICTED)
 
     def overridden(self, pod: PodInfo, key: str, plugin: str) -> None:
@@ -70,7 +70,7 @@ class Contradictions:
 
     def forget(self, pod: Pod) -> None:
         """A pod is gone, or holds nothing any more."""
-        found = self._found.pop(pod.metadata.uid, None)
+        found = self._by_pod.pop(pod.metadata.uid, None)
         if found is not None:
             for key in found:
                 self._count(key, -1)
@@ -78,12 +78,12 @@ class Contradictions:
 
     def of(self, uid: str, key: str = "") -> list[str]:
         """What a pod says that does not count, one line a key; of all keys or one."""
-        found = self._found.get(uid, {})
+        found = self._by_pod.get(uid, {})
         return [str(error) for each, error in sorted(found.items()) if key in ("", each)]
 
     def of_pods(self, uids: Iterable[str]) -> list[str]:
         """The lines of several pods, sorted."""
-        return sorted(line for uid in uids if uid in self._found for line in self.of(uid))
+        return sorted(line for uid in uids if uid in self._by_pod for line in self.of(uid))
 
     def _count(self, key: str, change: int) -> None:
         if self._pods is not None and change:

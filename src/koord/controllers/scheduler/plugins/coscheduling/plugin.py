@@ -87,6 +87,7 @@ class Coscheduling(Plugin):
         self.args: CoschedulingArgs = args
         defaults = decl.GangDefaults(args.default_timeout.seconds, args.default_match_policy)
         self.gangs = GangCache(defaults, handle.clock.wall_seconds, self._complete)
+        self.gangs.on_late = self._names_late
         self.topology = NetworkTopologyCache(handle)
         self.neighbours = SelectorPodCounts()
         # A planner is at work: what it takes back is its own affair.
@@ -112,8 +113,8 @@ class Coscheduling(Plugin):
         )
         self._pods.on_change(
             self.gangs.pod_changed,
-            lambda _, new: self.gangs.pod_changed(new),
-            lambda old, _: self.gangs.pod_deleted(old.metadata.uid),
+            self.gangs.pod_updated,
+            lambda old, _: self.gangs.pod_gone(old.metadata.uid),
             self.gangs.concerned,
         )
         handle.view(Reservation).on_change(
@@ -145,6 +146,14 @@ class Coscheduling(Plugin):
     def _pod_group_gone(self, pod_group: PodGroup) -> None:
         self.gangs.pod_group_deleted(pod_group)
         self.handle.invalid.gone(PodGroup, pod_group)
+
+    def _names_late(self, pod: Pod, counts: str | None) -> None:
+        """Tells of a pod that names a gang other than the one in which it got its node."""
+        error = None
+        if counts is not None:
+            expected = f"the gang in which it got its node, which is what counts: {counts or None}"
+            error = KoordError(pod.title, "gang", decl.gang_id(pod) or None, expected)
+        self.handle.contradictions.note(pod, keys.GANG_NAME, error)
 
     def _reservation_seen(self, reservation: Reservation) -> None:
         """A Reservation may be of a gang too; the pod that stands for it has its uid."""

@@ -14,7 +14,9 @@ from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
+from koord.api.protocol.quotas import pod_quota_name
 from koord.base import log
+from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.quota_objects import group_name, integer_amounts
 from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
@@ -25,11 +27,12 @@ from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmi
 from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
 from koord.controllers.scheduler.plugins.elasticquota.explain import debug, shortfall
 from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import QuotaMetrics
-from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME
+from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME, reading
 from koord.controllers.scheduler.plugins.elasticquota.objects.quota_labels import IgnoredQuotaLabels
 from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
 from koord.controllers.scheduler.plugins.elasticquota.state.namespace_reach import NamespaceReach
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
+    ChargedPod,
     QuotaLedger,
     TerminatingPolicy,
 )
@@ -51,7 +54,6 @@ from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
-    from koord.base.errors import KoordError
     from koord.controllers.cluster.pods import PodBatch, PodInfo
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.config.args_gangs_and_quota import ElasticQuotaArgs
@@ -112,6 +114,7 @@ class ElasticQuota(Plugin):
         )
         if reach is not None:
             reach.changed = self._reach_changed
+        self.ledger.is_decided = self._is_decided
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
         self.admission = QuotaAdmission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
@@ -395,8 +398,26 @@ class ElasticQuota(Plugin):
         read = before.reading if before is not None else None
         self._pod(pod)
         after = self.ledger.get(pod.metadata.uid)
+        if after is not None and (self._is_decided(after.pod.uid) or self._noted(after.pod.uid)):
+            self._judge_name(after)
         if before is not None and (after is None or after.reading is not read):
             self._request_fell()
+
+    def _is_decided(self, uid: str) -> bool:
+        known = self.handle.accounts.get(uid)
+        return known is not None and known.decided
+
+    def _noted(self, uid: str) -> bool:
+        return bool(self.handle.contradictions.of(uid, keys.QUOTA_NAME))
+
+    def _judge_name(self, entry: ChargedPod) -> None:
+        """Tells of a pod that names another quota than the one that it was placed in."""
+        error, pod = None, entry.pod.pod
+        if reading(entry.pod.shape).names != entry.reading.names:
+            field, counts = f"labels[{keys.QUOTA_NAME}]", entry.reading.label or "none"
+            expected = f"the quota that it was placed in, which is what counts: {counts}"
+            error = KoordError(pod.title, field, pod_quota_name(pod), expected)
+        self.handle.contradictions.note(pod, keys.QUOTA_NAME, error)
 
     def _pod_gone(self, pod: Pod, unknown: bool) -> None:
         entry = self.ledger.get(pod.metadata.uid)

@@ -53,6 +53,10 @@ class GangCache:
         self.gangs: dict[str, Gang] = {}
         self.groups: dict[tuple[str, ...], GangGroup] = {}
         self._gang_of: dict[str, Gang] = {}
+        # Pods that name another gang than when they got their nodes, and that gang.
+        self._stays_in: dict[str, str] = {}
+        # Told of these, with the gang that counts, and with None once they name it again.
+        self.on_late: Callable[[Pod, str | None], None] = lambda pod, gang: None
         self._groups_with: dict[str, list[GangGroup]] = {}
         self._pod_groups: dict[str, PodGroup] = {}
 
@@ -88,7 +92,10 @@ class GangCache:
 
     def pod_changed(self, pod: Pod) -> None:
         """A pod came, changed, or got its node."""
-        uid, gang_id = pod.metadata.uid, decl.gang_id(pod)
+        uid = pod.metadata.uid
+        gang_id = self._stays_in.get(uid)
+        if gang_id is None:
+            gang_id = decl.gang_id(pod)
         before = self._gang_of.get(uid)
         if before is not None and before.id != gang_id:
             self.pod_deleted(uid)
@@ -107,6 +114,31 @@ class GangCache:
         if pod.spec.node_name:
             self._bound(gang, uid)
         self._check(gang)
+
+    def pod_updated(self, old: Pod, pod: Pod) -> None:
+        """A pod changed. One that has a node stays in the gang in which it got that.
+
+        Rule: docs/reference/gangs.md#members.
+        """
+        uid = pod.metadata.uid
+        meta, before = pod.metadata, old.metadata
+        same = meta.labels == before.labels and meta.annotations == before.annotations
+        bound = old.spec.node_name and pod.spec.node_name and before.uid == uid
+        if bound and not same:
+            gang_id, was = decl.gang_id(pod), self._stays_in.get(uid)
+            first = decl.gang_id(old) if was is None else was
+            if gang_id != first:
+                self._stays_in[uid] = first
+                self.on_late(pod, first)
+            elif was is not None:
+                del self._stays_in[uid]
+                self.on_late(pod, None)
+        self.pod_changed(pod)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod was deleted; what it said does not matter any more."""
+        self._stays_in.pop(uid, None)
+        self.pod_deleted(uid)
 
     def pod_deleted(self, uid: str) -> None:
         """A pod went; of those that wait still, one is tried again in its place."""

@@ -40,14 +40,14 @@ class CardLimit(NamedTuple):
 
     Attributes:
         cards: how many.
-        each: of every one of them, in the order of the type's resources.
-        total: of all together; None where ``each`` says it.
+        per_card: of every one of them, in the order of the type's resources.
+        total: of all together; None where ``per_card`` says it.
         by_ratio, by_memory: the GPU memory is asked for in percent, in bytes; what is not asked
             for follows from the other and the card.
     """
 
     cards: int
-    each: tuple[int, ...]
+    per_card: tuple[int, ...]
     total: tuple[int, ...] | None = None
     by_ratio: bool = False
     by_memory: bool = False
@@ -72,8 +72,8 @@ def card_limits(request: DeviceRequest | str | None, amounts: Mapping[str, int])
 
 def _limit(request: DeviceRequest, kind: str) -> CardLimit:
     if kind == GPU and request.gpu is not None:
-        per_card = request.gpu.per_card
-        each = [per_card.get(name, 0) for name in RESOURCES[GPU]]
+        asked = request.gpu.per_card
+        each = [asked.get(name, 0) for name in RESOURCES[GPU]]
         ratio, memory = bool(each[RATIO]), bool(each[MEMORY])
         if ratio != memory:
             # The other one follows from the card that was chosen.
@@ -130,7 +130,7 @@ def justified_cards(
         limit = limits.get(held.type)
         if limit is None or counts[held.type] >= limit.cards:
             continue
-        amounts = tuple(map(min, held.amounts, limit.each))
+        amounts = tuple(map(min, held.amounts, limit.per_card))
         rest = left[held.type]
         if rest is not None:
             amounts = tuple(map(min, amounts, rest))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from koord.api import requests
@@ -43,6 +44,21 @@ class QuotaRequest:
         self.charge = _charge(shape)
         self.problem = None if self.charge.sound else _problem(shape)
         self.request = self.charge.request
+
+    def kept(self, before: QuotaRequest) -> QuotaRequest:
+        """What pods ask for now, in the quota that they named when they were placed."""
+        if self.names == before.names:
+            return self
+        if self.charge is before.charge:
+            return before
+        made = copy(self)
+        made.label, made.namespace, made.non_preemptible = before.names
+        return made
+
+    @property
+    def names(self) -> tuple[str, str, bool]:
+        """All that says which quota pods use, and how."""
+        return self.label, self.namespace, self.non_preemptible
 
     def amounts(self, counted: set[str], *, overhead: bool) -> SignedCharge:
         """See :meth:`RequestCharge.amounts`."""

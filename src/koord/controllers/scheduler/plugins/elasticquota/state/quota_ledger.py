@@ -135,6 +135,8 @@ class QuotaLedger:
         self.recounts: list[Callable[[ChargedPod, str, bool, bool], None]] = []
         # Told of pods whose use begins or ends to count: group, pod, whether it counts.
         self.on_use: Callable[[str, PodInfo, bool], None] | None = None
+        # Whether a pod was placed by this process: it keeps the quota that it had then.
+        self.is_decided: Callable[[str], bool] = lambda uid: False
         groups.on_moved = self._moved
         groups.on_counted = self._counted
 
@@ -236,7 +238,9 @@ class QuotaLedger:
 
     def claim(self, shape: PodShape) -> QuotaClaim:
         """Whose quota pods of a shape use."""
-        read = reading(shape)
+        return self._claim_of(reading(shape))
+
+    def _claim_of(self, read: QuotaRequest) -> QuotaClaim:
         known = self._claims.get((read.label, read.namespace))
         return known or self._new_claim(read.label, read.namespace)
 
@@ -299,15 +303,21 @@ class QuotaLedger:
             entry.claim.pods[pod.uid] = entry
             return entry
         entry.pod = pod
+        read = self.reading_of(entry, pod.shape)
         if entry.reading is not read:
             self._clear(entry)
             self._leave_claim(entry)
             # Who may be preempted for whom is another question now.
             self._groups.revision += 1
             entry.reading, entry.amounts = read, self._amounts(read)
-            entry.claim = self.claim(pod.shape)
+            entry.claim = self._claim_of(read)
             entry.claim.pods[pod.uid] = entry
         return entry
+
+    def reading_of(self, entry: ChargedPod, shape: PodShape) -> QuotaRequest:
+        """What a known pod of a shape is charged for: in its quota, once it was placed here."""
+        read = reading(shape)
+        return read.kept(entry.reading) if self.is_decided(entry.pod.uid) else read
 
     def charged(self, entry: ChargedPod) -> SignedCharge:
         """What a pod is to be charged, worked out from what it asks for."""

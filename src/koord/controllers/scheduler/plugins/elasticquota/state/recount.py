@@ -147,7 +147,7 @@ class _Sums:
             there = self._pods.get(pod.key)
             if there is None or there.metadata.uid != pod.uid:
                 return False
-        return entry.reading is reading(pod.shape)
+        return entry.reading is self._ledger.reading_of(entry, pod.shape)
 
     def _charged(self, entry: ChargedPod, group: str, requested: bool, used: bool) -> None:
         claim = entry.claim

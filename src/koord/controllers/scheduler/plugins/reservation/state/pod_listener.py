@@ -105,7 +105,7 @@ class ReservationPodListener:
     def _contradicted(self, pod: Pod, uid: str, name: str) -> KoordError | None:
         """Why a pod does not sit where it says: the reservation is known, and not for such pods.
 
-        Rule: docs/reference/reservations.md#what-a-bound-pod-holds.
+        Rule: docs/reference/reservations.md#what-a-bound-pod-says.
         """
         record = self.book.get(uid)
         if record is None or not record.known or record.error:
