@@ -42,6 +42,7 @@ NODE = "n1"
 KEYS = {
     "node", "time", "ready", "dryRun", "machine", "states", "collectors", "usage", "pods",
     "strategies", "files", "failures", "unsupported", "hookProblems", "writes", "memory", "parts",
+    "ignoredAnnotations",
 }  # fmt: skip
 
 

@@ -183,6 +183,9 @@ def _troubles(status: Document) -> Table | None:
             table.add_row(Text(name, style="red"), each["error"])
     for each in status["hookProblems"]:
         table.add_row(Text(f"{each['hook']} ({each['scope']})", style="red"), each["error"])
+    for each in status.get("ignoredAnnotations", []):
+        # The error names the annotation.
+        table.add_row(Text(f"pod {each['pod']}: annotation", style="yellow"), each["error"])
     return table if table.row_count else None
 
 
