@@ -79,6 +79,7 @@ def machine_status(machine: Machine) -> Document:
         "cgroups": f"v{machine.hierarchy.version.value}",
         "driver": str(machine.layout.driver),
         "kubepods": machine.layout.kubepods,
+        "kubepodsFound": (machine.groups_root / machine.layout.kubepods).is_dir(),
         "cpus": summary.cpus,
         "cores": summary.cores,
         "sockets": summary.sockets,

@@ -98,7 +98,7 @@ class CPUBindings:
 
     Args:
         runs_on: the CPUs that a container's directory says now; empty where it says none. Asked
-            at the first look alone, when nobody remembers who held what.
+            until the node is known, when nobody remembers who held what.
     """
 
     def __init__(self, runs_on: Callable[[str], str]) -> None:
@@ -133,23 +133,23 @@ class CPUBindings:
                 wanted[uid] = cpus
         kept = {uid for uid, cpus in wanted.items() if before.get(uid) == cpus}
         if self._first:
-            kept = {uid for uid, cpus in wanted.items() if self._runs(asking[uid], cpus)}
+            kept |= {uid for uid, cpus in wanted.items() if self._runs(asking[uid], cpus)}
         given = [cpus for uid, cpus in node.by_kubelet.items() if uid not in asking]
         taken = CPUSet()
         for cpus in (*self._held.values(), *given):
             taken = taken | cpus
         for uid in sorted(wanted, key=lambda uid: uid not in kept):
             pod, cpus, was = asking[uid], wanted[uid], uid in kept
-            error = _not_for(pod, cpus, node, was and not self._first, was)
-            if error is None and cpus & taken:
+            problem = _not_for(pod, cpus, node, was and not self._first, was)
+            if problem is None and cpus & taken:
                 expected = f"CPUs that no other pod holds, so none of {cpus & taken}"
-                error = KoordError(pod.pod.title, FIELD, str(cpus), expected)
-            if error is not None:
-                refused[uid] = error
+                problem = KoordError(pod.pod.title, FIELD, str(cpus), expected)
+            if problem is not None:
+                refused[uid] = problem
                 continue
             self._held[uid] = cpus
             taken = taken | cpus
-        self._first = self._first and not pods
+        self._first = self._first and not (pods and node.known)
         return refused
 
     def _runs(self, pod: PodState, cpus: CPUSet) -> bool:

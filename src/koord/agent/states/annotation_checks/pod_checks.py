@@ -34,7 +34,7 @@ CHECKED = frozenset(
 MOST_BURST_PERCENT = 10_000
 """A raised quota, as the kernel's burst, is at most so many percent of the limit."""
 
-_BOUNDS = {
+_BOUNDS: dict[type, dict[str, Bounds]] = {
     PodMemoryQOS: BOUNDS[MemoryQOS],
     CPUBurstStrategy: BOUNDS.get(CPUBurstStrategy, {})
     | {
