@@ -19,13 +19,17 @@ from koord.agent.executor.claim import Claim
 from koord.agent.executor.target import Target
 from koord.agent.host.roots import IN_CONTAINER, HostRoots, default_roots
 from koord.agent.options import AgentOptions
+from koord.agent.status import agent_status
 from koord.api import definitions
+from koord.api.kinds.cluster import Event
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.pod import Container, Pod
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.objects import decode_as
 from koord.api.protocol import keys
+from koord.api.protocol.topology import shared_pools
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.errors import KoordError
 from koord.base.metrics import registry
@@ -42,6 +46,7 @@ NODE = "n1"
 KEYS = {
     "node", "time", "ready", "dryRun", "machine", "states", "collectors", "usage", "pods",
     "strategies", "files", "failures", "unsupported", "hookProblems", "writes", "memory", "parts",
+    "ignoredAnnotations",
 }  # fmt: skip
 
 
@@ -139,6 +144,33 @@ def test_what_is_served_before_and_after(tmp_path: Path) -> None:
             assert (document["node"], document["ready"]) == (NODE, True)
             assert document["states"]["node"]["seen"]
             assert (await endpoints._events(asked)).status == 404
+
+    on_stage(tmp_path, story)
+
+
+def test_a_pod_that_binds_itself_to_cpus_gets_an_event_and_a_line_in_status(tmp_path: Path) -> None:
+    key = "scheduling.koordinator.sh/resource-status"
+
+    async def story(stage: Stage) -> None:
+        async with stage.running() as agent:
+            made = Pod(metadata=ObjectMeta(name="p", namespace="default"))
+            made.metadata.labels["koordinator.sh/qosClass"] = "LS"
+            made.metadata.annotations[key] = '{"cpuset":"2-3"}'
+            made.spec.node_name = NODE
+            made.spec.containers = [Container(name="main", image="i")]
+            await stage.admin.create(made)
+            await _live(stage, 30)
+            (seen,) = agent.store.snapshot().pods.value
+            assert key not in seen.pod.metadata.annotations
+            (line,) = agent_status(agent, stage.clock)["ignoredAnnotations"]
+            assert (line["pod"], line["key"]) == ("default/p", key)
+            reported = agent.store.snapshot().topology.value
+            assert reported is not None
+            pools = shared_pools(reported)
+            assert [pool.cpuset for pool in pools] == ["0-1", "2-3"]
+        (event,) = (await stage.admin.list(Event, namespace="default")).items
+        assert event.reason == "AnnotationIgnored"
+        assert "the node's policy binds no others" in event.message
 
     on_stage(tmp_path, story)
 

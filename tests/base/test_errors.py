@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from koord.base.errors import Code, KoordError, nearest, value_text
+from koord.base.errors import Code, KoordError, MissingExtraError, nearest, value_text
 
 
 def test_a_message_names_object_field_value_and_what_is_right() -> None:
@@ -40,3 +40,16 @@ def test_nearest(word: str, want: str | None) -> None:
 def test_names_from_the_input_stay_on_the_line() -> None:
     error = KoordError("Pod a\nb", "labels[\u2028]", "x", "y").within("pods.yaml")
     assert str(error) == "pods.yaml: Pod a\\nb: labels[\\u2028]: got 'x', expected y"
+
+
+def test_a_module_that_is_missing_of_a_package_that_is_there_is_named() -> None:
+    error = MissingExtraError("kubernetes", "kube", "pydantic")
+    assert str(error) == (
+        "package kubernetes, which is there: module pydantic, which it imports: got "
+        "'no such module', expected "
+        "it from pip install 'koord[kube]' (python -c 'import kubernetes' shows who imports it)"
+    )
+    for same in (None, "kubernetes"):
+        assert "package kubernetes: got 'no such package'" in str(
+            MissingExtraError("kubernetes", "kube", same)
+        )

@@ -29,6 +29,7 @@ from koord.agent.report.devices import DeviceReporter
 from koord.agent.report.hardware import read_hardware
 from koord.agent.report.publisher import Publisher
 from koord.agent.report.reporters import MetricReporter, TopologyReporter
+from koord.agent.states.annotation_checks.annotation_checker import REASON, AnnotationChecker
 from koord.agent.states.bound_volumes import BoundVolumes
 from koord.agent.states.cluster_informers import ClusterStates
 from koord.agent.states.pod_poller import PodPoller
@@ -130,7 +131,11 @@ class Agent:
         self._dry_run = dry_run
         self.gates = options.gates()
         self.supervisor = services.supervisor or Supervisor("koordlet", services.registry, clock)
-        self.store = StateStore(clock, self.supervisor)
+        self.annotations = AnnotationChecker(
+            machine,
+            lambda pod, text: services.recorder.event(pod.pod, "Warning", REASON, text),
+        )
+        self.store = StateStore(clock, self.supervisor, self.annotations)
         self._watches = InformerMetrics(services.registry)
         self.cluster = ClusterStates(
             services.client,

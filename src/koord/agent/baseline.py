@@ -26,13 +26,11 @@ from koord.agent.executor.target import (
 )
 from koord.agent.hooks.pod_contexts import container_context, pod_context
 from koord.agent.states.cpu_manager import read_cpu_manager
-from koord.agent.states.pod_state import ContainerKind
+from koord.agent.states.pod_state import ContainerKind, least_oom_score
 from koord.agent.strategies import pod_resources
-from koord.api.protocol.resources import MEMORY
 from koord.api.protocol.scheduling import resource_status
 from koord.base.errors import KoordError
 from koord.kernels.cgroup_parse import Version
-from koord.kernels.cgroup_path import KubeQos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +46,6 @@ _MEMORY_LIMIT, _OOM_GROUP = "memory.limit_in_bytes", "memory.oom.group"
 _WEIGHT = "blkio.cost.weight"
 _NO_LIMIT, _MOST = -1, 2**63 - 1
 _PERIOD_US, _LEAST_SHARES = 100_000, 2
-_SERVED_SCORE, _BEST_EFFORT_SCORE = -997, 1000
-_NODE_CRITICAL = "system-node-critical"
 
 KERNEL: dict[str, int] = {
     BURST: 0,
@@ -219,15 +215,7 @@ class Baseline:
             return current
         if pod.pod.spec.resources is not None or container.spec is None:
             return current  # requests of the whole pod are divided by rules that vary
-        if pod.kube_qos is KubeQos.GUARANTEED or (
-            pod.pod.spec.priority_class_name == _NODE_CRITICAL
-        ):
-            return _SERVED_SCORE
-        if pod.kube_qos is KubeQos.BEST_EFFORT:
-            return _BEST_EFFORT_SCORE
-        request = pod_resources.amount(container.spec.resources.requests, MEMORY) or 0
-        score = 1000 - 1000 * request // self._machine.memory_bytes
-        return min(max(score, 1000 + _SERVED_SCORE), _BEST_EFFORT_SCORE - 1)
+        return least_oom_score(pod, container, self._machine.memory_bytes)
 
 
 def _is_bound(pod: PodState) -> bool:

@@ -62,6 +62,7 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
             {"hook": hook, "scope": scope, "error": error}
             for (hook, scope), error in sorted(agent.reconciler.problems().items())
         ],
+        "ignoredAnnotations": [each._asdict() for each in agent.annotations.ignored],
         "writes": [
             {**deed._asdict(), "at_seconds": seconds_text(deed.at_seconds)}
             for deed in agent.owners.last(_DEEDS)
@@ -78,6 +79,7 @@ def machine_status(machine: Machine) -> Document:
         "cgroups": f"v{machine.hierarchy.version.value}",
         "driver": str(machine.layout.driver),
         "kubepods": machine.layout.kubepods,
+        "kubepodsFound": (machine.groups_root / machine.layout.kubepods).is_dir(),
         "cpus": summary.cpus,
         "cores": summary.cores,
         "sockets": summary.sockets,

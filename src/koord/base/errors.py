@@ -86,11 +86,26 @@ class KoordError(Exception):
 
 
 class MissingExtraError(KoordError):
-    """A verb needs packages that an extra installs."""
+    """A verb needs packages that an extra installs.
+
+    Args:
+        package: what the verb imports.
+        extra: who brings it.
+        module: what was not found in doing so; another where the package is there and one that it
+            needs is not.
+    """
 
     exit_status = 1
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, module: str | None = None) -> None:
+        if module and module.partition(".")[0] != package:
+            why = f"python -c 'import {package}' shows who imports it"
+            super().__init__(
+                f"package {package}, which is there", f"module {module}, which it imports",
+                "no such module", f"it from pip install 'koord[{extra}]' ({why})",
+                Code.MISSING_EXTRA,
+            )  # fmt: skip
+            return
         super().__init__(
             f"package {package}", "", "no such package", f"it from pip install 'koord[{extra}]'",
             Code.MISSING_EXTRA,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import resource
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from koord.agent.host.kernel.features import Feature
 from koord.agent.host.process_limits import raise_descriptors
 from koord.agent.host.procfs.cpuinfo import read_cpu_info
 from koord.agent.host.roots import HOST_MODE, IN_CONTAINER, HostRoots, default_roots, require
+from koord.agent.status import machine_status
 from koord.base.errors import KoordError
+from koord.cli.commands.node.status_text import _machine_line
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver
@@ -178,3 +181,21 @@ def test_the_limit_on_files_is_the_hard_one(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_layout_is_of_the_drivers_directory(tree: MachineTree) -> None:
     assert Hierarchy(tree.roots.cgroup, tree.version).kubepods == tree.machine().layout.kubepods
+
+
+def test_before_a_kubelet_came_other_cgroups_tell_what_the_kernel_has(tmp_path: Path) -> None:
+    tree = MachineTree(tmp_path, Version.V2)
+    shutil.rmtree(tree.root / "sys/fs/cgroup" / tree.tier.partition("/")[0])
+    tree.write("sys/fs/cgroup/system.slice/cpu.max.burst", "0")
+    tree.write("sys/fs/cgroup/system.slice/cpu.idle", "0")
+    machine = tree.machine()
+    assert machine.features.has(Feature.CPU_BURST)
+    assert machine.features.has(Feature.CPU_IDLE)
+    root = f"{tree.root}/sys/fs/cgroup"
+    assert machine.features.missing[Feature.WMARK] == (
+        f"no memory.wmark_ratio in any cgroup of {root}, and no {root}/kubepods.slice: "
+        "no kubelet is there"
+    )
+    assert machine_status(machine)["kubepodsFound"] is False
+    text = _machine_line(machine_status(machine))
+    assert text.endswith("(kubepods.slice, which is not there: no kubelet has started a pod)")

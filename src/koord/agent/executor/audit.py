@@ -8,7 +8,7 @@ Rule: docs/reference/executor.md#events.
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koord.agent.executor import write_events
+from koord.agent.host.private_files import append_to, make_folder, read_file
 from koord.base import faults, log
 from koord.base.errors import one_line
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 2 * 1024 * 1024
 FLUSH_SECONDS = 5.0
+_NAME = re.compile(r"audit-[0-9]{9,18}\.log", re.ASCII)
 _MEGABYTE = 1024 * 1024
 _LOG = log.get("agent.audit")
 _CHANGED, _FAILED, _BY_HAND = 3, 2, 1
@@ -134,14 +136,16 @@ class AuditLog:
             return
         for path in reversed(_files(self._directory)):
             try:
-                lines = path.read_bytes().splitlines()
-            except FileNotFoundError:
-                continue  # Rotated away under a slow reader.
+                lines = read_file(path, 2 * FILE_BYTES).splitlines()
+            except OSError:
+                continue  # Rotated away under a slow reader, or none of ours.
             for line in reversed(lines):
                 try:
-                    yield json.loads(line)
-                except ValueError:
+                    event = json.loads(line)
+                except (ValueError, RecursionError):
                     continue
+                if isinstance(event, dict):
+                    yield event
 
     def _keep(self, lines: list[bytes]) -> None:
         self._kept.extend(lines)
@@ -150,21 +154,20 @@ class AuditLog:
             self._kept_bytes -= len(self._kept.popleft())
 
     def _append(self, directory: Path, chunk: bytes) -> None:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_folder(directory)
         files = _files(directory)
-        if not files or files[-1].stat().st_size + len(chunk) > FILE_BYTES:
+        if not files or files[-1].lstat().st_size + len(chunk) > FILE_BYTES:
             number = int(files[-1].stem.rpartition("-")[2]) + 1 if files else 1
             files.append(directory / f"audit-{number:09}.log")
         for old in files[: -self._files_most]:
             old.unlink(missing_ok=True)
         faults.point("audit.write")
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        with os.fdopen(os.open(files[-1], flags, 0o640), "ab") as file:
+        with append_to(files[-1]) as file:
             file.write(chunk)
 
 
 def _files(directory: Path) -> list[Path]:
-    return sorted(directory.glob("audit-[0-9]*[0-9].log"))
+    return sorted(path for path in directory.glob("audit-*.log") if _NAME.fullmatch(path.name))
 
 
 def _chunks(lines: list[bytes]) -> Iterator[bytes]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.target import OUTLIVES_REBOOT, Target, Value, check_directory
+from koord.agent.host.private_files import make_folder, read_file, write_new
 from koord.base import faults
 from koord.base.errors import Code, KoordError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAME = "executor.journal"
+MOST_BYTES = 256 << 20
 _MAGIC = "koord-executor-journal"
 _FORMAT = 1
 
@@ -48,7 +49,7 @@ class Journal:
         self._originals: dict[Target, Value] = {}
         self._changed = False
         self.generation = 0
-        if self.path.exists():
+        if os.path.lexists(self.path):
             self._load()
 
     def __contains__(self, target: Target) -> bool:
@@ -93,12 +94,9 @@ class Journal:
         if not self._changed:
             return
         faults.point("executor.journal.write")
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         beside = self.path.with_name(f"{NAME}.new")
-        with suppress(FileNotFoundError):
-            beside.unlink()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+        with write_new(beside) as file:
             file.write(self._text())
             file.flush()
             faults.point("executor.journal.sync")
@@ -123,7 +121,7 @@ class Journal:
 
     def _load(self) -> None:
         try:
-            head, _, body = self.path.read_bytes().partition(b"\n")
+            head, _, body = read_file(self.path, MOST_BYTES).partition(b"\n")
             magic, version, checksum, boot = head.decode("ascii").split(" ")
             if magic != _MAGIC or version != str(_FORMAT):
                 raise self._unusable(f"{magic} {version}", f"{_MAGIC} {_FORMAT}")
@@ -134,7 +132,7 @@ class Journal:
                 self._check(target, value)
         except OSError as error:
             raise self._unusable(error.strerror, "a file that can be read") from None
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, RecursionError):
             raise self._unusable(head[:40], "a journal of the executor") from None
         same = boot == self._boot
         self._originals = {t: v for t, v in rows if same or t.resource in OUTLIVES_REBOOT}

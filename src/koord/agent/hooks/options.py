@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,6 +57,7 @@ class HookOptions:
         pci_names: entries of a directory beneath ``/sys/bus/pci/devices``.
         resctrl_info: limits and vendor of the mounted resctrl tree; None without one.
         make_directory: makes a directory of the host anew, writable for all.
+        keep_directory: makes a directory of the host that containers share, where it is not there.
         disable_unset_cpu_quota: keeps the quota of pods with bound CPUs
             (``--disable-unset-cpu-quota``).
         hami_library: HAMi-core's library on the host.
@@ -67,6 +70,7 @@ class HookOptions:
     pci_names: Callable[[str], list[str]] = _no_names
     resctrl_info: Callable[[], tuple[resctrl.Info, resctrl.Vendor] | None] = _no_resctrl
     make_directory: Callable[[str], None] = _no_directory
+    keep_directory: Callable[[str], None] = _no_directory
     disable_unset_cpu_quota: bool = False
     hami_library: str = HAMI_LIBRARY
 
@@ -98,6 +102,7 @@ def machine_options(
         pci_names=lambda path: _pci_names(roots, path),
         resctrl_info=lambda: _resctrl_info(roots),
         make_directory=_make_anew if dry_run is None else partial(dry_run.record_local, "make"),
+        keep_directory=_make_shared if dry_run is None else partial(dry_run.record_local, "make"),
         disable_unset_cpu_quota=disable_unset_cpu_quota,
         hami_library=hami_library,
     )
@@ -135,3 +140,16 @@ def _make_anew(path: str) -> None:
         if entry.is_file() or entry.is_symlink():
             entry.unlink()
     place.chmod(0o777)  # The library writes there as whatever user the container runs.
+
+
+def _make_shared(path: str) -> None:
+    place = Path(path)
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        place.mkdir()
+    number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        # As /tmp: every container writes there, and none removes another's files.
+        os.fchmod(number, 0o1777)
+    finally:
+        os.close(number)

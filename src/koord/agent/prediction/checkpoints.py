@@ -15,8 +15,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from koord.agent.host.private_files import make_folder, read_file, write_new
 from koord.base import faults, log
-from koord.base.errors import one_line
+from koord.base.errors import one_line, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from koord.kube.dry_run import DryRun
 
 VERSION = 1
+MOST_BYTES = 1 << 20
+"""A checkpoint has some kilobytes; a larger file is none."""
 _SUFFIX = ".tmp"
+_TIMES_MS = range(253_402_300_800_000)  # until the year 10000, which other times end before
 _MILLI = 1000
 _LOG = log.get("agent.prediction")
 
@@ -49,8 +53,8 @@ class Checkpoints:
         """
         restored: list[str] = []
         if self._dry_run is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        elif not self._folder.is_dir():
+            make_folder(self._folder)
+        elif self._folder.is_symlink() or not self._folder.is_dir():
             return restored
         for path in sorted(self._folder.iterdir()):
             name = path.name
@@ -58,13 +62,14 @@ class Checkpoints:
                 self._delete(name)
                 continue
             try:
-                models.by_name[name] = _loaded(models, json.loads(path.read_bytes()))
+                text = read_file(path, MOST_BYTES)
+                models.by_name[name] = _loaded(models, json.loads(text))
                 restored.append(name)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                _LOG.warning(
-                    "checkpoint deleted",
-                    extra=log.fields(path=str(path), reason=one_line(str(error))),
-                )
+            # What is nested too deep for the reader is a RecursionError, what is too large for a
+            # number an OverflowError.
+            except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as e:
+                told = log.fields(path=str(path), reason=one_line(f"{type(e).__name__}: {e}"))
+                _LOG.warning("checkpoint deleted", extra=told)
                 self._delete(name)
         return restored
 
@@ -98,9 +103,10 @@ class Checkpoints:
             return
         text = json.dumps(body, sort_keys=True)
         document = {"version": VERSION, "crc32": zlib.crc32(text.encode()), "model": body}
+        make_folder(self._folder)
         partial = self._folder / f"{name}{_SUFFIX}"
-        with partial.open("w") as file:
-            file.write(json.dumps(document, sort_keys=True))
+        with write_new(partial) as file:
+            file.write(json.dumps(document, sort_keys=True).encode())
             file.flush()
             faults.point("agent.prediction.sync")
             os.fsync(file.fileno())
@@ -109,7 +115,10 @@ class Checkpoints:
 
     def _delete(self, name: str) -> None:
         if self._dry_run is None:
-            (self._folder / name).unlink(missing_ok=True)
+            try:
+                (self._folder / name).unlink(missing_ok=True)
+            except OSError as error:  # A folder, say: it stays, and is told of.
+                _LOG.warning("checkpoint not deleted", extra=log.fields(error=str(error)))
         elif (self._folder / name).exists():
             self._dry_run.record_local("delete", str(self._folder / name))
 
@@ -123,5 +132,8 @@ def _loaded(models: UsageModels, document: dict[str, Any]) -> UsageModel:
     model = models.new()
     model.cpu.load(body["cpu"])
     model.memory.load(body["memory"])
-    model.updated_ms = int(body["updatedMilliseconds"])
+    updated = body["updatedMilliseconds"]
+    if isinstance(updated, bool) or not isinstance(updated, int) or updated not in _TIMES_MS:
+        raise ValueError(f"updatedMilliseconds: got {value_text(updated)}, expected a time")
+    model.updated_ms = updated
     return model

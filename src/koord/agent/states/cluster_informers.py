@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # How long a watch that says nothing still counts as a confirmation of what is known.
 CONFIRM_SECONDS = 10.0
+# How long a change of a pod waits for others.
+TOGETHER_SECONDS = 0.1
 _MOST_LOGGED = 16  # problems of one NodeSLO
 _LOG = log.get("agent.states")
 
@@ -79,8 +81,9 @@ class ClusterStates:
                 client, Pod, field_selector=selector, project=AgentPod, **more
             )
             self._informers.append(self.pods)
-            self._follow(self.pods, lambda _: self._put_pods())
-            self.pods.on_change(deleted=lambda *_: self._put_pods())
+            self._timer: asyncio.TimerHandle | None = None
+            self._follow(self.pods, lambda _: self._put_pods_soon())
+            self.pods.on_change(deleted=lambda *_: self._put_pods_soon())
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
@@ -129,6 +132,17 @@ class ClusterStates:
         for text in self._problems:
             if text not in before:
                 _LOG.warning("a value that cannot be", extra=log.fields(error=text))
+
+    def _put_pods_soon(self) -> None:
+        """Many pods that change at once are put together: each time all of them are looked at."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(TOGETHER_SECONDS, self._put_pods_now)
+
+    def _put_pods_now(self) -> None:
+        self._timer = None
+        with self._supervisor.round("pods"):
+            self._put_pods()
 
     def _put_pods(self) -> None:
         assert self._layout is not None

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 from koord.api.protocol.priority import PriorityClass, class_with_default, priority_with_default
 from koord.api.protocol.qos import QoSClass, kubernetes_qos, qos_with_default, raw_qos
+from koord.api.protocol.resources import MEMORY
+from koord.api.requests import amount
 from koord.kernels.cgroup_path import KubeQos
 
 if TYPE_CHECKING:
     from koord.agent.host.cgroup_layout import CgroupLayout
     from koord.api.kinds.pod import Container, ContainerStatus, Pod
+
+_SERVED_SCORE, _BEST_EFFORT_SCORE = -997, 1000
+_NODE_CRITICAL = "system-node-critical"
 
 
 class ContainerKind(StrEnum):
@@ -87,6 +92,28 @@ class PodState:
     def terminated(self) -> bool:
         """Whether the phase is Succeeded or Failed."""
         return self.pod.status.phase in ("Succeeded", "Failed")
+
+
+def least_oom_score(pod: PodState, container: ContainerState, memory_bytes: int) -> int:
+    """The OOM score that the kubelet gives a container of the pod, as far as the spec tells.
+
+    Requests of the whole pod are divided by rules that vary: then the least of the class.
+
+    Args:
+        pod: whose class counts.
+        container: whose request counts.
+        memory_bytes: of the machine.
+    """
+    critical = pod.pod.spec.priority_class_name == _NODE_CRITICAL
+    if pod.kube_qos is KubeQos.GUARANTEED or critical:
+        return _SERVED_SCORE
+    if pod.kube_qos is KubeQos.BEST_EFFORT:
+        return _BEST_EFFORT_SCORE
+    if pod.pod.spec.resources is not None or container.spec is None:
+        return 1000 + _SERVED_SCORE
+    asked = container.spec.resources.requests.get(MEMORY)
+    score = 1000 - 1000 * (amount(MEMORY, asked) if asked else 0) // memory_bytes
+    return min(max(score, 1000 + _SERVED_SCORE), _BEST_EFFORT_SCORE - 1)
 
 
 def pod_state(pod: Pod, layout: CgroupLayout) -> PodState:

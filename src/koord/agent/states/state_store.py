@@ -13,6 +13,7 @@ from koord.base.supervision import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.agent.states.pod_state import PodState
     from koord.base.clock import Clock
 
 _FIELDS = {
@@ -23,6 +24,8 @@ _FIELDS = {
     SnapshotPart.METRIC_SPEC: "metric_spec",
 }
 
+_CHECKED_BY = SnapshotPart.NODE | SnapshotPart.TOPOLOGY
+
 
 class StateStore:
     """The one holder of snapshots; sources put parts in, everyone else reads.
@@ -30,9 +33,18 @@ class StateStore:
     Args:
         clock: for the ages of parts.
         supervisor: told of followers that fail.
+        check: what becomes of pods before anybody sees them, asked again when the node or its
+            topology changes; None leaves them as they are.
     """
 
-    def __init__(self, clock: Clock, supervisor: Supervisor | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        supervisor: Supervisor | None = None,
+        check: Callable[[tuple[PodState, ...], Snapshot], tuple[PodState, ...]] | None = None,
+    ) -> None:
+        self._check = check
+        self._unchecked: tuple[PodState, ...] = ()
         self._supervisor = supervisor or Supervisor("states")
         self._clock = clock
         self._snapshot = Snapshot()
@@ -51,13 +63,25 @@ class StateStore:
 
     def put(self, part: SnapshotPart, value: Any) -> None:
         """A source's newest value: confirmed now; those who follow the part hear if it differs."""
+        if part is SnapshotPart.PODS and self._check is not None:
+            self._unchecked = value
+            value = self._check(value, self._snapshot)
+        if self._take(part, value, self._clock.monotonic_seconds()) and part in _CHECKED_BY:
+            pods = self._snapshot.pods
+            if self._check is not None and self._unchecked:
+                checked = self._check(self._unchecked, self._snapshot)
+                self._take(SnapshotPart.PODS, checked, pods.at_seconds)
+
+    def _take(self, part: SnapshotPart, value: Any, at_seconds: float) -> bool:
+        """Whether the value is another than before."""
         name = _FIELDS[part]
         before = getattr(self._snapshot, name).value
         differs = value is not before and value != before
-        aged = Timestamped(value if differs else before, self._clock.monotonic_seconds())
+        aged = Timestamped(value if differs else before, at_seconds)
         self._snapshot = replace(self._snapshot, **{name: aged})
         if differs:
             self._notify_soon(part)
+        return differs
 
     def _notify_soon(self, part: SnapshotPart) -> None:
         if not self._changed:

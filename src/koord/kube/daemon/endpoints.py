@@ -20,8 +20,8 @@ from koord.kube.daemon.missing_kinds import ReadinessNote
 
 try:
     from aiohttp import web
-except ModuleNotFoundError:
-    raise MissingExtraError("aiohttp", "kube") from None
+except ModuleNotFoundError as error:
+    raise MissingExtraError("aiohttp", "kube", error.name) from None
 
 if TYPE_CHECKING:
     import ssl

@@ -56,7 +56,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(f"kubernetes.{name}")
     except ModuleNotFoundError as error:
-        raise MissingExtraError("kubernetes", "kube") from error
+        raise MissingExtraError("kubernetes", "kube", error.name) from error
 
 
 def _from_pod() -> ClusterConfig:

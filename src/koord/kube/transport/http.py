@@ -27,7 +27,7 @@ try:
     import aiohttp
     from yarl import URL
 except ModuleNotFoundError as error:
-    raise MissingExtraError("aiohttp", "kube") from error
+    raise MissingExtraError("aiohttp", "kube", error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
 from koord.agent.hooks.builtin.rdma_device import RDMADeviceInject
 from koord.agent.hooks.hook import ContainerContext
+from koord.agent.hooks.options import machine_options
+from koord.agent.host.kernel.features import Features
+from koord.agent.host.roots import HostRoots
 from koord.base.errors import KoordError
 from tests.agent.hooks.build import DEVICES, inner, options, pod
 
@@ -53,7 +58,9 @@ def test_nothing_without_gpus_for_the_sandbox_or_when_reconciling() -> None:
 
 def test_a_share_of_a_gpu_under_hami_core() -> None:
     row = share(1, ratio="50", memory="8Gi", core="30")
-    answer = GPUEnvInject(options()).container(created({DEVICES: {"gpu": [row]}}, labels=HAMI))
+    kept: list[str] = []
+    hook = GPUEnvInject(options(keep_directory=kept.append))
+    answer = hook.container(created({DEVICES: {"gpu": [row]}}, labels=HAMI))
     assert answer is not None
     assert answer.environment == {
         "NVIDIA_VISIBLE_DEVICES": "1",
@@ -61,7 +68,30 @@ def test_a_share_of_a_gpu_under_hami_core() -> None:
         "CUDA_DEVICE_SM_LIMIT": "30",
         "LD_PRELOAD": LIBRARY,
     }
-    assert answer.mounts == [(LIBRARY, LIBRARY), ("/tmp/vgpulock", "/tmp/vgpulock")]
+    # Nothing of the host's /tmp: a folder of the card, beside the library.
+    assert kept == ["/usr/local/vgpu/locks/1"]
+    assert answer.mounts == [(LIBRARY, LIBRARY), (kept[0], "/tmp/vgpulock")]
+
+
+@pytest.mark.parametrize("minors", [[-1], [64], [1, 1], [2**31]])
+def test_minors_that_no_card_has(minors: list[int]) -> None:
+    context = created({DEVICES: {"gpu": [gpu(minor) for minor in minors]}})
+    with pytest.raises(KoordError, match="minors from 0 to 63, each once"):
+        GPUEnvInject(options()).container(context)
+
+
+def test_the_folder_of_locks_is_shared_and_no_link(tmp_path: Path) -> None:
+    asked = machine_options(lambda gate: True, Features({}), HostRoots())
+    place = tmp_path / "vgpu" / "locks" / "0"
+    asked.keep_directory(str(place))
+    (place / "lock").touch()
+    asked.keep_directory(str(place))
+    assert stat.S_IMODE(place.stat().st_mode) == 0o1777
+    assert (place / "lock").exists()
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    with pytest.raises(OSError, match="link"):
+        asked.keep_directory(str(link))
 
 
 def test_the_monitor_gets_a_directory_of_its_own() -> None:

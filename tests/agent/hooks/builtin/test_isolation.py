@@ -14,10 +14,11 @@ from koord.agent.hooks.builtin.oom_score import OOMScoreAdj
 from koord.agent.hooks.builtin.resctrl import Resctrl
 from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.pod_contexts import pod_context, sandbox_context
+from koord.agent.states.pod_state import pod_state
 from koord.base.errors import KoordError
 from koord.kernels import resctrl
 from koord.kernels.cgroup_path import KubeQos
-from tests.agent.hooks.build import context, inner, options, pod, qualities, snapshot
+from tests.agent.hooks.build import LAYOUT, context, inner, options, pod, qualities, snapshot
 
 CLASSES = {
     "lsr": {"enable": True, "coreExpeller": True},
@@ -40,16 +41,29 @@ def group(made: CoreSched, qos: str, kube: str = "Burstable", **labels: str) -> 
 
 @pytest.mark.parametrize(
     ("qos", "kube", "labels", "expected"),
-    [("LS", "Burstable", {GROUP: "g"}, "g-expeller"), ("LS", "Burstable", {}, "-expeller"),
-     ("LSE", "Guaranteed", {GROUP: "g"}, "g-expeller"), ("BE", "BestEffort", {GROUP: "g"}, "g"),
-     ("BE", "BestEffort", {}, ""), ("", "Guaranteed", {GROUP: "g"}, "g-expeller"),
-     ("", "BestEffort", {GROUP: "g"}, "g"), ("SYSTEM", "Burstable", {GROUP: "g"}, None),
+    [("LS", "Burstable", {GROUP: "g"}, "default/g-expeller"), ("LS", "Burstable", {}, "-expeller"),
+     ("LSE", "Guaranteed", {GROUP: "g"}, "default/g-expeller"),
+     ("BE", "BestEffort", {GROUP: "g"}, "default/g"),
+     ("BE", "BestEffort", {}, ""), ("", "Guaranteed", {GROUP: "g"}, "default/g-expeller"),
+     ("", "BestEffort", {GROUP: "g"}, "default/g"), ("SYSTEM", "Burstable", {GROUP: "g"}, None),
      ("BE", "BestEffort", {GROUP: "g", POLICY: "exclusive"}, "u1"),
      ("BE", "BestEffort", {GROUP: "g", POLICY: "none"}, None),
-     ("BE", "BestEffort", {GROUP: "g", POLICY: "odd"}, "g")],
+     ("BE", "BestEffort", {GROUP: "g", POLICY: "odd"}, "default/g")],
 )  # fmt: skip
 def test_groups(qos: str, kube: str, labels: dict[str, str], expected: str | None) -> None:
     assert group(core(), qos, kube, **labels) == expected
+
+
+def test_a_group_is_its_namespaces_own() -> None:
+    made = core()
+    theirs = pod("BE", "BestEffort", labels={GROUP: "g"}).pod
+    theirs.metadata.namespace = "other"
+    answer = made.container(inner(pod_state(theirs, LAYOUT)))
+    assert answer is not None
+    assert answer.values == {"core_sched": "other/g"}
+    # Nor is the UID of an exclusive pod the name of its group.
+    alone = group(made, "BE", "BestEffort", **{POLICY: "exclusive"})
+    assert group(made, "BE", "BestEffort", **{GROUP: "u1"}) != alone == "u1"
 
 
 @pytest.mark.parametrize("policy", ["", "groupIdentity", "CoreSched"])
@@ -63,7 +77,7 @@ def test_the_sandbox_has_its_pods_group() -> None:
     state = pod("BE", "BestEffort", labels={GROUP: "g"})
     answer = core().container(sandbox_context(pod_context(state), "somewhere"))
     assert answer is not None
-    assert answer.values == {"core_sched": "g"}
+    assert answer.values == {"core_sched": "default/g"}
 
 
 def test_idle_directories_and_switches() -> None:

@@ -383,3 +383,18 @@ def test_no_sandbox_without_containers_or_behind_a_link(node: Node) -> None:
     place.symlink_to(node.root / "cgroup/cpuset" / state.directory)
     other = replace(state, directory="kubepods/burstable/podu9")
     assert sandbox_directory(node.hierarchy, other) == ""
+
+
+def test_a_sandbox_that_cannot_be_looked_for_stops_no_other_pod(tmp_path: Path) -> None:
+    asked = Asked()
+    node = Node(tmp_path, asked)
+
+    def sandbox(state: PodState) -> str:
+        if state.uid == "u1":
+            raise OSError(36, "File name too long")
+        return ""
+
+    node.reconciler._sandbox = sandbox
+    states = [node.start(pod("LS", uid="u1")), node.start(pod("LS", uid="u2"))]
+    node.reconciler.changed(snapshot(*states, nrt=POOLS))
+    assert asked.pods == {"u1": 1, "u2": 1}

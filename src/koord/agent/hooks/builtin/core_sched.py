@@ -98,7 +98,12 @@ def group_of(rule: CoreSchedRule, context: PodContext) -> str | None:
         return None
     if core_sched_policy(pod) == "none":
         return None
-    return core_sched_group(pod) + (EXPELLER if own.expeller else "")
+    group = core_sched_group(pod)
+    if group and core_sched_policy(pod) != "exclusive":
+        # A name is its namespace's: nobody joins the group of another's pods, or of an exclusive
+        # pod by naming its UID.
+        group = f"{context.namespace}/{group}"
+    return group + (EXPELLER if own.expeller else "")
 
 
 class CoreSched(BaseHook):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _WHOLE_PERCENT = 100
 _LOCKS = "/tmp/vgpulock"
+_MINORS = range(64)
 
 
 class GPUEnvInject(BaseHook):
@@ -45,6 +46,7 @@ class GPUEnvInject(BaseHook):
         gpus = device_allocated(pod_of(pod)).get("gpu", [])
         if pod.reconciling or not context.name or not gpus:
             return None
+        _check_minors(context, [gpu.minor for gpu in gpus])
         answer = HookResponse(reason="GPUs that the scheduler gave")
         minors = ",".join(str(gpu.minor) for gpu in gpus)
         answer.environment["NVIDIA_VISIBLE_DEVICES"] = minors
@@ -64,7 +66,10 @@ class GPUEnvInject(BaseHook):
         if GPU_CORE in gpu.resources:
             environment["CUDA_DEVICE_SM_LIMIT"] = str(_needed(context, gpu, GPU_CORE))
         environment["LD_PRELOAD"] = library
-        answer.mounts += [(library, library), (_LOCKS, _LOCKS)]
+        # The library locks in /tmp; on the host that is anybody's, and the same for all cards.
+        locks = f"{posixpath.dirname(library)}/locks/{gpu.minor}"
+        self._options.keep_directory(locks)
+        answer.mounts += [(library, library), (locks, _LOCKS)]
         if self._options.gate("HamiCoreVGPUMonitor"):
             self._monitor(context, answer)
 
@@ -84,6 +89,14 @@ def _needed(context: ContainerContext, gpu: AllocatedDevice, resource: str) -> i
         field = f"annotations[{keys.DEVICE_ALLOCATED}].gpu[{gpu.minor}].resources"
         raise KoordError(where, field, sorted(gpu.resources), f"{resource} among them")
     return found.value(Rounding.UP)
+
+
+def _check_minors(context: ContainerContext, minors: list[int]) -> None:
+    if len(set(minors)) == len(minors) and all(minor in _MINORS for minor in minors):
+        return
+    where = f"pod {context.pod.namespace}/{context.pod.name}"
+    field = f"annotations[{keys.DEVICE_ALLOCATED}].gpu"
+    raise KoordError(where, field, minors, f"minors from 0 to {_MINORS[-1]}, each once")
 
 
 def _component(context: ContainerContext, name: str) -> str:

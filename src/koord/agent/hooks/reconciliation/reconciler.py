@@ -43,6 +43,7 @@ _ALL = (
     | SnapshotPart.TOPOLOGY
     | SnapshotPart.METRIC_SPEC
 )
+_SANDBOXES = "sandboxes"
 _NODE, _CLASSES, _APPLICATION, _RULE = "node", "kubeqos", "host/", "rule"
 
 
@@ -164,13 +165,18 @@ class Reconciler:
     def _gone(self, uid: str) -> None:
         self._sandboxes.pop(uid, None)
         self._searches.pop(uid, None)
+        self._supervisor.forget(_SANDBOXES, uid)
         for hook in self._hooks:
             self._executor.withdraw(hook.name, uid)
             self._supervisor.forget(_part(hook), uid)
 
     def _find_sandbox(self, pod: PodState) -> str:
         """Its directory; empty where it cannot be told, and then it is looked for again."""
-        found = "" if _is_kata(pod) else self._sandbox(pod)
+        found = ""
+        if not _is_kata(pod):
+            # What one pod's directory fails of is no other pod's business.
+            with self._supervisor.round(_SANDBOXES, pod.uid):
+                found = self._sandbox(pod)
         self._sandboxes[pod.uid] = found
         if found or _is_kata(pod):
             self._searches.pop(pod.uid, None)

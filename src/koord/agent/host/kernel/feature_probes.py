@@ -28,7 +28,11 @@ def _file_of(hierarchy: Hierarchy, resource: str) -> File | None:
 
 
 def group_file(*resources: str) -> Probe:
-    """Whether a cgroup has these files: looked for in the kubepods directory, then in the root."""
+    """Whether a cgroup has these files: looked for in the kubepods directory, then in the root.
+
+    Before a kubelet came there is no such directory; then in any other that the root holds, for
+    most files are there in all but the root.
+    """
 
     def probe(_: HostRoots, hierarchy: Hierarchy) -> str:
         for resource in resources:
@@ -36,9 +40,14 @@ def group_file(*resources: str) -> Probe:
             if file is None:
                 return f"cgroup v{hierarchy.version.value} has no {resource}"
             top = "/".join(part for part in (hierarchy.path, file.directory) if part)
-            places = (f"{top}/{hierarchy.kubepods}", top)
+            kubepods = f"{top}/{hierarchy.kubepods}"
+            if files.exists(kubepods):
+                places, where = [kubepods, top], f"in {kubepods}"
+            else:
+                places = [top, *(f"{top}/{name}" for name in files.directories(top))]
+                where = f"in any cgroup of {top}, and no {kubepods}: no kubelet is there"
             if not any(files.exists(f"{place}/{file.name}") for place in places):
-                return f"no {file.name} in {places[0]}"
+                return f"no {file.name} {where}"
         return ""
 
     return probe

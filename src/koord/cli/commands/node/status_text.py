@@ -58,12 +58,15 @@ def _headline(status: Document) -> Text:
 
 
 def _machine_line(machine: Document) -> str:
+    # A koordlet of another release may not tell.
+    found = machine.get("kubepodsFound", True)
+    missing = "" if found else ", which is not there: no kubelet has started a pod"
     return (
         f"{machine['cpus']} CPUs, {_value_text(machine['cores'])} cores, "
         f"{_value_text(machine['sockets'])} sockets, "
         f"{_value_text(machine['numaNodes'])} NUMA nodes, "
         f"{machine['memoryBytes'] / _GIB:.1f} GiB; "
-        f"cgroup {machine['cgroups']}, {machine['driver']} ({machine['kubepods']})"
+        f"cgroup {machine['cgroups']}, {machine['driver']} ({machine['kubepods']}{missing})"
     )
 
 
@@ -183,6 +186,9 @@ def _troubles(status: Document) -> Table | None:
             table.add_row(Text(name, style="red"), each["error"])
     for each in status["hookProblems"]:
         table.add_row(Text(f"{each['hook']} ({each['scope']})", style="red"), each["error"])
+    for each in status.get("ignoredAnnotations", []):
+        # The error names the annotation.
+        table.add_row(Text(f"pod {each['pod']}: annotation", style="yellow"), each["error"])
     return table if table.row_count else None
 
 

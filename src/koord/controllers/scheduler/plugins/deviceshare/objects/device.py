@@ -111,12 +111,18 @@ def read_device(device: Device) -> DeviceInventory:
     """The cards of a Device object; types that the scheduler does not give out are left out."""
     inventory = DeviceInventory(labels=device.metadata.labels)
     pcies = _pcies(device)
+    problems: dict[str, list[str]] = {}
     for index, info in enumerate(device.spec.devices):
         if info.type not in RESOURCES:
             continue
         problem = _take(inventory, info, pcies)
         if problem:
-            inventory.problems.append(f"{device.title}: spec.devices[{index}].{problem}")
+            line = f"{device.title}: spec.devices[{index}].{problem}"
+            problems.setdefault(problem.partition("expected")[2], []).append(line)
+    # What is wrong in the same way is said once.
+    for lines in problems.values():
+        more = f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
+        inventory.problems.append(lines[0] + more)
     try:
         inventory.partitions = partition_table(device)
     except InvalidPartitionsError as error:

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that write themselves what only the scheduler or an operator may give."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
+from koord.agent.states.annotation_checks.annotation_checker import AnnotationChecker
+from koord.agent.states.pod_state import PodState
+from koord.agent.states.snapshot import Snapshot, SnapshotPart
+from koord.agent.states.state_store import StateStore
+from koord.base.clock import VirtualClock
+from koord.kernels.cgroup_path import Driver
+from tests.agent.hooks.build import POOLS, STATUS, container, context, inner, options, snapshot
+from tests.agent.hooks.build import pod as build_pod
+from tests.agent.machine_tree import MachineTree
+
+RESERVATION = "node.koordinator.sh/reservation"
+POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
+ALLOCS = "node.koordinator.sh/pod-cpu-allocs"
+FULL_CORES = {POLICY: {"policy": "static", "options": {"full-pcpus-only": "true"}}}
+
+
+def pod(qos: str, cpus: str | None, asked: str = "2", **more: Any) -> PodState:
+    kube = more.pop("kube", "Guaranteed")
+    annotations = {STATUS: {"cpuset": cpus}} if cpus is not None else {}
+    annotations |= more.pop("annotations", {})
+    rows = [container("main", {"cpu": asked}, {"cpu": asked})]
+    return build_pod(qos, kube, rows, annotations, **more)
+
+
+class Node:
+    """A node of four CPUs, and what its agent was told."""
+
+    def __init__(self, tmp_path: Any, **nrt: Any) -> None:
+        self.tree = MachineTree(tmp_path, driver=Driver.CGROUPFS)
+        self.told: list[tuple[str, str]] = []
+        self.view = snapshot(node={}, nrt=POOLS | nrt)
+        self.checker = AnnotationChecker(self.tree.machine(), self._tell)
+
+    def _tell(self, pod: PodState, text: str) -> None:
+        self.told.append((pod.uid, text))
+
+    def bound(self, *pods: PodState) -> dict[str, str]:
+        """The CPUs that pods are bound to in the agent's eyes."""
+        found = {}
+        for each in self.checker(pods, self.view):
+            text = each.pod.metadata.annotations.get(STATUS)
+            if text is not None:
+                found[each.uid] = json.loads(text)["cpuset"]
+        return found
+
+
+def test_an_ls_pod_that_binds_itself_keeps_its_quota_and_shares_cpus(tmp_path):
+    node = Node(tmp_path)
+    held = pod("LSR", "2-3", uid="lsr")
+    thief = pod("LS", "2-3", uid="thief", kube="Burstable")
+    seen = {each.uid: each for each in node.checker((held, thief), node.view)}
+    hook = CPUSetAllocator(options())
+    hook.learn(node.view)
+    assert hook.pod(context(seen["thief"])) is None
+    assert hook.container(inner(seen["thief"])).values == {"cpuset.cpus": "0-7,8-15"}
+    assert hook.container(inner(seen["lsr"])).values["cpuset.cpus"] == "2-3"
+    [(uid, text)] = node.told
+    assert uid == "thief"
+    assert "resource-status].cpuset: got '2-3', expected none: the pod is neither LSE nor" in text
+    assert [each.pod for each in node.checker.ignored] == ["default/pod-thief"]
+
+
+@pytest.mark.parametrize("qos", ["LS", "BE", "SYSTEM", ""])
+def test_only_bound_classes_are_bound(tmp_path, qos):
+    node = Node(tmp_path)
+    assert node.bound(pod(qos, "0-1")) == {}
+    assert len(node.told) == 1
+
+
+@pytest.mark.parametrize(
+    ("cpus", "asked", "told"),
+    [
+        ("0-2", "2", "at most 2 CPUs, as the pod requests"),
+        ("0-1", "1500m", "at most 1 CPUs, as the pod requests"),
+        ("0", "0", "at most 0 CPUs"),
+        ("3-4", "2", "CPUs of this node, 0-3"),
+        ("0-4095", "9000", "CPUs of this node, 0-3"),
+        ("0-8191", "9000", "a range that ends at 4096 or below"),
+        ("0-1", "2", "CPUs without 0, which are reserved"),
+        ("a-b", "2", "resource-status].cpuset"),
+        ("3-1", "2", "a list of CPUs that names some"),
+        ("0,,1", "2", "resource-status].cpuset"),
+        ("0-4294967295", "2", "resource-status].cpuset"),
+    ],
+)
+def test_cpus_that_the_scheduler_cannot_have_given(tmp_path, cpus, asked, told):
+    node = Node(tmp_path, **{RESERVATION: {"reservedCPUs": "0"}})
+    assert node.bound(pod("LSR", cpus, asked)) == {}
+    [(_, text)] = node.told
+    assert told in text
+
+
+def test_what_a_pod_with_cpus_has_stays_with_it(tmp_path):
+    node = Node(tmp_path)
+    # The pod that comes later was created earlier: who held first counts, not who is older.
+    first, later = pod("LSR", "2-3", uid="b"), pod("LSR", "3", uid="a", asked="1")
+    assert node.bound(first) == {"b": "2-3"}
+    assert node.bound(later, first) == {"b": "2-3"}
+    [(uid, text)] = node.told
+    assert (uid, "CPUs that no other pod holds, so none of 3" in text) == ("a", True)
+    assert node.bound(later) == {"a": "3"}
+    assert node.checker.ignored == []
+
+
+def test_a_pod_that_ended_holds_nothing(tmp_path):
+    node = Node(tmp_path)
+    ended = pod("LSR", "2-3", uid="ended", phase="Succeeded")
+    assert node.bound(ended, pod("LSE", "2-3", uid="new"))["new"] == "2-3"
+
+
+def test_after_a_restart_who_runs_on_the_cpus_holds_them(tmp_path):
+    node = Node(tmp_path)
+    node.tree.write("sys/fs/cgroup/cpuset/kubepods/podb/bmain/cpuset.cpus", "2-3\n")
+    pods = pod("LSR", "2-3", uid="a"), pod("LSR", "2-3", uid="b")
+    assert node.bound(*pods) == {"b": "2-3"}
+
+
+def test_a_reservation_takes_no_cpus_from_a_pod_that_has_them(tmp_path):
+    node = Node(tmp_path)
+    held = pod("LSR", "0-1", uid="held")
+    assert node.bound(held) == {"held": "0-1"}
+    node.view = snapshot(node={}, nrt=POOLS | {RESERVATION: {"reservedCPUs": "0-3"}})
+    assert node.bound(held, pod("LSR", "2-3", uid="new")) == {"held": "0-1"}
+
+
+def test_a_node_that_binds_pods_of_every_class(tmp_path):
+    node = Node(tmp_path, **FULL_CORES)
+    pods = pod("LS", "0-1", uid="ls"), pod("", "2-3", uid="none"), pod("BE", "0", uid="be")
+    assert node.bound(*pods) == {"ls": "0-1", "none": "2-3"}
+    # With a fraction of a CPU a pod shares.
+    assert node.bound(pod("LS", "0", "900m", uid="small")) == {}
+
+
+def test_cpus_that_the_kubelet_gave_another_pod(tmp_path):
+    node = Node(tmp_path, **{ALLOCS: [{"uid": "k", "cpuset": "2-3", "managedByKubelet": True}]})
+    assert node.bound(pod("LSR", "2-3", uid="a"), pod("", None, uid="k")) == {}
+    # Its own, which the scheduler's binding takes the place of, do not count against it.
+    assert node.bound(pod("LSR", "2-3", uid="k")) == {"k": "2-3"}
+
+
+def test_a_malformed_annotation_gives_nobody_its_cpus(tmp_path):
+    node = Node(tmp_path)
+    assert node.bound(pod("LSR", "2-3", uid="a")) == {"a": "2-3"}
+    broken = pod("LSR", None, uid="a", annotations={STATUS: "{"})
+    seen = node.checker((broken, pod("LSR", "2-3", uid="b")), node.view)
+    assert STATUS not in seen[1].pod.metadata.annotations
+    assert seen[0].pod.metadata.annotations[STATUS] == "{"  # The hook tells of it.
+
+
+def test_a_pod_is_told_once_and_again_for_another_reason(tmp_path):
+    node = Node(tmp_path)
+    for _ in range(3):
+        node.bound(pod("LS", "2-3"))
+    assert len(node.told) == 1
+    node.bound(pod("LS", "1"))
+    assert len(node.told) == 2
+
+
+def test_until_the_node_is_known_nobody_is_blamed(tmp_path):
+    node = Node(tmp_path)
+    node.view = Snapshot()
+    assert node.bound(pod("LS", "0-1", uid="ls"), pod("LSR", "2-3", uid="lsr")) == {"lsr": "2-3"}
+    assert node.told == []
+
+
+def test_the_store_judges_again_when_the_topology_comes(tmp_path):
+    async def story() -> None:
+        node = Node(tmp_path)
+        store = StateStore(VirtualClock(0.0), check=node.checker)
+        ls = pod("LS", "0-1", uid="ls")
+        store.put(SnapshotPart.PODS, (ls,))
+        assert STATUS not in store.snapshot().pods.value[0].pod.metadata.annotations
+        known = snapshot(node={}, nrt=POOLS | FULL_CORES)
+        store.put(SnapshotPart.NODE, known.node.value)
+        store.put(SnapshotPart.TOPOLOGY, known.topology.value)
+        assert store.snapshot().pods.value == (ls,)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("qos", "kube", "annotations", "told"),
+    [
+        ("BE", "BestEffort", {"koordinator.sh/oom-score-adj": "-1000"}, "1000 or more"),
+        ("LS", "Burstable", {"koordinator.sh/oom-score-adj": "2"}, "a Burstable pod"),
+        ("LSR", "Guaranteed", {"koordinator.sh/oom-score-adj": "-998"}, "-997 or more"),
+        ("LS", "Burstable", {"koordinator.sh/oom-score-adj-spec": {"main": -999}},
+         "oom-score-adj-spec].main: got -999"),
+        ("LS", "Burstable", {"koordinator.sh/memoryQOS": {"minLimitPercent": 5000}},
+         "memoryQOS].minLimitPercent: got 5000, expected a number from 0 to 100"),
+        ("LS", "Burstable", {"koordinator.sh/memoryQOS": {"lowLimitPercent": -1}}, "lowLimit"),
+        ("LS", "Burstable",
+         {"koordinator.sh/cpuBurst": {"policy": "auto", "cfsQuotaBurstPercent": 1000000}},
+         "cfsQuotaBurstPercent: got 1000000, expected a number from 100 to 10000"),
+        ("LS", "Burstable", {"koordinator.sh/cpuBurst": {"cpuBurstPercent": -5}}, "cpuBurst"),
+        ("LS", "Burstable", {"koordinator.sh/networkQOS": {"egressLimit": "-1M"}},
+         "networkQOS].egressLimit: got '-1M', expected a quantity of 0 or more"),
+    ],
+)  # fmt: skip
+def test_what_is_beyond_any_class_is_not_obeyed(tmp_path, qos, kube, annotations, told):
+    node = Node(tmp_path)
+    [seen] = node.checker((pod(qos, None, kube=kube, annotations=annotations),), node.view)
+    assert dict(seen.pod.metadata.annotations) == {}
+    [(_, text)] = node.told
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("kube", "annotations"),
+    [
+        ("Burstable", {"koordinator.sh/oom-score-adj": "1000"}),
+        ("Guaranteed", {"koordinator.sh/oom-score-adj": "-997"}),
+        ("Burstable", {"koordinator.sh/oom-score-adj": "1e3"}),  # Malformed: the hook's to tell.
+        ("Burstable", {"koordinator.sh/memoryQOS": {"policy": "auto", "throttlingPercent": 80}}),
+        ("Burstable", {"koordinator.sh/cpuBurst": {"policy": "auto", "cpuBurstPercent": 1000}}),
+        ("Burstable", {"koordinator.sh/networkQOS": {"egressLimit": "10M"}}),
+    ],
+)
+def test_what_a_pod_may_ask_for_reaches_its_readers(tmp_path, kube, annotations):
+    node = Node(tmp_path)
+    asking = pod("LS", None, kube=kube, annotations=annotations)
+    assert node.checker((asking,), node.view) == (asking,)
+    assert node.told == []
