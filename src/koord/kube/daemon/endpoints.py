@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from koord.base import log
 from koord.base.errors import MissingExtraError, one_line
 from koord.kube.daemon.missing_kinds import ReadinessNote
+from koord.kube.daemon.origins import is_foreign, is_loopback
 
 try:
     from aiohttp import web
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 
 # Passes by returning None, True or a Note; fails by returning False or text, or by raising.
 Check = Callable[[], "bool | str | Awaitable[bool | str | None] | None"]
+Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 _LOG = log.get("serving")
 _CHECK_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 2.0
+FOREIGN = "only requests to and from loopback count here, and a page writes only where it came from"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -99,7 +102,7 @@ class Endpoints:
         Raises:
             OSError: the address cannot be listened on.
         """
-        app = web.Application()
+        app = web.Application(middlewares=[self._guarded])
         app.router.add_get("/metrics", self._metrics)
         for path in self._checks:
             app.router.add_get(f"/{path}", self._all)
@@ -132,6 +135,17 @@ class Endpoints:
             await asyncio.Event().wait()
         finally:
             await self.stop()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers who may ask; health and readiness everybody."""
+        path = request.path
+        foreign = path.split("/", 2)[1] not in self._checks and (
+            is_loopback(self._host) and is_foreign(request.method, request.headers)
+        )
+        if foreign:
+            return _text(403, FOREIGN + "\n")
+        return await handler(request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         del request
