@@ -9,7 +9,7 @@ looked up, and ``Origin`` the page's, which every request that is no plain GET c
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 # Of another page's request a browser shows that page no answer, so those that only read are
 # harmless; only on this machine, for who serves a page there is trusted to read what it may.
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class AccessRefusal(NamedTuple):
+    """Why a request is not answered: a status of HTTP, and what is told."""
+
+    status: int
+    message: str
 
 
 def is_foreign(method: str, headers: Mapping[str, str]) -> bool:
@@ -48,6 +55,8 @@ def is_foreign(method: str, headers: Mapping[str, str]) -> bool:
 def is_loopback(host: str) -> bool:
     """Whether a host name or an address is this machine's loopback."""
     try:
-        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
+        address = ip_address(host.partition("%")[0])
     except ValueError:
-        return False
+        return host == "localhost"
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
