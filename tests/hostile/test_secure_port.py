@@ -17,6 +17,7 @@ import pytest
 
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
+from koord.cli.commands.explain.component_query import SCHEDULER, AnswerError, answer
 from koord.cli.process.secure_port import open_secure_port
 from koord.kube.daemon.delegation import AccessReviewError, Delegation, User
 from koord.kube.daemon.secure_port import SecurePort
@@ -357,3 +358,35 @@ def test_what_is_no_certificate_is_one_line(tmp_path: Path) -> None:
     bad = dataclasses.replace(options, tls_private_key_file=str(certificate))
     with pytest.raises(KoordError, match="--tls-cert-file"):
         SecurePort("127.0.0.1", bad, Reviewer(), _no_other, VirtualClock())
+
+
+def _kubeconfig(folder: Path, authority: Authority, token: str) -> Path:
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {
+            "server": "https://127.0.0.1:1", "certificate-authority": str(authority.certificate),
+        }}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    }  # fmt: skip
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_explain_shows_its_token_to_who_the_clusters_authority_vouches_for(tmp_path: Path) -> None:
+    async def test(it: Served) -> None:
+        url = it.daemon.endpoints.advertised_url
+        reader = _kubeconfig(tmp_path, it.authority, "t-reader")
+        assert await answer(SCHEDULER, url, reader, "/debug/queue") == ["default/web-0"]
+        prometheus = _kubeconfig(tmp_path, it.authority, "t-prometheus")
+        with pytest.raises(AnswerError, match=r"cannot get path .* kubectl port-forward"):
+            await answer(SCHEDULER, url, prometheus, "/debug/queue")
+        it.reviewer.asked.clear()
+        it.clock.advance(61)
+        stranger = _kubeconfig(tmp_path, Authority.create(tmp_path, "stranger"), "t-reader")
+        with pytest.raises(ConnectionError, match="its certificate is not the cluster's"):
+            await answer(SCHEDULER, url, stranger, "/debug/queue")
+        assert it.reviewer.asked == []
+
+    served(tmp_path, test)
