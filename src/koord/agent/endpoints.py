@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from koord.agent.app import Agent
     from koord.base.clock import Clock
     from koord.base.metrics import MetricRegistry
+    from koord.kube.daemon.secure_port import SecurePort
 
 _JSON = "application/json"
 # The original's split of its series: docs/reference/reports.md#what-is-served.
@@ -40,9 +41,17 @@ class AgentEndpoints(Endpoints):
         clock: of the status.
         host: to listen on.
         port: 0 for a free one.
+        secure: serves the same over TLS.
     """
 
-    def __init__(self, registry: MetricRegistry, clock: Clock, host: str, port: int) -> None:
+    def __init__(
+        self,
+        registry: MetricRegistry,
+        clock: Clock,
+        host: str,
+        port: int,
+        secure: SecurePort | None = None,
+    ) -> None:
         self._agent: Agent | None = None
         self._clock, self._registry = clock, registry
         self._reader: AuditReader | None = None
@@ -58,6 +67,8 @@ class AgentEndpoints(Endpoints):
             before_metrics=[self._refresh],
             host=host,
             port=port,
+            secure=secure,
+            metrics_paths=("/internal-metrics", "/external-metrics"),
         )
 
     def attach(self, agent: Agent) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base.flag_pairs import Pair
+from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,5 +99,6 @@ PAIRS = (
     _needs(_RECONCILED, "reconcile_interval_seconds"),
     _needs(("GPUEnvInject",), "hami_core_library_directory_path"),
     _needs(("CPUSetAllocator",), "disable_unset_cpu_quota"),
+    Pair(BESIDE_SECURE_PORT, "--secure-port", True, lambda options: not options.secure_port),
 )  # fmt: skip
 """Of several that apply to a flag, the first is told."""

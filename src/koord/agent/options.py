@@ -16,6 +16,7 @@ from koord.agent.feature_gates import feature_gates
 from koord.agent.host.roots import HostRoots
 from koord.agent.metrics.options import MetricsOptions
 from koord.base.errors import KoordError
+from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
     from koord.agent.prediction.usage_models import PredictionOptions
@@ -31,7 +32,7 @@ _DIRECTORIES = ("state_dir", "audit_log_dir", "prediction_checkpoint_filepath")
 
 
 @dataclass(frozen=True)
-class AgentOptions:
+class AgentOptions(SecurePortOptions):
     """What koordlet is told, each with the text of ``--help``; floats are durations in seconds.
 
     Paths left empty follow ``agent_mode``, see :mod:`koord.agent.host.roots`.
@@ -155,6 +156,7 @@ class AgentOptions:
             expected = "a node's name as kubectl get nodes lists it: a-z, 0-9, - and ."
             raise KoordError("--node-name", "", self.node_name, expected)
         self._check_files()
+        self.check_secure_port()
         self.listen()
         self.gates()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base.log import KLOG_FLAGS
+from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,8 @@ UNUSED: Mapping[str, str] = {
 OWN = frozenset(
     {
         "node-name", "dry-run", "state-dir", "pods-from", "kubelet-ca", "kubelet-skip-verify",
-        "report-class-summary", "cgroup-driver", "restore-on-exit",
+        "report-class-summary", "cgroup-driver", "restore-on-exit", "secure-port",
+        *(name.replace("_", "-") for name in BESIDE_SECURE_PORT),
     }
 )  # fmt: skip
 """Flags of koord's own. The original has a ``cgroup-driver`` of the kubelet's only."""

@@ -21,7 +21,9 @@ from tests.real.rbac.grants import Grant, granted, without
 from tests.real.rbac.recording import Recorder
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "rbac" / "koordlet.yaml"
-GRANTS = granted(documents(MANIFEST))
+# With --only-evict-by-api, as in the scene.
+MANIFESTS = (MANIFEST, MANIFEST.with_name("koordlet-evictions.yaml"))
+GRANTS = granted(documents(*MANIFESTS))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane
 @pytest.fixture(scope="module")
 def scene(plane: RealControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
     async def run() -> Recorder:
-        account = Account(plane, MANIFEST)
+        account = Account(plane, *MANIFESTS)
         try:
             return await rbac_scene.play(account, tmp_path_factory.mktemp("scene"))
         finally:
@@ -49,18 +51,35 @@ def test_nothing_that_the_agent_does_is_refused(scene: Recorder) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("grant", [each for each in GRANTS if each != BY_KUBELET], ids=str)
+@pytest.mark.parametrize("grant", [each for each in GRANTS if each not in BY_KUBELET], ids=str)
 def test_every_verb_is_needed(grant: Grant, plane: RealControlPlane, scene: Recorder) -> None:
-    check_is_needed(grant, MANIFEST, plane, scene)
+    check_is_needed(grant, MANIFESTS, plane, scene)
+
+
+def test_it_runs_no_commands_and_evicts_nobody_unless_that_is_chosen() -> None:
+    own = {(each.resource, each.verb) for each in granted(documents(MANIFEST))}
+    assert ("nodes/proxy", "get") not in own
+    assert ("pods/eviction", "create") not in own
+    choice = MANIFEST.with_name("koordlet-nodes-proxy.yaml")
+    assert [str(each) for each in granted(documents(choice))] == ["get nodes/proxy"]
+    assert "a stolen token of koordlet runs\n# commands in every pod" in choice.read_text("utf-8")
 
 
 @pytest.mark.real
-def test_the_kubelet_lets_the_agent_in_for_as_long_as_it_may(plane: RealControlPlane) -> None:
+@pytest.mark.parametrize("grant", BY_KUBELET, ids=str)
+def test_the_kubelet_lets_the_agent_in_for_as_long_as_it_may(
+    grant: Grant, plane: RealControlPlane
+) -> None:
     """The kubelet's own question to the API server: may this account read my pods?"""
 
     async def may(account: Account) -> bool:
         user = "system:serviceaccount:koordinator-system:koordlet"
-        attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": "n1"}
+        attributes = {
+            "verb": "get",
+            "resource": "nodes",
+            "subresource": grant.resource.partition("/")[2],
+            "name": "n1",
+        }
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -77,7 +96,7 @@ def test_the_kubelet_lets_the_agent_in_for_as_long_as_it_may(plane: RealControlP
             await account.apply()
             with_it = await _becomes(lambda: may(account), True)
             role = next(each for each in account.documents if each["kind"] == "ClusterRole")
-            await account._put(without(role, BY_KUBELET))
+            await account._put(without(role, grant))
             without_it = await _becomes(lambda: may(account), False)
             await account._put(role)
             return with_it, without_it

@@ -122,8 +122,11 @@ def test_the_kubelet_is_asked_for_pods_and_configuration() -> None:
     assert (found.cpu_manager_policy, found.reserved_system_cpus) == ("static", "0-1")
     assert {request.timeout_seconds for request in transport.asked} == {3.0}
     transport.answers["/pods/"] = Response(403, b"Forbidden")
-    with pytest.raises(KoordError, match=r"kubelet /pods/: status: got 403, expected 200"):
+    with pytest.raises(KoordError, match=r"/pods/: status: got 403, expected 200: .*nodes/pods"):
         run(kubelet.pods())
+    transport.answers["/configz"] = Response(403, b"Forbidden")
+    with pytest.raises(KoordError, match=r"nodes/configz .* or --disable-query-kubelet-config"):
+        run(kubelet.configuration())
 
 
 def test_a_pod_told_in_the_same_words_is_the_same_whatever_the_order() -> None:

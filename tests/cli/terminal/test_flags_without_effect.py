@@ -65,8 +65,11 @@ SCHEDULER = " level=warning component=scheduler message="
          ['"flags without effect here" flags=authentication-skip-lookup '
           'why="see docs/compatibility.md"']),
         (("--secure-port", "10259", "--profiling", "--leader-elect=false"),
-         ['"flags without effect here" flags="profiling secure-port" '
-          'why="see docs/compatibility.md"']),
+         ['"flags without effect here" flags=profiling why="see docs/compatibility.md"',
+          '"flags without effect" flags=--secure-port without=--tls-cert-file']),
+        (("--client-ca-file", "/x", "--authorization-kubeconfig=/y"),
+         ['"flags without effect" flags="--client-ca-file --authorization-kubeconfig" '
+          'without=--secure-port']),
         (("--dry-run", "--leader-elect=true"),
          ['"flags without effect" flags=--leader-elect beside=--dry-run']),
         (("--dry-run", "--no-leader-elect"), []),

@@ -301,7 +301,25 @@ def test_without_a_token_no_web_page_gets_in(headers: dict[str, str], status: in
         async with session.get("/api/v1/pods", headers=headers) as answer:
             assert answer.status == status
         async with session.post(CONFIGS, data=b"{}", headers=headers) as answer:
-            assert (answer.status == 403) == (status == 403)
+            assert (answer.status == 403) == (status == 403 or "Origin" in headers)
+
+    run(test, insecure=True)
+
+
+def test_without_a_token_a_page_of_another_port_writes_nothing() -> None:
+    async def test(plane: EmbeddedControlPlane, session: Session) -> None:
+        port = URL(plane.url).port
+        for origin, status in (
+            ("http://localhost:3000", 403),
+            (f"http://127.0.0.1:{port}1", 403),
+            (f"http://localhost:{port}", 403),
+            (f"http://127.0.0.1:{port}", 201),
+        ):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "by-a-page"}}
+            headers = {"Origin": origin, "Content-Type": "application/json"}
+            data = json.dumps(body).encode()
+            async with session.post(CONFIGS, data=data, headers=headers) as answer:
+                assert (origin, answer.status) == (origin, status)
 
     run(test, insecure=True)
 

@@ -16,30 +16,37 @@ from koord.kube.transport.messages import APPLY_PATCH, Request, Response, Transp
 from tests.real.plane import RealControlPlane
 from tests.real.rbac.grants import Document, Grant, granted, without
 
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1/"
 _PATHS = {
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "ValidatingAdmissionPolicy": _ADMISSION + "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": _ADMISSION + "validatingadmissionpolicybindings",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
 }
 _FORBIDDEN, _PATIENCE_SECONDS = 403, 10.0
 
 
 class Account:
-    """The service account of a manifest.
+    """The service account of manifests.
 
     Args:
         plane: an API server with RBAC on.
-        manifest: with one ServiceAccount, its roles and bindings.
+        manifests: with one ServiceAccount, its roles and bindings, in the order they are applied.
     """
 
-    def __init__(self, plane: RealControlPlane, manifest: Path) -> None:
+    def __init__(self, plane: RealControlPlane, *manifests: Path) -> None:
         self._config = load_cluster_config(plane.kubeconfig)
         self.admin = HttpTransport(self._config)
-        documents = yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
-        self.documents: list[Document] = [each for each in documents if each]
+        self.documents: list[Document] = [
+            each
+            for manifest in manifests
+            for each in yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
+            if each
+        ]
         self._token = ""
 
     @property

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from tests.real.rbac.grants import Grant, granted
 from tests.real.rbac.recording import Recorder
 
 
-def documents(manifest: Path) -> list[dict[str, Any]]:
-    """The objects of a manifest."""
-    found = yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
-    return [each for each in found if each]
+def documents(*manifests: Path) -> list[dict[str, Any]]:
+    """The objects of manifests."""
+    texts = [manifest.read_text(encoding="utf-8") for manifest in manifests]
+    return [each for text in texts for each in yaml.safe_load_all(text) if each]
 
 
 def check_parts(found: list[dict[str, Any]], account: str) -> None:
@@ -40,13 +41,15 @@ def check_nothing_was_refused(grants: list[Grant], scene: Recorder) -> None:
     assert not lacking
 
 
-def check_is_needed(grant: Grant, manifest: Path, plane: RealControlPlane, scene: Recorder) -> None:
+def check_is_needed(
+    grant: Grant, manifests: Sequence[Path], plane: RealControlPlane, scene: Recorder
+) -> None:
     """The scene has a request that needs it, and without it the server refuses that request."""
     needs = [request for used, request in scene.used.items() if grant.covers(used)]
     assert needs, f"nobody needs to {grant}"
 
     async def run() -> bool:
-        account = Account(plane, manifest)
+        account = Account(plane, *manifests)
         await account.apply()
         transport = account.transport()
         try:

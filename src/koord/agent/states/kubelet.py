@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 READ_ONLY_PORT = 10255
 _SERVED_PORT = 10250
 _OK = 200
+_PODS, _CONFIGZ = "/pods/", "/configz"
+# Which right a kubelet asks the API server for (KubeletFineGrainedAuthz), and what does without.
+_RIGHTS = {
+    _PODS: "get on nodes/pods (nodes/proxy before Kubernetes 1.33), or --pods-from=apiserver",
+    _CONFIGZ: "get on nodes/configz (nodes/proxy before Kubernetes 1.33), "
+    "or --disable-query-kubelet-config",
+}
 _LOG = log.get("agent.kubelet")
 
 
@@ -77,7 +84,7 @@ class Kubelet:
             TransportError: no answer.
         """
         faults.point("agent.kubelet.pods")
-        body = await self._get("/pods/")
+        body = await self._get(_PODS)
         before, self._read = self._read, {}
         for item in codec.decode_json(body, _Pods, "kubelet /pods/").items:
             words = blake2b(item, digest_size=16).digest()
@@ -96,7 +103,7 @@ class Kubelet:
             KoordError: an answer that is none.
             TransportError: no answer.
         """
-        body = await self._get("/configz")
+        body = await self._get(_CONFIGZ)
         return codec.decode_json(body, _Configz, "kubelet /configz").kubeletconfig
 
     async def close(self) -> None:
@@ -107,7 +114,7 @@ class Kubelet:
         request = Request("GET", path, timeout_seconds=self._timeout_seconds)
         answer = await self._transport.send(request)
         if answer.status != _OK:
-            expected = "200: the agent's account needs get on nodes/proxy"
+            expected = f"200: the agent's account needs {_RIGHTS[path]}"
             raise KoordError(f"kubelet {path}", "status", answer.status, expected, Code.INVALID)
         return answer.body
 

@@ -113,6 +113,7 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     from koord.base.clock import SystemClock
     from koord.base.metrics import registry as new_registry
     from koord.base.supervision import Supervisor
+    from koord.cli.process.secure_port import open_secure_port
     from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import Component, run_until_stopped
     from koord.kube.events import EventRecorder
@@ -130,7 +131,8 @@ async def _run(options: AgentOptions, kubeconfig: Path | None) -> int:
     client = Client(transport, NAME, dry_run=begin_dry_run(options.dry_run, registry))
     recorder = EventRecorder(client, NAME, host=options.node_name, clock=clock, metrics=registry)
     host, port = options.listen()
-    endpoints = AgentEndpoints(registry, clock, host, port)
+    secure = open_secure_port(host, options, transport, clock)
+    endpoints = AgentEndpoints(registry, clock, host, port, secure)
     try:
         await endpoints.start()
     except OSError as error:

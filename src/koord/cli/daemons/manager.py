@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from koord.kube.daemon.endpoints import Endpoints
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.election import LeaderElector, Timing
+    from koord.kube.transport.messages import Transport
 
 NAME = "koord-manager"
 USER_AGENT = "koordinator-manager"
@@ -88,15 +89,16 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
         dry_run=begin_dry_run(options.dry_run, metrics.controllers),
     )
     try:
-        return await run_until_stopped(await _parts(client, options, metrics))
+        return await run_until_stopped(await _parts(client, options, metrics, transport))
     finally:
         await transport.close()
 
 
 async def _parts(
-    client: Client, options: ManagerOptions, metrics: ManagerMetrics
+    client: Client, options: ManagerOptions, metrics: ManagerMetrics, transport: Transport
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.cli.process.secure_port import open_secure_port
     from koord.controllers.manager.app import ManagerApp, supervise
     from koord.controllers.manager.endpoints import ManagerEndpoints
     from koord.controllers.manager.node_objects.nodeslo_extenders import installed
@@ -105,13 +107,15 @@ async def _parts(
 
     clock = SystemClock()
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.controllers)
-    serving = ManagerEndpoints(metrics, *options.metrics_listen())
+    host, port = options.metrics_listen()
+    secure = open_secure_port(host, options, transport, clock)
+    serving = ManagerEndpoints(metrics, host, port, secure)
     health = ManagerEndpoints(metrics, *options.health_listen())
     await _listen("--metrics-addr", options.metrics_addr, serving)
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
     if options.enable_leader_election and client.dry_run is None:
-        elector = leader_elector(client, options, reachable(serving.url), metrics)
+        elector = leader_elector(client, options, reachable(serving.advertised_url), metrics)
     supervisor = supervise(metrics, clock)
     app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):

@@ -17,18 +17,34 @@ import typer
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.help.typer_help import DURATION, TyperApp, Verb, VersionOption
+from koord.cli.options.secure_port_flags import (
+    AccessCacheNo,
+    AccessCacheYes,
+    AuthenticationKubeconfig,
+    AuthorizationKubeconfig,
+    ClientCA,
+    OpenPaths,
+    SecurePortNumber,
+    TLSCertificate,
+    TLSKey,
+    TokenCache,
+    effective_secure_port,
+)
 from koord.cli.options.values import seconds, whole_number
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
+from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
+    from koord.controllers.scheduler.endpoints import SchedulerEndpoints
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.registry import Registry
     from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.election import LeaderElector, Timing
+    from koord.kube.transport.messages import Transport
 
 NAME = "koord-scheduler"
 # Bindings on their way to the API server at once.
@@ -36,6 +52,7 @@ _CONNECTIONS = 128
 # Events that may wait while bindings are written.
 _EVENTS = 8192
 # How Go programs write a switch.
+_SECURE = SecurePortOptions()
 _GO_SWITCHES = {
     "--leader-elect=true": "--leader-elect",
     "--leader-elect=false": "--no-leader-elect",
@@ -62,6 +79,7 @@ class SchedulerFlags(NamedTuple):
     dry_run: bool = False
     quota_scope: str = ""
     reservation_scope: str = ""
+    secure: SecurePortOptions = SecurePortOptions()
 
 
 _Port = Annotated[
@@ -155,6 +173,16 @@ def scheduler(
     dry_run: _DryRun = False,
     quota_scope: _QuotaScope = None,
     reservation_scope: _ReservationScope = None,
+    secure_port: SecurePortNumber = 0,
+    tls_cert_file: TLSCertificate = "",
+    tls_private_key_file: TLSKey = "",
+    client_ca_file: ClientCA = "",
+    authentication_kubeconfig: AuthenticationKubeconfig = "",
+    authorization_kubeconfig: AuthorizationKubeconfig = "",
+    open_paths: OpenPaths = _SECURE.authorization_always_allow_paths,
+    token_cache: TokenCache = _SECURE.authentication_token_webhook_cache_ttl,
+    access_cache_yes: AccessCacheYes = _SECURE.authorization_webhook_cache_authorized_ttl,
+    access_cache_no: AccessCacheNo = _SECURE.authorization_webhook_cache_unauthorized_ttl,
     verbosity: _Verbosity = 2,
     show_version: VersionOption = False,
 ) -> None:
@@ -180,10 +208,17 @@ def scheduler(
     if dry_run and leader_elect:
         said = log.fields(flags="--leader-elect", beside="--dry-run")
         log.get("scheduler").warning("flags without effect", extra=said)
+    secure = effective_secure_port(
+        SecurePortOptions(
+            secure_port, tls_cert_file, tls_private_key_file, client_ca_file,
+            authentication_kubeconfig, authorization_kubeconfig, open_paths, token_cache,
+            access_cache_yes, access_cache_no,
+        )
+    )  # fmt: skip
     try:
         scheduler_flags = SchedulerFlags(
             address, port, feature_gates, leader_elect, timeout, api_check, dry_run,
-            quota_scope or "", reservation_scope or "",
+            quota_scope or "", reservation_scope or "", secure,
         )  # fmt: skip
         status = asyncio.run(_run(config, kubeconfig, scheduler_flags))
     except ModuleNotFoundError as error:
@@ -233,29 +268,23 @@ async def _run(
             leader_elect=configuration.leader_election.leader_elect
         )
     try:
-        parts = await _parts(client, configuration, registry, gates, scheduler_flags, metrics)
+        endpoints = await _serve(scheduler_flags, metrics, transport)
+        parts = _parts(client, configuration, registry, gates, scheduler_flags, metrics, endpoints)
         return await run_until_stopped(parts)
     finally:
         await transport.close()
 
 
-async def _parts(
-    client: Client,
-    configuration: SchedulerConfiguration,
-    registry: Registry,
-    gates: FeatureGates,
-    scheduler_flags: SchedulerFlags,
-    metrics: SchedulerMetrics,
-) -> list[Component]:
+async def _serve(
+    scheduler_flags: SchedulerFlags, metrics: SchedulerMetrics, transport: Transport
+) -> SchedulerEndpoints:
     from koord.base.clock import SystemClock
-    from koord.controllers.scheduler.app import App, supervise
+    from koord.cli.process.secure_port import open_secure_port
     from koord.controllers.scheduler.endpoints import SchedulerEndpoints
-    from koord.kube.daemon.lifecycle import Component
-    from koord.kube.events import EventRecorder
 
-    clock = SystemClock()
-    recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
-    endpoints = SchedulerEndpoints(metrics, scheduler_flags.address, scheduler_flags.port)
+    host, port = scheduler_flags.address, scheduler_flags.port
+    secure = open_secure_port(host, scheduler_flags.secure, transport, SystemClock())
+    endpoints = SchedulerEndpoints(metrics, host, port, secure)
     try:
         await endpoints.start()
     except OSError as error:
@@ -265,9 +294,30 @@ async def _parts(
         raise KoordError(
             "--port", "", scheduler_flags.port, f"a free port ({error.strerror})"
         ) from None
+    return endpoints
+
+
+def _parts(
+    client: Client,
+    configuration: SchedulerConfiguration,
+    registry: Registry,
+    gates: FeatureGates,
+    scheduler_flags: SchedulerFlags,
+    metrics: SchedulerMetrics,
+    endpoints: SchedulerEndpoints,
+) -> list[Component]:
+    from koord.base.clock import SystemClock
+    from koord.controllers.scheduler.app import App, supervise
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.events import EventRecorder
+
+    clock = SystemClock()
+    recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
     stands = scheduler_flags.leader_elect and client.dry_run is None
     elector = (
-        leader_elector(client, configuration, reachable(endpoints.url), metrics) if stands else None
+        leader_elector(client, configuration, reachable(endpoints.advertised_url), metrics)
+        if stands
+        else None
     )
     seed = uuid4().int
     supervisor = supervise(metrics, clock)

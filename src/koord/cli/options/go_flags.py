@@ -35,6 +35,9 @@ _METAVARS = {
     "_path": "FILE",
     "_filepath": "FILE",
     "_ca": "FILE",
+    "_file": "FILE",
+    "_kubeconfig": "FILE",
+    "_allow_paths": "PATH,...",
     "feature_gates": "GATE=BOOL,...",
     "controllers": "CONTROLLER,...",
     "noderesource_plugins": "PLUGIN,...",
@@ -225,7 +228,9 @@ class _VersionAction(argparse.Action):
 def _fields(options: type[Any]) -> Iterator[tuple[str, type, str, Any]]:
     """Name, type, text and default of each field."""
     hints = get_type_hints(options, include_extras=True)
-    for name, default in vars(options()).items():
+    own = options.__annotations__
+    # What several programs have in common comes last.
+    for name, default in sorted(vars(options()).items(), key=lambda each: each[0] not in own):
         kind, text = get_args(hints[name])
         yield name, kind, text, default
 

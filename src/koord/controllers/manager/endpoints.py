@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from koord.base.metrics import MetricRegistry
     from koord.controllers.manager.app import ManagerApp
     from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.kube.daemon.secure_port import SecurePort
 
+_METRICS = ("/all-metrics", "/internal-metrics", "/external-metrics")
 _NOT_LEADER = {"message": "the instance is not leader"}
 
 
@@ -32,9 +34,12 @@ class ManagerEndpoints(Endpoints):
         metrics: the manager's.
         host: address to listen on.
         port: 0 for a free one.
+        secure: serves the same over TLS.
     """
 
-    def __init__(self, metrics: ManagerMetrics, host: str, port: int) -> None:
+    def __init__(
+        self, metrics: ManagerMetrics, host: str, port: int, secure: SecurePort | None = None
+    ) -> None:
         self._app: ManagerApp | None = None
         self._refresh = metrics.refresh
         every = (metrics.internal, metrics.external, metrics.controllers)
@@ -51,6 +56,8 @@ class ManagerEndpoints(Endpoints):
             before_metrics=[self._refresh],
             host=host,
             port=port,
+            secure=secure,
+            metrics_paths=_METRICS,
         )
 
     def attach(self, app: ManagerApp) -> None:

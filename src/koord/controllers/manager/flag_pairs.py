@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base.flag_pairs import Pair
+from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,5 +44,6 @@ PAIRS = (
     Pair(("slo_config_name", "config_namespace"),
          f"--controllers={_CONFIGURED[0]} (or {', '.join(_CONFIGURED[1:])})", True,
          _without(*_CONFIGURED)),
+    Pair(BESIDE_SECURE_PORT, "--secure-port", True, lambda options: not options.secure_port),
 )  # fmt: skip
 """Of several that apply to a flag, the first is told."""

@@ -14,6 +14,7 @@ from koord.api.duration import Duration
 from koord.base import log
 from koord.base.errors import KoordError, nearest
 from koord.controllers.manager.feature_gates import feature_gates
+from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,7 +36,7 @@ NODERESOURCE_PLUGINS = (
 
 
 @dataclass(frozen=True)
-class ManagerOptions:
+class ManagerOptions(SecurePortOptions):
     """What koord-manager is told, each with the text of ``--help``; floats are durations in
     seconds.
     """
@@ -86,6 +87,7 @@ class ManagerOptions:
             raise KoordError(flag, "", self.leader_elect_resource_lock, "leases")
         self.metrics_listen()
         self.health_listen()
+        self.check_secure_port()
         self.gates()
         self.enabled_controllers()
         self.enabled_noderesource_plugins()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.metrics import SchedulerMetrics
+    from koord.kube.daemon.secure_port import SecurePort
 
 _NOT_LEADER = {"message": "the instance is not leader"}
 _PLUGINS = "/apis/v1/plugins"
@@ -49,9 +50,12 @@ class SchedulerEndpoints(Endpoints):
         metrics: served at ``/metrics``.
         host: address to listen on.
         port: 0 for a free one.
+        secure: serves the same over TLS.
     """
 
-    def __init__(self, metrics: SchedulerMetrics, host: str, port: int) -> None:
+    def __init__(
+        self, metrics: SchedulerMetrics, host: str, port: int, secure: SecurePort | None = None
+    ) -> None:
         self._app: App | None = None
         answers: dict[str, Callable[[App, web.Request], Any]] = {
             "/apis/v1/nodes/{name}": _node,
@@ -83,6 +87,7 @@ class SchedulerEndpoints(Endpoints):
             before_metrics=[lambda: self._refresh(metrics)],
             host=host,
             port=port,
+            secure=secure,
         )
 
     def attach(self, app: App) -> None:

@@ -14,7 +14,12 @@ from koord.base.log import KLOG_FLAGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PLAIN = "served is plain HTTP on --port, without authentication"
+_CERTIFICATE = "--tls-cert-file and --tls-private-key-file name the certificate"
+_HTTP = "served is HTTP/1.1 over TLS 1.2 or newer, with Python's choice of ciphers"
+_SHARING = "a port is one process's"
+_LOOKUP = "nothing is looked up: --client-ca-file names the authority of clients"
+_NO_PROXY = "an aggregating proxy in front is not trusted"
+_FAIL = "who cannot be asked about is refused"
 _LOG = "the log goes to standard error, one line a message"
 _CONFIG = "the configuration's clientConnection says so"
 _NO_PPROF = "there are no pprof endpoints"
@@ -22,21 +27,20 @@ _METRICS = "metrics have no such switches"
 _VERSION = "one version of Kubernetes' rules is known"
 
 UNUSED: Mapping[str, str] = {
+    **dict.fromkeys(("cert-dir", "tls-sni-cert-key"), _CERTIFICATE),
     **dict.fromkeys(
-        (
-            "secure-port", "cert-dir", "disable-http2-serving", "http2-max-streams-per-connection",
-            "permit-address-sharing", "permit-port-sharing", "tls-cert-file", "tls-cipher-suites",
-            "tls-min-version", "tls-private-key-file", "tls-sni-cert-key",
-            "authentication-kubeconfig", "authentication-skip-lookup",
-            "authentication-token-webhook-cache-ttl", "authentication-tolerate-lookup-failure",
-            "client-ca-file", "requestheader-allowed-names", "requestheader-client-ca-file",
-            "requestheader-extra-headers-prefix", "requestheader-group-headers",
-            "requestheader-uid-headers", "requestheader-username-headers",
-            "authorization-always-allow-paths", "authorization-kubeconfig",
-            "authorization-webhook-cache-authorized-ttl",
-            "authorization-webhook-cache-unauthorized-ttl",
-        ),
-        _PLAIN,
+        ("disable-http2-serving", "http2-max-streams-per-connection", "tls-cipher-suites",
+         "tls-min-version"),
+        _HTTP,
+    ),
+    **dict.fromkeys(("permit-address-sharing", "permit-port-sharing"), _SHARING),
+    "authentication-skip-lookup": _LOOKUP,
+    "authentication-tolerate-lookup-failure": _FAIL,
+    **dict.fromkeys(
+        ("requestheader-allowed-names", "requestheader-client-ca-file",
+         "requestheader-extra-headers-prefix", "requestheader-group-headers",
+         "requestheader-uid-headers", "requestheader-username-headers"),
+        _NO_PROXY,
     ),
     **dict.fromkeys(("kube-api-burst", "kube-api-content-type", "kube-api-qps"), _CONFIG),
     **dict.fromkeys(("contention-profiling", "profiling"), _NO_PPROF),

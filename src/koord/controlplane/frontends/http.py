@@ -8,9 +8,8 @@ import gzip
 import hmac
 import os
 import socket
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod
@@ -30,11 +29,12 @@ from koord.controlplane.frontends.connections import Acceptor, most_connections
 from koord.controlplane.requests import representations
 from koord.controlplane.storage.watch import WatchCursor
 from koord.kube.errors import ApiError
+from koord.kube.daemon.origins import is_foreign, is_loopback
 from koord.kube.transport.messages import JSON, Request, Response
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from koord.controlplane.server import Server
 
@@ -55,7 +55,12 @@ _LIMITS: dict[str, Any] = {
     "max_line_size": _HEADER_LIMIT_BYTES,
     "max_field_size": _HEADER_LIMIT_BYTES,
 }
-_FOREIGN = failure(403, "Forbidden", "without a token, only requests to and from loopback count")
+_FOREIGN = failure(
+    403,
+    "Forbidden",
+    "without a token, only requests to and from loopback count, and a page writes "
+    "only where it came from",
+)
 _log = log.get("controlplane")
 _PLAIN_HEADERS = {"Cache-Control": "no-cache, private"}
 
@@ -147,7 +152,7 @@ class HttpServer:
             given = web_request.headers.get("Authorization", "").encode("utf-8", "replace")
             if not hmac.compare_digest(given, self._authorization):
                 return _response(representations.refusal(unauthorized()))
-        elif self._authorization is None and _is_foreign(web_request.headers):
+        elif self._authorization is None and is_foreign(web_request.method, web_request.headers):
             return _response(representations.refusal(_FOREIGN))
         if not target.startswith("/"):
             return _response(representations.refusal(bad_request("the path is not absolute")))
@@ -246,29 +251,9 @@ class _WebServer(web.Server):
         return made
 
 
-def _is_foreign(headers: Mapping[str, str]) -> bool:
-    """Whether a web page of somebody else's may have sent a request that needs no token.
-
-    A browser reaches loopback under any name (DNS rebinding), and posts there from any page.
-    """
-    try:
-        host = urlsplit(f"//{headers.get('Host', '127.0.0.1')}").hostname
-        origin = urlsplit(headers.get("Origin", "http://127.0.0.1")).hostname
-    except ValueError:
-        return True
-    return not (_is_loopback(host or "") and _is_loopback(origin or ""))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _loopback(host: str) -> str:
     host = "127.0.0.1" if host == "localhost" else host
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise KoordError("control plane", "host", host, "a loopback address such as 127.0.0.1")
     return host
 

@@ -4,19 +4,23 @@
 Paths and answers are those of Kubernetes' own components: ``/healthz``, ``/livez`` and ``/readyz``
 run named checks and tell of each with ``?verbose`` or where one fails, ``exclude=NAME`` leaves one
 out; ``/livez/NAME`` runs one alone. A check that passes may have something to say beside.
-``/metrics`` is Prometheus' text.
+``/metrics`` is Prometheus' text. Anybody may ask for health and readiness; all else is for who asks
+from this machine, or over the secure port and may.
+Rule: docs/reference/scheduling.md#who-may-ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from koord.base import log
-from koord.base.errors import MissingExtraError, one_line
+from koord.base.errors import Code, KoordError, MissingExtraError, one_line
 from koord.kube.daemon.missing_kinds import ReadinessNote
+from koord.kube.daemon.origins import AccessRefusal, is_foreign, is_loopback
 
 try:
     from aiohttp import web
@@ -24,16 +28,24 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("aiohttp", "kube", error.name) from None
 
 if TYPE_CHECKING:
-    import ssl
-
     from koord.base.metrics import MetricRegistry
+    from koord.kube.daemon.secure_port import SecurePort
 
 # Passes by returning None, True or a Note; fails by returning False or text, or by raising.
 Check = Callable[[], "bool | str | Awaitable[bool | str | None] | None"]
+Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 _LOG = log.get("serving")
 _CHECK_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 2.0
+_FOREIGN = AccessRefusal(
+    403, "only requests to and from loopback count here, and a page writes only where it came from"
+)
+_ELSEWHERE = AccessRefusal(
+    403, "this port answers nothing but health to other machines: ask the secure port, or this "
+    "one by its loopback address (kubectl port-forward)",
+)  # fmt: skip
+_NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -49,7 +61,8 @@ class Endpoints:
         before_metrics: called before metrics are read, to bring some up to date.
         host: address to listen on.
         port: 0 for a free one.
-        tls: serves HTTPS with it.
+        secure: serves the same over TLS, to whom it lets.
+        metrics_paths: routes that are metrics, too: who may get ``/metrics`` may get them.
     """
 
     def __init__(
@@ -63,7 +76,8 @@ class Endpoints:
         before_metrics: Iterable[Callable[[], None]] = (),
         host: str = "127.0.0.1",
         port: int = 0,
-        tls: ssl.SSLContext | None = None,
+        secure: SecurePort | None = None,
+        metrics_paths: Collection[str] = (),
     ) -> None:
         self._registries = list(registries)
         self._before_metrics = list(before_metrics)
@@ -77,7 +91,9 @@ class Endpoints:
         self._puts = dict(puts or {})
         self._host = host
         self._port = port
-        self._tls = tls
+        self._secure = secure
+        self._metrics_paths = frozenset(metrics_paths)
+        self._plain_sockets = 1
         self._runner: web.AppRunner | None = None
 
     @property
@@ -87,19 +103,31 @@ class Endpoints:
         Raises:
             RuntimeError: it does not.
         """
+        return f"http://{self._address(0)}"
+
+    @property
+    def advertised_url(self) -> str:
+        """Where others may ask: the secure port if there is one.
+
+        Raises:
+            RuntimeError: it does not listen.
+        """
+        return self.url if self._secure is None else f"https://{self._address(self._plain_sockets)}"
+
+    def _address(self, which: int) -> str:
         if self._runner is None:
             raise RuntimeError("not started")
-        host, port = self._runner.addresses[0][:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._tls else 'http'}://{shown}:{port}"
+        host, port = self._runner.addresses[which][:2]
+        return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     async def start(self) -> None:
         """Listens.
 
         Raises:
             OSError: the address cannot be listened on.
+            KoordError: that of the secure port cannot.
         """
-        app = web.Application()
+        app = web.Application(middlewares=[self._guarded])
         app.router.add_get("/metrics", self._metrics)
         for path in self._checks:
             app.router.add_get(f"/{path}", self._all)
@@ -111,8 +139,10 @@ class Endpoints:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls)
-            await site.start()
+            await web.TCPSite(runner, self._host, self._port).start()
+            self._plain_sockets = len(runner.addresses)
+            if self._secure is not None:
+                await _listen_securely(runner, self._secure)
         except BaseException:
             await runner.cleanup()
             raise
@@ -123,6 +153,8 @@ class Endpoints:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+            if self._secure is not None:
+                await self._secure.close()
 
     async def run(self) -> None:
         """Listens until cancelled."""
@@ -132,6 +164,30 @@ class Endpoints:
             await asyncio.Event().wait()
         finally:
             await self.stop()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers who may ask; health and readiness everybody."""
+        refusal = await self._refusal(request)
+        if refusal is None:
+            return await handler(request)
+        body = json.dumps({"message": refusal.message}).encode() + b"\n"
+        answer = web.Response(
+            status=refusal.status, body=body, content_type="application/json", headers=_NOSNIFF
+        )
+        if refusal.status == 401:
+            answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+    async def _refusal(self, request: web.Request) -> AccessRefusal | None:
+        if request.path.lstrip("/").partition("/")[0] in self._checks:
+            return None
+        if request.get_extra_info("ssl_object") is not None:
+            assert self._secure is not None
+            return await self._secure.refusal(request, self._metrics_paths)
+        if not _is_local(request):
+            return _ELSEWHERE
+        return _FOREIGN if is_foreign(request.method, request.headers) else None
 
     async def _metrics(self, request: web.Request) -> web.Response:
         del request
@@ -198,4 +254,18 @@ async def _failure(check: Check) -> str | None:
 
 
 def _text(status: int, text: str) -> web.Response:
-    return web.Response(status=status, text=text, headers={"X-Content-Type-Options": "nosniff"})
+    return web.Response(status=status, text=text, headers=_NOSNIFF)
+
+
+async def _listen_securely(runner: web.AppRunner, secure: SecurePort) -> None:
+    try:
+        await web.TCPSite(runner, secure.host, secure.port, ssl_context=secure.tls).start()
+    except OSError as error:
+        expected = f"a free port of {secure.host} ({error.strerror or error})"
+        raise KoordError("--secure-port", "", secure.port, expected, Code.UNREADABLE) from None
+
+
+def _is_local(request: web.Request) -> bool:
+    """Whether both ends of a connection are loopback; where it listens does not matter."""
+    ends = (request.get_extra_info("sockname"), request.get_extra_info("peername"))
+    return all(end is not None and is_loopback(str(end[0])) for end in ends)

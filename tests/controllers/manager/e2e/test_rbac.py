@@ -27,8 +27,10 @@ from tests.real.rbac.grants import Grant, granted
 from tests.real.rbac.recording import Recorder
 
 MANIFEST = Path(__file__).parents[4] / "deploy" / "rbac" / "koord-manager.yaml"
+# With the gate ColocationProfileController, as in the scene.
+MANIFESTS = (MANIFEST, MANIFEST.with_name("koord-manager-colocationprofile.yaml"))
 DOCUMENTS = documents(MANIFEST)
-GRANTS = granted(DOCUMENTS)
+GRANTS = granted(documents(*MANIFESTS))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane
 @pytest.fixture(scope="module")
 def scene(plane: RealControlPlane) -> Recorder:
     async def run() -> Recorder:
-        account = Account(plane, MANIFEST)
+        account = Account(plane, *MANIFESTS)
         try:
             return await rbac_scene.play(account)
         finally:
@@ -54,6 +56,12 @@ def test_the_manifest_has_the_parts_it_needs() -> None:
     check_parts(DOCUMENTS, "koord-manager")
 
 
+def test_without_its_own_manifest_no_pod_is_changed() -> None:
+    changes = {"create", "update", "patch", "delete", "deletecollection"}
+    own = [each for each in granted(DOCUMENTS) if each.resource.startswith("pods")]
+    assert not [str(each) for each in own if each.verb in changes]
+
+
 @pytest.mark.real
 def test_nothing_that_the_manager_does_is_refused(scene: Recorder) -> None:
     check_nothing_was_refused(GRANTS, scene)
@@ -62,4 +70,4 @@ def test_nothing_that_the_manager_does_is_refused(scene: Recorder) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("grant", GRANTS, ids=str)
 def test_every_verb_is_needed(grant: Grant, plane: RealControlPlane, scene: Recorder) -> None:
-    check_is_needed(grant, MANIFEST, plane, scene)
+    check_is_needed(grant, MANIFESTS, plane, scene)

@@ -83,4 +83,4 @@ def test_nothing_that_the_scheduler_does_is_refused(scene: Recorder) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("grant", GRANTS, ids=str)
 def test_every_verb_is_needed(grant: Grant, plane: RealControlPlane, scene: Recorder) -> None:
-    check_is_needed(grant, MANIFEST, plane, scene)
+    check_is_needed(grant, [MANIFEST], plane, scene)

@@ -10,9 +10,11 @@ from koord.api.protocol.keys import LEADER_ENDPOINT
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
 _SECONDS = 30.0
+_FORWARD = "or ask by kubectl port-forward and --server http://127.0.0.1:PORT"
 
 
 class ComponentLeases(NamedTuple):
@@ -88,14 +90,20 @@ async def answer(
     url = server.rstrip("/") or await _leader(component, kubeconfig)
     asked = url if server else f"{component.name}, which leads by its Lease, at {url}"
     limit = aiohttp.ClientTimeout(total=_SECONDS)
+    tls, headers = _credentials(url, kubeconfig)
     try:
         async with (
             aiohttp.ClientSession(timeout=limit) as session,
-            session.get(URL(url + path, encoded=True)) as response,
+            session.get(
+                URL(url + path, encoded=True), ssl=tls, headers=headers, allow_redirects=False
+            ) as response,
         ):
             status, body = response.status, await response.json(content_type=None)
     except TimeoutError:
         raise ConnectionError(f"{asked}: no answer within {_SECONDS:.0f} s") from None
+    except aiohttp.ClientConnectorCertificateError as error:
+        why = f"its certificate is not the cluster's ({error.certificate_error})"
+        raise ConnectionError(f"{asked}: {why}; {_FORWARD}") from None
     except aiohttp.ClientConnectorError as error:
         why = error.os_error.strerror or str(error.os_error)
         raise ConnectionError(f"{asked}: cannot be reached from here ({why})") from None
@@ -103,11 +111,34 @@ async def answer(
         raise ConnectionError(f"{url}: {error}") from None
     except ValueError:
         raise ConnectionError(f"{url}: this is not {component.name} that answers") from None
+    if status in (401, 403) and isinstance(body, dict) and body.get("message"):
+        raise AnswerError(component.name, f"{url}: {body['message']}; {_FORWARD}", status)
     if status != 200:
         message = body.get("message", "") if isinstance(body, dict) else ""
         said = str(message) or f"{url}: HTTP status {status}"
         raise AnswerError(component.name, said, status)
     return body
+
+
+def _credentials(url: str, kubeconfig: Path | None) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
+    """How a secure port is asked: with what the API server takes, if its authority vouches for it.
+
+    Without an authority that is checked nothing is shown: a token is good for the whole cluster.
+    """
+    if not url.startswith("https://"):
+        return True, {}
+    from koord.kube.transport.credentials import load_cluster_config
+
+    try:
+        cluster = load_cluster_config(kubeconfig)
+    except KoordError:
+        # Only --server gets here without one.
+        return True, {}
+    if not (cluster.verify and cluster.ca):
+        return True, {}
+    return cluster.tls_context(), (
+        {"Authorization": cluster.authorization} if cluster.authorization else {}
+    )
 
 
 async def _leader(component: ComponentLeases, kubeconfig: Path | None) -> str:
