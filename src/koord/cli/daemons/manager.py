@@ -13,13 +13,15 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.options import go_flags
+from koord.cli.process.lease_client import lease_client
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable, run_program
 from koord.controllers.manager.flag_pairs import PAIRS
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from koord.base.clock import Clock
@@ -88,13 +90,13 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
         dry_run=begin_dry_run(options.dry_run, metrics.controllers),
     )
     try:
-        return await run_until_stopped(await _parts(client, options, metrics))
+        return await run_until_stopped(await _parts(client, options, metrics, kubeconfig))
     finally:
         await transport.close()
 
 
 async def _parts(
-    client: Client, options: ManagerOptions, metrics: ManagerMetrics
+    client: Client, options: ManagerOptions, metrics: ManagerMetrics, kubeconfig: Path | None
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.controllers.manager.app import ManagerApp, supervise
@@ -111,7 +113,10 @@ async def _parts(
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
     if options.enable_leader_election and client.dry_run is None:
-        elector = leader_elector(client, options, reachable(serving.url), metrics)
+        elector = leader_elector(
+            client, options, reachable(serving.url), metrics,
+            renewal_client=lease_client(kubeconfig, NAME),
+        )  # fmt: skip
     supervisor = supervise(metrics, clock)
     app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):
@@ -140,6 +145,7 @@ def leader_elector(
     timing: Timing | None = None,
     clock: Clock | None = None,
     identity: str = "",
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
 ) -> LeaderElector:
     """An elector for the manager's Lease.
 
@@ -151,6 +157,7 @@ def leader_elector(
         timing: how long a lead lasts; Kubernetes' usual times where it is None.
         clock: what the lead is counted by; the machine's own where it is None.
         identity: of this process; made up where it is empty.
+        renewal_client: opens the client of a thread that renews; None renews by the event loop.
     """
     from koord.api.protocol import keys
     from koord.controllers.manager.app import LEASE
@@ -165,6 +172,7 @@ def leader_elector(
         annotations={keys.LEADER_ENDPOINT: url},
         clock=clock,
         metrics=metrics.controllers,
+        renewal_client=renewal_client,
     )
 
 

@@ -17,9 +17,13 @@ from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.help.typer_help import DURATION, App, Verb, VersionOption
 from koord.cli.options.values import seconds, whole_number
+from koord.cli.process.lease_client import lease_client
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
     from koord.base.clock import Clock
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
@@ -206,7 +210,10 @@ async def _run(
             leader_elect=configuration.leader_election.leader_elect
         )
     try:
-        parts = await _parts(client, configuration, registry, gates, scheduler_flags, metrics)
+        parts = await _parts(
+            client, configuration, registry, gates, scheduler_flags, metrics,
+            lease_client(path, NAME),
+        )  # fmt: skip
         return await run_until_stopped(parts)
     finally:
         await transport.close()
@@ -219,6 +226,7 @@ async def _parts(
     gates: FeatureGates,
     scheduler_flags: SchedulerFlags,
     metrics: SchedulerMetrics,
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.controllers.scheduler.app import App, supervise
@@ -239,9 +247,10 @@ async def _parts(
             "--port", "", scheduler_flags.port, f"a free port ({error.strerror})"
         ) from None
     stands = scheduler_flags.leader_elect and client.dry_run is None
-    elector = (
-        leader_elector(client, configuration, reachable(endpoints.url), metrics) if stands else None
-    )
+    elector = None
+    if stands:
+        url = reachable(endpoints.url)
+        elector = leader_elector(client, configuration, url, metrics, renewal_client=renewal_client)
     seed = uuid4().int
     supervisor = supervise(metrics, clock)
     app = App(
@@ -266,6 +275,7 @@ def leader_elector(
     timing: Timing | None = None,
     clock: Clock | None = None,
     identity: str = "",
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
 ) -> LeaderElector:
     """An elector for the Lease that the configuration names.
 
@@ -277,6 +287,7 @@ def leader_elector(
         timing: instead of the configuration's.
         clock: what the lead is counted by; the machine's own where it is None.
         identity: of this process; made up where it is empty.
+        renewal_client: opens the client of a thread that renews; None renews by the event loop.
     """
     from koord.api.protocol import keys
     from koord.kube.election import LeaderElector, Timing
@@ -296,6 +307,7 @@ def leader_elector(
         annotations={keys.LEADER_ENDPOINT: url},
         clock=clock,
         metrics=metrics.registry,
+        renewal_client=renewal_client,
     )
 
 

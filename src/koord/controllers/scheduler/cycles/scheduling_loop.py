@@ -121,6 +121,11 @@ class SchedulingLoop:
         """Tells one more of each decision from now on."""
         self._observers += (observer,)
 
+    def occupied_by(self) -> str:
+        """What is being decided; threads may ask."""
+        queued = self.deciding
+        return f"deciding pod {queued.info.key}" if queued is not None else ""
+
     def woken(self) -> None:
         """Some pod may be active."""
         self._wake.set()

@@ -60,7 +60,7 @@ def slower(queued: QueuedPod, seconds: float, now: float, where: str) -> SlowAtt
         now: monotonic seconds.
         where: where its time went.
     """
-    count = 1 if queued.slow is None else queued.slow.count + 1
+    count = 1 if queued.slow is None else queued.slow.in_a_row + 1
     found = SlowAttempts(count, seconds, where, now + wait_seconds(count, seconds))
     fields = log.fields(
         pod=queued.info.key, profile=queued.profile, seconds=round(seconds, 3), in_a_row=count,
@@ -88,14 +88,14 @@ def where_time_went(times: PluginTimes, seconds: float) -> str:
 
 def told(slow: SlowAttempts) -> str:
     """What a user is told of slow attempts."""
-    row = f", the {_ordinal(slow.count)} such in a row" if slow.count > 1 else ""
+    row = f", the {_ordinal(slow.in_a_row)} such in a row" if slow.in_a_row > 1 else ""
     went = f": {slow.where}" if slow.where else ""
     return f"The attempt took {slow.seconds:.1f} s, over {SLOW_SECONDS:g} s{row}{went}."
 
 
 def told_of_wait(slow: SlowAttempts) -> str:
     """The same, with how long the pod waits from its end on."""
-    waits = wait_seconds(slow.count, slow.seconds)
+    waits = wait_seconds(slow.in_a_row, slow.seconds)
     return f"{told(slow)} The next follows after {waits:.0f} s at the earliest."
 
 

@@ -23,13 +23,13 @@ class SlowAttempts(NamedTuple):
     """Attempts of a pod, one after the other, that took too long.
 
     Attributes:
-        count: how many in a row.
+        in_a_row: how many.
         seconds: how long the last one took.
         where: where its time went, for people.
         until: monotonic seconds before which the pod is not tried again.
     """
 
-    count: int
+    in_a_row: int
     seconds: float
     where: str
     until: float
