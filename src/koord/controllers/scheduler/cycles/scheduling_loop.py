@@ -249,10 +249,10 @@ class SchedulingLoop:
             self.parts.queue.hold_back(member, slow)
             tried[member.info.uid] = True
             if failure is not None:
-                message = f"{failure.message} {slow_attempts.told_of_wait(slow)}"
+                message = f"{failure.message} {slow_attempts.message_with_wait(slow)}"
                 self.failures.report(failure._replace(message=message))
         waits = tried[queued.info.uid]
-        text = slow_attempts.told_of_wait(slow) if waits else slow_attempts.told(slow)
+        text = slow_attempts.message_with_wait(slow) if waits else slow_attempts.message(slow)
         about = self.parts.stand_ins.subject(queued.info.pod)
         self.parts.event(about, "Warning", slow_attempts.REASON, failure_writer.cut(text))
 

@@ -86,17 +86,17 @@ def where_time_went(times: PluginTimes, seconds: float) -> str:
     return ", ".join(parts)
 
 
-def told(slow: SlowAttempts) -> str:
+def message(slow: SlowAttempts) -> str:
     """What a user is told of slow attempts."""
     row = f", the {_ordinal(slow.in_a_row)} such in a row" if slow.in_a_row > 1 else ""
     went = f": {slow.where}" if slow.where else ""
     return f"The attempt took {slow.seconds:.1f} s, over {SLOW_SECONDS:g} s{row}{went}."
 
 
-def told_of_wait(slow: SlowAttempts) -> str:
+def message_with_wait(slow: SlowAttempts) -> str:
     """The same, with how long the pod waits from its end on."""
     waits = wait_seconds(slow.in_a_row, slow.seconds)
-    return f"{told(slow)} The next follows after {waits:.0f} s at the earliest."
+    return f"{message(slow)} The next follows after {waits:.0f} s at the earliest."
 
 
 def _ordinal(count: int) -> str:

@@ -98,7 +98,7 @@ class PodExplainer:
         if queued is not None and queued.slow is not None:
             left = queued.slow.until - self._scheduler.world.clock.monotonic_seconds()
             waits = f" The next follows in {left:.0f} s at the earliest." if left > 0 else ""
-            found.append(f"{slow_attempts.told(queued.slow)}{waits}")
+            found.append(f"{slow_attempts.message(queued.slow)}{waits}")
         return found
 
 
