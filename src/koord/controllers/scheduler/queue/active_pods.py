@@ -21,12 +21,14 @@ class ActivePods:
     may bring it before all others. Pods that come later do not push it back.
     """
 
-    __slots__ = ("_before", "_oversized", "_usual")
+    __slots__ = ("_before", "_number", "_oversized", "_usual")
 
     def __init__(self) -> None:
         self._usual, self._oversized = PodHeap(), PodHeap()
         # How many others are still to be popped before the next oversized one; None: not known yet.
         self._before: int | None = None
+        # Of the oversized: asked at every pop.
+        self._number = 0
 
     def __len__(self) -> int:
         return len(self._usual) + len(self._oversized)
@@ -38,11 +40,15 @@ class ActivePods:
 
     def push(self, key: tuple[Any, ...], pod: QueuedPod) -> None:
         """Adds a pod that is in no heap."""
-        (self._oversized if pod.oversized else self._usual).push(key, pod)
+        if not pod.oversized:
+            self._usual.push(key, pod)
+            return
+        self._oversized.push(key, pod)
+        self._number += 1
 
     def pop(self) -> QueuedPod | None:
         """Takes out the next pod; None if there is none."""
-        if not self._oversized:
+        if not self._number:
             return self._usual.pop()
         if self._before is None:
             self._before = len(self._usual)
@@ -50,6 +56,7 @@ class ActivePods:
             self._before -= 1
             return self._usual.pop()
         self._before = None
+        self._number -= 1
         return self._oversized.pop()
 
     def remove(self, pod: QueuedPod) -> None:
@@ -58,7 +65,8 @@ class ActivePods:
             self._usual.remove(pod)
             return
         self._oversized.remove(pod)
-        if not self._oversized:
+        self._number -= 1
+        if not self._number:
             self._before = None
 
     def in_order(self) -> list[QueuedPod]:
