@@ -30,6 +30,8 @@ from koord.kube.requests.subresources import Scale, binding, delete_options, evi
 from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from koord.base.metrics import MetricRegistry
     from koord.kube.dry_run import DryRun
     from koord.kube.requests.retry import RetryPolicy
@@ -69,6 +71,15 @@ class Client(ReadClient):
             transport, policy, requests_per_second, burst, timeout_seconds, registry, dry_run
         )
         self._field_manager = field_manager
+
+    def fence(self, check: Callable[[], None]) -> None:
+        """Has every write but those of Leases and Events ask first, each try of it.
+
+        Args:
+            check: raises where this process may not write, as
+                :meth:`koord.kube.election.LeaderElector.check` does. The last one given counts.
+        """
+        self._calls.fence = check
 
     async def create(self, value: S, namespace: str = "", **options: Unpack[WriteOptions]) -> S:
         """Creates an object, and gives it as the server stored it.

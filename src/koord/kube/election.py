@@ -12,6 +12,9 @@ at :meth:`LeaderElector.check`, before any timer has run. What is on its way to 
 moment only the server can refuse: :attr:`LeaderElector.token` is what a write is fenced with.
 
 A lease that somebody deletes can be taken at once; nothing but the token protects from that.
+
+With a client of its own (``renewal_client``) renewal runs in a thread, so that an event loop which
+is held up keeps its lead, for as long as :attr:`Timing.stand_still_seconds`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -32,6 +35,7 @@ from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
 from koord.base.metrics import MetricRegistry, registry
 from koord.kube.errors import ApiError, TransportError
+from koord.kube.lease_thread import LeaseThread
 
 if TYPE_CHECKING:
     from koord.kube.client import Client
@@ -75,11 +79,13 @@ class Timing(NamedTuple):
         lease_seconds: how long others leave an unchanged record alone; whole, as it is on the wire.
         renew_deadline_seconds: how long the holder acts after a renewal.
         retry_seconds: between tries to take or renew.
+        stand_still_seconds: how long a thread renews for an event loop that does not turn.
     """
 
     lease_seconds: int = 15
     renew_deadline_seconds: float = 10.0
     retry_seconds: float = 2.0
+    stand_still_seconds: float = 60.0
 
     def check(self) -> None:
         """Refuses times under which two could act, or nobody would.
@@ -94,6 +100,10 @@ class Timing(NamedTuple):
             expected = f"at least {_JITTER} x retry_seconds, {self.retry_seconds}"
             got = self.renew_deadline_seconds
             raise KoordError("leader election", "renew_deadline_seconds", got, expected)
+        if not self.stand_still_seconds > self.retry_seconds:
+            expected = f"more than retry_seconds, {self.retry_seconds}"
+            got = self.stand_still_seconds
+            raise KoordError("leader election", "stand_still_seconds", got, expected)
 
 
 class LeaderElector:
@@ -110,6 +120,11 @@ class LeaderElector:
         clock: its monotonic time must go on while the process is stopped.
         seed: of the jitter between tries.
         metrics: the component's registry.
+        renewal_client: opens a client of a thread's own, which renews then; for real time and real
+            connections. None renews by the event loop.
+
+    Attributes:
+        occupied_by: says what the event loop is doing, for the log; asked by that thread.
     """
 
     def __init__(
@@ -125,6 +140,7 @@ class LeaderElector:
         clock: Clock | None = None,
         seed: int = 0,
         metrics: MetricRegistry | None = None,
+        renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
     ) -> None:
         if not identity:
             raise KoordError("leader election", "identity", identity, "a name of this process")
@@ -139,6 +155,10 @@ class LeaderElector:
         self._annotations = dict(annotations or {})
         self._on_new_leader = on_new_leader
         self._clock = clock or BootClock()
+        self._renewal_client = renewal_client
+        self.occupied_by: Callable[[], str] = lambda: ""
+        # When the event loop turned last; only looked at by a thread.
+        self._beat_at = 0.0
         self._draw = rng.stream(seed, "kube", "election", identity)
         into = metrics or registry()
         doc = "Whether this process leads."
@@ -207,8 +227,9 @@ class LeaderElector:
             Exception: what the work raised.
         """
         await self._campaign()
+        # First who renews: the work may not let anybody else begin.
+        keeping = asyncio.create_task(self._renewing(), name=f"lease {self._name}")
         doing: asyncio.Future[T] = asyncio.ensure_future(work())
-        keeping = asyncio.create_task(self._keep(), name=f"lease {self._name}")
         both: set[asyncio.Future[Any]] = {doing, keeping}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +259,7 @@ class LeaderElector:
     async def _campaign(self) -> None:
         while True:
             try:
-                if await self._attempt() and self.leading:
+                if await self._attempt(self._client) and self.leading:
                     break
             except (ApiError, TransportError, KoordError) as error:
                 self._warn("lease cannot be taken", error)
@@ -248,9 +269,49 @@ class LeaderElector:
         self._status.set(1)
         _LOG.info("leading", extra=log.fields(lease=self._name, identity=self.identity))
 
-    async def _keep(self) -> None:
-        """Renews until the lead is lost."""
+    async def _renewing(self) -> None:
+        """Renews until the lead is lost, in a thread where there is a client for one.
+
+        What changes with a renewal is the thread's from here to its end.
+        """
+        opened = self._renewal_client
+        if opened is None:
+            await self._keep(self._client)
+            return
+
+        async def apart() -> None:
+            async with opened() as client:
+                await self._keep(client, watches=True)
+
+        self._beat_at = self._clock.monotonic_seconds()
+        beating = asyncio.create_task(self._beat(), name=f"heartbeat {self._name}")
+        try:
+            await LeaseThread(f"lease {self._name}", apart).run()
+        finally:
+            beating.cancel()
+            await asyncio.wait({beating})
+
+    async def _beat(self) -> None:
+        """Notes that the event loop turns."""
+        while True:
+            self._beat_at = self._clock.monotonic_seconds()
+            await asyncio.sleep(min(1.0, self._timing.stand_still_seconds / 8))
+
+    def _stands_still(self) -> bool:
+        """Whether the event loop has not turned for too long; then the lead is over."""
+        still = self._clock.monotonic_seconds() - self._beat_at
+        if still < self._timing.stand_still_seconds:
+            return False
+        self._lost = True
+        where = log.fields(lease=self._name, seconds=round(still, 1), doing=self.occupied_by())
+        _LOG.error("the lead is given up: the event loop stands still", extra=where)
+        return True
+
+    async def _keep(self, client: Client, *, watches: bool = False) -> None:
+        """Renews until the lead is lost; ``watches`` for who runs beside the event loop."""
         while self.leading:
+            if watches and self._stands_still():
+                return
             left = self._until - self._clock.monotonic_seconds()
             await asyncio.sleep(min(self._timing.retry_seconds, left))
             left = self._until - self._clock.monotonic_seconds()
@@ -259,19 +320,19 @@ class LeaderElector:
             try:
                 faults.point("kube.election.renew")
                 async with asyncio.timeout(left):
-                    await self._attempt()
+                    await self._attempt(client)
             except (ApiError, TransportError, KoordError, TimeoutError) as error:
                 self._warn("lease cannot be renewed", error)
 
-    async def _attempt(self) -> bool:
+    async def _attempt(self, client: Client) -> bool:
         """Tries once to take or renew the lease."""
-        lease, self._own = self._own or await self._read(), None
+        lease, self._own = self._own or await self._read(client), None
         if not self._may_write(lease):
             self._recovered("read")
             return False
         # Counted from here: the server cannot apply the write any earlier.
         sent = self._clock.monotonic_seconds()
-        write = self._client.create if lease is None else self._client.update
+        write = client.create if lease is None else client.update
         try:
             stored = await write(self._claim(lease), timeout_seconds=self._patience)
         except ApiError as error:
@@ -288,9 +349,9 @@ class LeaderElector:
         self._until = sent + self._timing.renew_deadline_seconds
         return True
 
-    async def _read(self) -> Lease | None:
+    async def _read(self, client: Client) -> Lease | None:
         try:
-            lease = await self._client.get(
+            lease = await client.get(
                 Lease, self._name, self._namespace, timeout_seconds=self._patience
             )
         except ApiError as error:

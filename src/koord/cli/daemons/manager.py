@@ -13,13 +13,15 @@ from uuid import uuid4
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.options import go_flags
+from koord.cli.process.lease_client import lease_client
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable, run_program
 from koord.controllers.manager.flag_pairs import PAIRS
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from koord.base.clock import Clock
@@ -89,13 +91,18 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
         dry_run=begin_dry_run(options.dry_run, metrics.controllers),
     )
     try:
-        return await run_until_stopped(await _parts(client, options, metrics, transport))
+        parts = await _parts(client, options, metrics, transport, lease_client(kubeconfig, NAME))
+        return await run_until_stopped(parts)
     finally:
         await transport.close()
 
 
 async def _parts(
-    client: Client, options: ManagerOptions, metrics: ManagerMetrics, transport: Transport
+    client: Client,
+    options: ManagerOptions,
+    metrics: ManagerMetrics,
+    transport: Transport,
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.cli.process.secure_port import open_secure_port
@@ -115,7 +122,8 @@ async def _parts(
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
     if options.enable_leader_election and client.dry_run is None:
-        elector = leader_elector(client, options, reachable(serving.advertised_url), metrics)
+        url = reachable(serving.advertised_url)
+        elector = leader_elector(client, options, url, metrics, renewal_client=renewal_client)
     supervisor = supervise(metrics, clock)
     app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):
@@ -144,6 +152,7 @@ def leader_elector(
     timing: Timing | None = None,
     clock: Clock | None = None,
     identity: str = "",
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
 ) -> LeaderElector:
     """An elector for the manager's Lease.
 
@@ -155,6 +164,7 @@ def leader_elector(
         timing: how long a lead lasts; Kubernetes' usual times where it is None.
         clock: what the lead is counted by; the machine's own where it is None.
         identity: of this process; made up where it is empty.
+        renewal_client: opens the client of a thread that renews; None renews by the event loop.
     """
     from koord.api.protocol import keys
     from koord.controllers.manager.app import LEASE
@@ -169,6 +179,7 @@ def leader_elector(
         annotations={keys.LEADER_ENDPOINT: url},
         clock=clock,
         metrics=metrics.controllers,
+        renewal_client=renewal_client,
     )
 
 

@@ -31,10 +31,14 @@ from koord.cli.options.secure_port_flags import (
     effective_secure_port,
 )
 from koord.cli.options.values import seconds, whole_number
+from koord.cli.process.lease_client import lease_client
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
     from koord.base.clock import Clock
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
@@ -269,7 +273,10 @@ async def _run(
         )
     try:
         endpoints = await _serve(scheduler_flags, metrics, transport)
-        parts = _parts(client, configuration, registry, gates, scheduler_flags, metrics, endpoints)
+        parts = _parts(
+            client, configuration, registry, gates, scheduler_flags, metrics, endpoints,
+            lease_client(path, NAME),
+        )  # fmt: skip
         return await run_until_stopped(parts)
     finally:
         await transport.close()
@@ -305,6 +312,7 @@ def _parts(
     scheduler_flags: SchedulerFlags,
     metrics: SchedulerMetrics,
     endpoints: SchedulerEndpoints,
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.controllers.scheduler.app import App, supervise
@@ -314,11 +322,10 @@ def _parts(
     clock = SystemClock()
     recorder = EventRecorder(client, NAME, capacity=_EVENTS, clock=clock, metrics=metrics.registry)
     stands = scheduler_flags.leader_elect and client.dry_run is None
-    elector = (
-        leader_elector(client, configuration, reachable(endpoints.advertised_url), metrics)
-        if stands
-        else None
-    )
+    elector = None
+    if stands:
+        url = reachable(endpoints.advertised_url)
+        elector = leader_elector(client, configuration, url, metrics, renewal_client=renewal_client)
     seed = uuid4().int
     supervisor = supervise(metrics, clock)
     app = App(
@@ -343,6 +350,7 @@ def leader_elector(
     timing: Timing | None = None,
     clock: Clock | None = None,
     identity: str = "",
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
 ) -> LeaderElector:
     """An elector for the Lease that the configuration names.
 
@@ -354,6 +362,7 @@ def leader_elector(
         timing: instead of the configuration's.
         clock: what the lead is counted by; the machine's own where it is None.
         identity: of this process; made up where it is empty.
+        renewal_client: opens the client of a thread that renews; None renews by the event loop.
     """
     from koord.api.protocol import keys
     from koord.kube.election import LeaderElector, Timing
@@ -373,6 +382,7 @@ def leader_elector(
         annotations={keys.LEADER_ENDPOINT: url},
         clock=clock,
         metrics=metrics.registry,
+        renewal_client=renewal_client,
     )
 
 

@@ -139,6 +139,8 @@ class ManagerApp:
         nodes = self.views.view(Node) if follows else None
         self._complaints = NodeConfigEvents(nodes, recorder.event) if nodes is not None else None
         self._elector = elector
+        if elector is not None:
+            client.fence(elector.check)
         self._ready = asyncio.Event()
 
     @property

@@ -120,6 +120,9 @@ class App:
         NodeLabelValidator(self.world, self.world.invalid)
         self.explainer = PodExplainer(self.scheduler, self.history)
         self._elector = elector
+        if elector is not None:
+            client.fence(elector.check)
+            elector.occupied_by = self.scheduler.loop.occupied_by
         self._ready = asyncio.Event()
 
     @property

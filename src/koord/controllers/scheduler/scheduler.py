@@ -27,6 +27,7 @@ from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.plugins.kubernetes.priority_sort import PrioritySort
 from koord.controllers.scheduler.queue import events as ev
 from koord.controllers.scheduler.queue.options import QueueProfile, priority_sort
+from koord.controllers.scheduler.queue.pod_size import is_oversized
 from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ class Scheduler:
         queue_profiles = {
             name: _queue_profile(self.profiles[name], sets[name]) for name in self.profiles
         }
-        return SchedulingQueue(self.world.clock, queue_profiles, sort_key, options)
+        return SchedulingQueue(
+            self.world.clock, queue_profiles, sort_key, options, oversized=is_oversized
+        )
 
     def _connect(self, sets: Mapping[str, Mapping[str, Any]], surrogates: SurrogatePods) -> None:
         """Lets the parts know each other, and has the views tell them of objects."""

@@ -13,7 +13,7 @@ from koord.kube.errors import ApiError
 from koord.kube.requests.retry import CallMetrics, RateLimiter, RetryingCaller, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from koord.api.kinds.registry import Kind
     from koord.base.metrics import MetricRegistry
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 # These keep a controller's lead and its voice: they must not queue behind its other work.
 _OWN_LIMIT = ("leases", "events")
+_READS = ("GET", "HEAD")
 
 
 class RequestPipeline:
     """Sends requests within the rate limit, and again where that can help; refusals are raised.
 
     Arguments are those of :class:`koord.kube.client.Client`.
+
+    Attributes:
+        fence: raises where nothing may be written now; asked before each try of a write.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class RequestPipeline:
     ) -> None:
         self._transport = transport
         self.dry_run = dry_run
+        self.fence: Callable[[], None] | None = None
         self._timeout_seconds = timeout_seconds
         self._caller = RetryingCaller(policy, CallMetrics(registry))
         self._limiter: RateLimiter | None = None
@@ -77,8 +82,12 @@ class RequestPipeline:
             reading = partial(self._read, kind, timeout_seconds)
             return self.dry_run.answer(request, kind, reading)
         send = self._transport.send
+        reads = request.method in _READS or (kind is not None and kind.plural in _OWN_LIMIT)
+        fence = None if reads else self.fence
 
         async def attempt(left: float | None) -> Response:
+            if fence is not None:
+                fence()
             response = await send(replace(request, timeout_seconds=left))
             if not 200 <= response.status < 300:
                 raise ApiError(refusal(response))

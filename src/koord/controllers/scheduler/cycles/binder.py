@@ -20,6 +20,7 @@ from koord.base.errors import one_line
 from koord.base.supervision import Supervisor
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
 from koord.controllers.scheduler.framework.cycle import PendingPatch
+from koord.kube.election import LeadLostError
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 
@@ -220,6 +221,9 @@ class Binder:
             if binding.group is not None and binding.group.failed:
                 raise BindError(binding.group.failed)
             await self._bind(binding)
+        except LeadLostError:
+            # Another may decide about the pod by now: it is neither put back nor told anything.
+            return
         except Exception as error:
             if binding.group is not None and not binding.group.failed:
                 binding.group.failed = f"another pod of the job failed: {reason_of(error)}"

@@ -16,6 +16,7 @@ from koord.base.supervision import Supervisor
 from koord.controllers.scheduler import pod_conditions
 from koord.controllers.scheduler.cycles.binder import is_gone, reason_of
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
+from koord.kube.election import LeadLostError
 from koord.kube.patches import Patch
 from koord.kube.requests import retry
 
@@ -140,6 +141,8 @@ class FailureWriter:
             try:
                 faults.point("scheduler.failure")
                 await self._write(failure)
+            except LeadLostError:
+                self._last_written.pop(uid, None)
             except Exception as error:
                 if is_gone(error):
                     self._last_written.pop(uid, None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base import log
 from koord.base.supervision import Supervisor
-from koord.controllers.scheduler.cycles import failure_writer
+from koord.controllers.scheduler.cycles import failure_writer, slow_attempts
 from koord.controllers.scheduler.cycles.binder import (
     Binder,
     BindError,
@@ -27,7 +27,8 @@ from koord.controllers.scheduler.cycles.binder import (
 from koord.controllers.scheduler.cycles.failure_writer import FailureWriter, SchedulingFailure
 from koord.controllers.scheduler.cycles.slow_attempts import SlowAttemptMonitor
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods, title
-from koord.controllers.scheduler.decision.decider import Decider, Decision
+from koord.controllers.scheduler.decision.decider import Decider, Decision, rejectors_of
+from koord.controllers.scheduler.decision.plugin_times import PluginTimes
 from koord.controllers.scheduler.decision.timed_plugins import TimingSampler
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.diagnosis import joined
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
     from koord.controllers.scheduler.cache.event_handlers import EventHandlers
     from koord.controllers.scheduler.framework.accounts import Accounts
-    from koord.controllers.scheduler.framework.diagnosis import Diagnosis
     from koord.controllers.scheduler.job_planning.plan import FailedPod
     from koord.controllers.scheduler.job_planning.planner import JobPlanner
     from koord.controllers.scheduler.metrics import SchedulerMetrics
@@ -97,7 +97,12 @@ class SchedulingLoop:
         self.parts = parts
         self._planners = dict(planners or {})
         self._observers = observers
-        self._sampler = TimingSampler(parts.deciders, parts.metrics)
+        self._times = PluginTimes(parts.clock.monotonic_seconds)
+        self._sampler = TimingSampler(parts.deciders, parts.metrics, self._times)
+        # Pods that the attempt under way has put back, with what was told of each.
+        self._put_back: list[tuple[QueuedPod, SchedulingFailure | None]] = []
+        # The pod that is being decided; other threads may read it.
+        self.deciding: QueuedPod | None = None
         self.monitor = SlowAttemptMonitor(parts.metrics)
         stand_ins = parts.stand_ins
         supervisor = parts.supervisor or Supervisor("scheduler", clock=parts.clock)
@@ -115,6 +120,11 @@ class SchedulingLoop:
     def observe(self, observer: Callable[[Decision, str], None]) -> None:
         """Tells one more of each decision from now on."""
         self._observers += (observer,)
+
+    def occupied_by(self) -> str:
+        """What is being decided; threads may ask."""
+        queued = self.deciding
+        return f"deciding pod {queued.info.key}" if queued is not None else ""
 
     def woken(self) -> None:
         """Some pod may be active."""
@@ -179,7 +189,8 @@ class SchedulingLoop:
                 if self.parts.accounts.get(queued.info.uid) is None:
                     self.parts.queue.put_back(queued)
                 raise
-            if clock() >= end:
+            if queued.oversized or clock() >= end:
+                # After a large one others get their turn, where time is virtual too.
                 break
         if taken:
             self.decided += taken
@@ -195,18 +206,55 @@ class SchedulingLoop:
             self.parts.queue.done(info.uid)
             return
         decider = self.parts.deciders[queued.profile]
+        self.deciding = queued
+        if self._put_back:
+            self._put_back.clear()
         started = self.parts.clock.monotonic_seconds()
         try:
             planner = self._planners.get(queued.profile)
             if planner is not None and planner.concerns(info):
+                self._times.begin(complete=False)
                 self._schedule_job(planner, queued, decider, started)
             else:
-                chosen = self._sampler.choose(queued.profile, decider, started)
-                self._schedule_pod(queued, chosen, started)
+                self._schedule_pod(queued, self._decider(queued, decider, started), started)
         except Exception as error:
             _LOG.exception("a scheduling cycle failed", extra=log.fields(pod=info.key))
             self._broke(queued, error)
-        self.monitor.ended(queued.profile, info.key, self._since(started))
+        finally:
+            self.deciding = None
+        seconds = self._since(started)
+        self.monitor.ended(queued.profile, info.key, seconds)
+        if seconds > slow_attempts.SLOW_SECONDS:
+            self._was_slow(queued, seconds)
+        elif queued.slow is not None:
+            queued.slow = None
+
+    def _decider(self, queued: QueuedPod, decider: Decider, now_seconds: float) -> Decider:
+        """Who makes an attempt: one whose plugins are timed where it may be slow."""
+        if queued.oversized or queued.slow is not None:
+            chosen = self._sampler.timed(queued.profile)
+        else:
+            chosen = self._sampler.choose(queued.profile, decider, now_seconds)
+        self._times.begin(complete=chosen is not decider)
+        return chosen
+
+    def _was_slow(self, queued: QueuedPod, seconds: float) -> None:
+        """The pod, and those of its job, are told where the time went, and wait longer."""
+        now = self.parts.clock.monotonic_seconds()
+        where = slow_attempts.where_time_went(self._times, seconds)
+        slow = slow_attempts.slower(queued, seconds, now, where)
+        self.parts.queue.hold_back(queued, slow)
+        tried = {queued.info.uid: False}
+        for member, failure in self._put_back:
+            self.parts.queue.hold_back(member, slow)
+            tried[member.info.uid] = True
+            if failure is not None:
+                message = f"{failure.message} {slow_attempts.message_with_wait(slow)}"
+                self.failures.report(failure._replace(message=message))
+        waits = tried[queued.info.uid]
+        text = slow_attempts.message_with_wait(slow) if waits else slow_attempts.message(slow)
+        about = self.parts.stand_ins.subject(queued.info.pod)
+        self.parts.event(about, "Warning", slow_attempts.REASON, failure_writer.cut(text))
 
     def _broke(self, queued: QueuedPod, error: Exception) -> None:
         """A plugin has a fault: the pod's account is settled, and the pod waits its backoff."""
@@ -269,7 +317,8 @@ class SchedulingLoop:
         nominated, said, clear, victims = "", [], False, 0
         if not diagnosis.error:
             for plugin in decider.plugins.post_filter:
-                result = plugin.post_filter(decision.cycle, diagnosis)
+                with self._times.measured(plugin.name, "PostFilter"):
+                    result = plugin.post_filter(decision.cycle, diagnosis)
                 if result.message:
                     said.append(result.message)
                 clear = clear or result.clear
@@ -290,7 +339,7 @@ class SchedulingLoop:
         self._give_up(
             queued,
             message,
-            _rejectors(decider, diagnosis),
+            rejectors_of(decider, diagnosis),
             error=diagnosis.error,
             nominated=nominated or None,
         )
@@ -321,9 +370,12 @@ class SchedulingLoop:
         pod = queued.info.pod
         self.parts.queue.put_back(queued, plugins)
         if quiet and not (nominated or pod.status.nominated_node_name):
+            self._put_back.append((queued, None))
             return
         reason = failure_writer.SCHEDULER_ERROR if error else failure_writer.UNSCHEDULABLE
-        self._report(SchedulingFailure(pod, reason, message, nominated))
+        failure = SchedulingFailure(pod, reason, message, nominated)
+        self._put_back.append((queued, failure))
+        self._report(failure)
 
     def refuse(self, pod: Pod, message: str) -> None:
         """Says why a pod that is not being tried gets no node."""
@@ -431,17 +483,3 @@ class SchedulingLoop:
     def _observe(self, decision: Decision, message: str) -> None:
         for observer in self._observers:
             observer(decision, message)
-
-
-def _rejectors(decider: Decider, diagnosis: Diagnosis) -> frozenset[str]:
-    """Whose events may help a pod.
-
-    What cannot be read waits for another state of the pod, or for what its plugin waits for anyway:
-    to try again and again would find the same. Where there is no node at all no filter has refused
-    one: then it is what all of them wait for.
-    """
-    if diagnosis.error:
-        return frozenset({ev.OWN, *diagnosis.plugins})
-    if diagnosis.early is None and not diagnosis.nodes:
-        return frozenset(plugin.name for plugin in decider.plugins.filter)
-    return frozenset(diagnosis.plugins)

@@ -17,6 +17,7 @@ from koord.controllers.scheduler.framework.feasibility import best_node
 from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
 from koord.controllers.scheduler.framework.feasibility.nominated_pods import NominatedPodsCheck
 from koord.controllers.scheduler.framework.rejection import Rejection, left_out, none_left
+from koord.controllers.scheduler.queue import events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -313,3 +314,17 @@ def decider_of(cycle: Cycle) -> Decider:
     if not isinstance(decider, Decider):
         raise TypeError("an attempt that no Decider made")
     return decider
+
+
+def rejectors_of(decider: Decider, diagnosis: Diagnosis) -> frozenset[str]:
+    """Whose events may help a pod.
+
+    What cannot be read waits for another state of the pod, or for what its plugin waits for anyway:
+    to try again and again would find the same. Where there is no node at all no filter has refused
+    one: then it is what all of them wait for.
+    """
+    if diagnosis.error:
+        return frozenset({ev.OWN, *diagnosis.plugins})
+    if diagnosis.early is None and not diagnosis.nodes:
+        return frozenset(plugin.name for plugin in decider.plugins.filter)
+    return frozenset(diagnosis.plugins)

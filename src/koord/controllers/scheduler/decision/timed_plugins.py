@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.decision.plugin_times import PluginTimes
 from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection, Wait
 
@@ -52,13 +53,16 @@ class TimedPlugin:
     Args:
         plugin: which.
         observe: is told plugin, extension point, status and seconds.
+        times: is told what the attempt under way spends.
     """
 
-    def __init__(self, plugin: Any, observe: Callable[[str, str, str, float], None]) -> None:
+    def __init__(
+        self, plugin: Any, observe: Callable[[str, str, str, float], None], times: PluginTimes
+    ) -> None:
         self._plugin = plugin
         for method, point in _POINTS.items():
             if hasattr(plugin, method):
-                setattr(self, method, _timed(plugin, method, point, observe))
+                setattr(self, method, _timed(plugin, method, point, observe, times))
         for method, point in _ASYNC_POINTS.items():
             if hasattr(plugin, method):
                 setattr(self, method, _timed_async(plugin, method, point, observe))
@@ -73,15 +77,22 @@ class TimingSampler:
     Args:
         deciders: by profile.
         metrics: where times go.
+        times: where those of the attempt under way go.
     """
 
-    def __init__(self, deciders: Mapping[str, Decider], metrics: SchedulerMetrics) -> None:
+    def __init__(
+        self, deciders: Mapping[str, Decider], metrics: SchedulerMetrics, times: PluginTimes
+    ) -> None:
         self._twins = {
-            name: _TimedDecider(decider, name, metrics).decider
+            name: _TimedDecider(decider, name, metrics, times).decider
             for name, decider in deciders.items()
         }
         self._count = 0
         self._next_seconds = -math.inf
+
+    def timed(self, profile: str) -> Decider:
+        """The timed twin, for a pod whose attempts are expected to be slow."""
+        return self._twins[profile]
 
     def choose(self, profile: str, decider: Decider, now_seconds: float) -> Decider:
         """Who makes the next attempt of a pod of the profile; monotonic seconds say when."""
@@ -95,7 +106,9 @@ class TimingSampler:
 class _TimedDecider:
     """A decider with timed plugins that shares all kept answers with the one it stands in for."""
 
-    def __init__(self, decider: Decider, profile: str, metrics: SchedulerMetrics) -> None:
+    def __init__(
+        self, decider: Decider, profile: str, metrics: SchedulerMetrics, times: PluginTimes
+    ) -> None:
         timed: dict[int, TimedPlugin] = {}
 
         def observe(plugin: str, point: str, status: str, seconds: float) -> None:
@@ -104,7 +117,7 @@ class _TimedDecider:
 
         def of(plugin: Any) -> TimedPlugin:
             if id(plugin) not in timed:
-                timed[id(plugin)] = TimedPlugin(plugin, observe)
+                timed[id(plugin)] = TimedPlugin(plugin, observe, times)
             return timed[id(plugin)]
 
         def at(plugins: Sequence[Any]) -> list[Any]:
@@ -123,14 +136,19 @@ class _TimedDecider:
 
 
 def _timed(
-    plugin: Any, method: str, point: str, observe: Callable[[str, str, str, float], None]
+    plugin: Any,
+    method: str,
+    point: str,
+    observe: Callable[[str, str, str, float], None],
+    times: PluginTimes,
 ) -> Callable[..., Any]:
     function, name = getattr(plugin, method), plugin.name
 
     def call(*args: Any) -> Any:
         began, status = time.perf_counter(), "Error"
         try:
-            answer = function(*args)
+            with times.measured(name, point):
+                answer = function(*args)
             status = status_of(answer)
         finally:
             observe(name, point, status, time.perf_counter() - began)

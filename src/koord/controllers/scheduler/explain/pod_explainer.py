@@ -11,11 +11,13 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.base.errors import KoordError
 from koord.controllers.cluster.pods import OUTPUTS, PodInfo
+from koord.controllers.scheduler.cycles import slow_attempts
 from koord.controllers.scheduler.explain import absent_resources, gang_forecast
 from koord.controllers.scheduler.explain.explanation import PodExplanation
 from koord.controllers.scheduler.explain.object_explainer import ObjectExplainer
 from koord.controllers.scheduler.explain.pod_summaries import PodSummaries
 from koord.controllers.scheduler.explain.what_if import explain
+from koord.controllers.scheduler.queue import pod_size
 
 if TYPE_CHECKING:
     from koord.controllers.scheduler.explain.attempt_history import AttemptHistory
@@ -66,6 +68,7 @@ class PodExplainer:
         into.node = scheduler.world.table.name(info.row) if info.row >= 0 else ""
         into.last = self._history.last(uid)
         into.notes = absent_resources.notes(twin.pod, twin.shape, scheduler.world.table)
+        into.notes += self._costs(info)
         quotas = self._lines.plugin("ElasticQuota")
         into.notes += absent_resources.named_objects(
             twin.pod, quotas and quotas.groups, scheduler.world.view(Reservation)
@@ -81,6 +84,22 @@ class PodExplainer:
                 shapes = scheduler.world.shapes
                 into.changes += gang_forecast.lower(planner, info, decider, shapes, into.gang)
         return into
+
+    def _costs(self, info: PodInfo) -> list[str]:
+        """Why a pod waits longer than others: it is large, or its attempts take long."""
+        found = []
+        size = pod_size.size_of(info)
+        if size > pod_size.OVERSIZED_VALUES:
+            parts = sorted(pod_size.values_of(info.pod).items(), key=lambda part: -part[1])[:3]
+            most = ", ".join(f"{name} {count}" for name, count in parts)
+            limit = pod_size.OVERSIZED_VALUES
+            found.append(f"its {size} values ({most}) are over {limit}: tried after other pods")
+        queued = self._scheduler.queue.get(info.uid)
+        if queued is not None and queued.slow is not None:
+            left = queued.slow.until - self._scheduler.world.clock.monotonic_seconds()
+            waits = f" The next follows in {left:.0f} s at the earliest." if left > 0 else ""
+            found.append(f"{slow_attempts.message(queued.slow)}{waits}")
+        return found
 
 
 def as_it_came(pod: Pod) -> Pod:

@@ -114,6 +114,7 @@ SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 RESTORED = "Restored"
+SLOW_ATTEMPT = "SlowAttempt"
 
 
 def pod_events(

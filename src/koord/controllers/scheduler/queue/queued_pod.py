@@ -19,6 +19,22 @@ class Rejector(NamedTuple):
     plugin: str
 
 
+class SlowAttempts(NamedTuple):
+    """Attempts of a pod, one after the other, that took too long.
+
+    Attributes:
+        in_a_row: how many.
+        seconds: how long the last one took.
+        where: where its time went, for people.
+        until: monotonic seconds before which the pod is not tried again.
+    """
+
+    in_a_row: int
+    seconds: float
+    where: str
+    until: float
+
+
 class PodLike(Protocol):
     """What the queue reads of a pod; everything else about it is the caller's."""
 
@@ -43,7 +59,7 @@ class QueueState(IntEnum):
 
     ACTIVE = 0
     BACKOFF = 1
-    ERROR_BACKOFF = 2  # failed for no reason of its own; is never popped early
+    ERROR_BACKOFF = 2  # failed for no reason of its own, or costs much; is never popped early
     UNSCHEDULABLE = 3
     GATED = 4  # among the unschedulable, but woken by its gating plugin alone
     IN_FLIGHT = 5
@@ -66,6 +82,8 @@ class QueuedPod:
         gate_reason: what that plugin said.
         place: where it is.
         backoff_until: monotonic seconds before which it is not to be tried again.
+        oversized: whether it is tried after the others; as of when it last became active.
+        slow: its attempts that took too long, None if its last one did not.
     """
 
     __slots__ = (
@@ -80,11 +98,13 @@ class QueuedPod:
         "indexed",
         "info",
         "latest",
+        "oversized",
         "pending_plugins",
         "place",
         "profile",
         "shape",
         "since",
+        "slow",
         "timestamp",
         "unschedulable_plugins",
     )
@@ -101,6 +121,8 @@ class QueuedPod:
         self.gated_by = ""
         self.gate_reason: object = None
         self.backoff_until = 0.0
+        self.oversized = False
+        self.slow: SlowAttempts | None = None
         self.first_seconds: float | None = None
         # The queue's own: the entry of a heap that counts, where the index has it, how it waited
         # before it was taken, where the log of events ended then, and news of it since.

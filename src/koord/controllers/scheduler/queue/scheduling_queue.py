@@ -25,7 +25,12 @@ from koord.controllers.scheduler.queue.options import (
     priority_sort,
 )
 from koord.controllers.scheduler.queue.pre_enqueue import PreEnqueuePlugins
-from koord.controllers.scheduler.queue.queued_pod import NO_PLUGINS, QueuedPod, QueueState
+from koord.controllers.scheduler.queue.queued_pod import (
+    NO_PLUGINS,
+    QueuedPod,
+    QueueState,
+    SlowAttempts,
+)
 from koord.controllers.scheduler.queue.queueing_hints import (
     QueueingHintTable,
     QueueingStrategy,
@@ -60,6 +65,7 @@ class SchedulingQueue:
         options: times.
         shape_of: what of a pod's info per-shape hints look at; its ``shape`` by default.
         nominated: called with the name of a node whose nominated pods changed.
+        oversized: which pods, by their info, are tried after the others; none by default.
 
     Attributes:
         nominator: which nodes are promised to which pods. The caller tells it of promises.
@@ -75,6 +81,7 @@ class SchedulingQueue:
         options: QueueOptions | None = None,
         shape_of: Callable[[Any], object] = _shape,
         nominated: Callable[[str], None] | None = None,
+        oversized: Callable[[Any], bool] = lambda _: False,
     ) -> None:
         self._clock = clock
         self._options = options or QueueOptions()
@@ -83,7 +90,7 @@ class SchedulingQueue:
             {name: profile.events for name, profile in profiles.items()}
         )
         self._arrivals = count()
-        self._places = SubQueues(clock, sort_key, self._options, shape_of)
+        self._places = SubQueues(clock, sort_key, self._options, shape_of, oversized)
         self._waiting, self._active = self._places.waiting, self._places.active
         self._in_flight = InFlightPods()
         self.nominator = Nominator(nominated)
@@ -208,7 +215,7 @@ class SchedulingQueue:
         return moved
 
     def activate(self, uids: Iterable[str]) -> int:
-        """Makes pods active at once, whatever they wait for but their gates.
+        """Makes pods active at once, whatever they wait for but their gates and slow attempts.
 
         Returns:
             How many became active. One in flight is tried again soon if it comes back.
@@ -218,6 +225,10 @@ class SchedulingQueue:
             pod = self._waiting.get(uid)
             if pod is None:
                 self._in_flight.record(ev.FORCE_ACTIVATE, None, None, uid)
+            elif pod.slow is not None and pod.slow.until > self._clock.monotonic_seconds():
+                if pod.place in (QueueState.UNSCHEDULABLE, QueueState.GATED):
+                    self._places.leave(pod)
+                    self._requeue(pod, QueueingStrategy.IMMEDIATELY, ev.FORCE_ACTIVATE.label)
             elif pod.place is not QueueState.ACTIVE:
                 checked = pod.place in (QueueState.BACKOFF, QueueState.ERROR_BACKOFF)
                 self._places.leave(pod)
@@ -315,9 +326,24 @@ class SchedulingQueue:
         pod.pending_plugins = frozenset(pending_plugins)
         pod.timestamp = self._clock.monotonic_seconds()
         pod.backoff_until = pod.timestamp + self._options.backoff(pod.attempts)
+        if pod.slow is not None:
+            pod.backoff_until = max(pod.backoff_until, pod.slow.until)
         strategy = self._worth_since(pod)
         self._in_flight.done(pod.info.uid)
         self._requeue(pod, strategy, ev.SCHEDULE_ATTEMPT_FAILURE)
+
+    def hold_back(self, pod: QueuedPod, slow: SlowAttempts) -> None:
+        """Has a pod wait whose attempt took too long, whoever wants it tried; it may be anywhere.
+
+        One in flight waits if it comes back.
+        """
+        pod.slow = slow
+        if pod.place in (QueueState.IN_FLIGHT, QueueState.GONE):
+            return
+        pod.backoff_until = max(pod.backoff_until, slow.until)
+        if pod.place not in (QueueState.UNSCHEDULABLE, QueueState.GATED):
+            self._places.leave(pod)
+            self._places.enter_backoff(pod, ev.SLOW_ATTEMPT)
 
     def done(self, uid: str) -> None:
         """Ends the flight of a pod that does not come back: it has its node, promised or not."""
@@ -357,10 +383,8 @@ class SchedulingQueue:
             self._places.hold(pod, label)
             return False
         now = self._clock.monotonic_seconds()
-        if (
-            strategy is QueueingStrategy.AFTER_BACKOFF
-            and pod.backoff_until > now + ROUNDING_SECONDS
-        ):
+        waits = strategy is QueueingStrategy.AFTER_BACKOFF or pod.slow is not None
+        if waits and pod.backoff_until > now + ROUNDING_SECONDS:
             if not self._gates.passes(pod):
                 self._places.hold(pod, label)
                 return False

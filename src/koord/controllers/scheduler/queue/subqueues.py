@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from koord.controllers.scheduler.queue.active_pods import ActivePods
 from koord.controllers.scheduler.queue.heap import PodHeap
 from koord.controllers.scheduler.queue.options import ROUNDING_SECONDS, QueueOptions, SortKey, Ticks
 from koord.controllers.scheduler.queue.queued_pod import QueuedPod, QueueState
@@ -27,6 +28,7 @@ class SubQueues:
         sort_key: the order of the active heap.
         options: times.
         shape_of: what per-shape hints look at.
+        oversized: which pods are tried after the others.
 
     Attributes:
         waiting: all pods by uid.
@@ -41,17 +43,20 @@ class SubQueues:
         sort_key: SortKey,
         options: QueueOptions,
         shape_of: Callable[[Any], object],
+        oversized: Callable[[Any], bool] = lambda _: False,
     ) -> None:
         self._clock = clock
         self._sort_key = sort_key
         self._options = options
+        self._oversized = oversized
         self.waiting: dict[str, QueuedPod] = {}
         self.index = RejectionIndex(shape_of)
         self.incoming: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self.active, self._backoff, self._error_backoff = PodHeap(), PodHeap(), PodHeap()
+        self.active = ActivePods()
+        self._backoff, self._error_backoff = PodHeap(), PodHeap()
         # By the time they were put back; gated ones, which no timer wakes, are not here.
         self._unschedulable = PodHeap()
-        self._heaps = {
+        self._heaps: dict[QueueState, PodHeap | ActivePods] = {
             QueueState.ACTIVE: self.active,
             QueueState.BACKOFF: self._backoff,
             QueueState.ERROR_BACKOFF: self._error_backoff,
@@ -71,9 +76,10 @@ class SubQueues:
 
     def in_order(self) -> list[QueuedPod]:
         """All pods: active ones in their order, backoffs in theirs, the others by their time."""
-        heaps = (self.active, self._backoff, self._error_backoff, self._unschedulable)
+        heaps = (self._backoff, self._error_backoff, self._unschedulable)
         gated = [pod for pod in self.waiting.values() if pod.place is QueueState.GATED]
-        return [pod for heap in heaps for pod in heap.in_order()] + gated
+        others = [pod for heap in heaps for pod in heap.in_order()]
+        return self.active.in_order() + others + gated
 
     def unschedulable(self) -> list[QueuedPod]:
         """Those that are not gated, who was put back first first."""
@@ -131,13 +137,16 @@ class SubQueues:
         if pod.first_seconds is None:
             pod.first_seconds = self._clock.monotonic_seconds()
         pod.place = QueueState.ACTIVE
+        pod.oversized = self._oversized(pod.info)
         self.waiting[pod.info.uid] = pod
         self.active.push(self._sort_key(pod), pod)
         self.incoming["active", label] += 1
 
     def enter_backoff(self, pod: QueuedPod, label: str) -> None:
-        """Lets a pod wait until its backoff is over."""
-        pod.place = QueueState.BACKOFF if pod.rejectors else QueueState.ERROR_BACKOFF
+        """Lets a pod wait until its backoff is over; who costs much is not popped early either."""
+        costly = pod.oversized or pod.slow is not None
+        early = pod.rejectors and not costly
+        pod.place = QueueState.BACKOFF if early else QueueState.ERROR_BACKOFF
         self.waiting[pod.info.uid] = pod
         self._heaps[pod.place].push((pod.backoff_until, *self._sort_key(pod)), pod)
         self.incoming["backoff", label] += 1
@@ -169,6 +178,6 @@ class SubQueues:
             return
         heap = self._heaps[pod.place]
         heap.remove(pod)
-        pod.info = info
+        pod.info, pod.oversized = info, self._oversized(info)
         key = self._sort_key(pod)
         heap.push(key if pod.place is QueueState.ACTIVE else (pod.backoff_until, *key), pod)
