@@ -8,7 +8,6 @@ then: the name, at least one extension point, the type of the arguments.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -138,7 +137,6 @@ class Registry:
             raise KoordError(f"plugin {name}", "", entry.value, why, Code.UNREADABLE) from None
 
 
-@cache
 def points_of(plugin: type[Plugin]) -> frozenset[str]:
     """The extension points whose functions a class has."""
     return frozenset(
