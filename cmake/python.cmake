@@ -21,5 +21,6 @@ Python_add_library(wire MODULE WITH_SOABI ${WIRE_CPP})
 target_link_libraries(wire PRIVATE koord)
 # Generated code is not held to our warnings.
 target_compile_options(wire PRIVATE -w -ffp-contract=off -fvisibility=hidden)
+koord_harden(wire)
 
 install(TARGETS core wire LIBRARY DESTINATION koord/_native COMPONENT python)

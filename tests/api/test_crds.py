@@ -17,6 +17,8 @@ from koord.base.documents import parse_documents
 
 from .samples import DATA, manifest_files
 
+# Plain Python takes seconds for these.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 REFERENCE = {p.name: yaml.safe_load(p.read_text()) for p in sorted((DATA / "crds").glob("*.yaml"))}
 OURS = {f"{d['spec']['group']}_{d['spec']['names']['plural']}.yaml": d for d in crds()}
 
@@ -270,3 +272,10 @@ def test_wrong_reservations_are_invalid(bad: dict[str, Any]) -> None:
     document = OURS["scheduling.koordinator.sh_reservations.yaml"]
     schema = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert not jsonschema_rs.is_valid(schema, {"spec": bad})
+
+
+def test_whoever_changes_what_it_gets_changes_nothing_for_others() -> None:
+    crds()[0]["metadata"]["name"] = "changed"
+    priority_classes()[0]["metadata"]["name"] = "changed"
+    names = {each["metadata"]["name"] for each in [*crds(), *priority_classes()]}
+    assert "changed" not in names

@@ -29,6 +29,8 @@ from tests.loop.cluster import Cluster, on_embedded, on_real
 from tests.real.plane import RealControlPlane
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "crds"
+# Plain Python takes seconds for these.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 REFERENCE = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(DATA.glob("*.yaml"))]
 GUIDES, QUOTA = "ElasticQuota.quota.koordinator.sh", "ElasticQuota.scheduling.sigs.k8s.io"
 GOING = (

@@ -131,8 +131,8 @@ def call(command: str, reports: Path, monkeypatch: pytest.MonkeyPatch) -> object
         "quotas.yaml": DATA / "guide/elasticquotas.yaml",
         "slo-controller-config.yaml": DATA / "releases/resource-qos-config.yaml",
     }
-    # One seed shows what ten would.
-    words = {"42-51": "42", "team-a:cpu=90": "team-a-quota:cpu=90"}
+    # One seed shows what ten would, and what two do through the whole scheduler, which takes long.
+    words = {"42-51": "42", "42,43": "42", "team-a:cpu=90": "team-a-quota:cpu=90"}
     typed = [str(files.get(word, words.get(word, word))) for word in shlex.split(command)]
     shown = [name for word in typed for name in expand(word)]
     assert shown[0] == "koord", "only koord's own commands are run"

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
+import msgspec
 
 GUIDE_CRD = "elasticquotas.quota.koordinator.sh"
 """The name of the one definition that Koordinator does not have."""
@@ -21,11 +20,12 @@ def crds(*, guide: bool = True) -> list[dict[str, Any]]:
         guide: whether the guide's ElasticQuota is among them. Beside Koordinator's it takes over
             the bare name ``elasticquota``, so a cluster gets it where somebody asks for it.
     """
-    found = [
-        entry for entry in (files("koord.api") / "crds").iterdir() if entry.name.endswith(".yaml")
-    ]
-    found.sort(key=lambda entry: entry.name)
-    documents = [document for entry in found for document in _documents(entry)]
+    names = sorted(
+        entry.name
+        for entry in (files("koord.api") / "crds").iterdir()
+        if entry.name.endswith(".yaml")
+    )
+    documents = [document for name in names for document in _documents("crds", name)]
     return [each for each in documents if guide or each["metadata"]["name"] != GUIDE_CRD]
 
 
@@ -43,10 +43,19 @@ def crd_names() -> list[str]:
 
 def priority_classes() -> list[dict[str, Any]]:
     """The PriorityClass documents, the highest first."""
-    return _documents(files("koord.api") / "manifests" / "priorityclasses.yaml")
+    return _documents("manifests", "priorityclasses.yaml")
 
 
-def _documents(entry: Traversable) -> list[dict[str, Any]]:
+def _documents(folder: str, name: str) -> list[dict[str, Any]]:
+    # Whoever asks may change what it gets.
+    documents: list[dict[str, Any]] = msgspec.json.decode(_parsed(folder, name))
+    return documents
+
+
+@cache
+def _parsed(folder: str, name: str) -> bytes:
+    """Package data as JSON, which is read a hundred times faster than YAML."""
     from koord.base.documents import parse_documents
 
-    return parse_documents(entry.read_text("utf-8"), entry.name)
+    entry = files("koord.api") / folder / name
+    return msgspec.json.encode(parse_documents(entry.read_text("utf-8"), name))
