@@ -28,8 +28,8 @@ from koord.controlplane.frontends import bodies
 from koord.controlplane.frontends.connections import Acceptor, most_connections
 from koord.controlplane.requests import representations
 from koord.controlplane.storage.watch import WatchCursor
-from koord.kube.errors import ApiError
 from koord.kube.daemon.origins import is_foreign, is_loopback
+from koord.kube.errors import ApiError
 from koord.kube.transport.messages import JSON, Request, Response
 
 if TYPE_CHECKING:
