@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.base import rng
-from koord.base.clock import SystemClock
+from koord.base.clock import SystemClock, VirtualLoop
 from koord.controlplane.admission import WebhookClient, chain
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.credentials import kubeconfig, pki
@@ -131,7 +131,9 @@ class EmbeddedControlPlane:
         )  # fmt: skip
         self._started.push_async_callback(self.admission.close)
         self._started.push_async_callback(options.webhooks.close)
-        worker = Worker(threaded=options.port is not None)
+        # On virtual time all of a request's patience is over before a thread has begun.
+        virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
+        worker = Worker(threaded=options.port is not None and not virtual)
         self._started.callback(worker.close)
         self.server = Server(
             self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
