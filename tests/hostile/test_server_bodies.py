@@ -76,6 +76,7 @@ class _Zlib:
         ("gzip, gzip", gzip.compress(gzip.compress(b"{}")), 415),
         ("identity", encoded(config_map("b")), 201),
     ],
+    ids=["not gzip", "cut gzip", "br", "zstd", "twice", "plain"],
 )
 def test_other_packings(name: str, body: bytes, status: int) -> None:
     async def test(target: Target) -> None:

@@ -14,7 +14,7 @@ from koord.controlplane.controllers.base.plans import Create, Delete, PatchActio
 from koord.controlplane.controllers.endpoints import legacy, slices
 from koord.controlplane.controllers.endpoints.backends import backends
 from koord.controlplane.controllers.endpoints.slices import SLICE, Slice
-from koord.kube.patches import PatchAction as Change
+from koord.kube.patches import Patch as Change
 from tests.controlplane.scene import Scene, play
 
 
