@@ -52,7 +52,13 @@ struct StringHash {
   }
 };
 
-struct QuotaTree::State {
+struct QuotaTree::State final : ResourceUser {
+  State(Options chosen, std::shared_ptr<ResourceNames> shared);
+  ~State() override;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  [[nodiscard]] ResourceMask resources() const override;
+
   Options options;
   std::shared_ptr<ResourceNames> names;
   Amounts total;

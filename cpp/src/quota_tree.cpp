@@ -26,36 +26,15 @@ const Amounts& effective_weight(const GroupSpec& spec) {
 
 }  // namespace
 
-ResourceId ResourceNames::find(std::string_view name) const {
-  return static_cast<ResourceId>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+QuotaTree::State::State(Options chosen, std::shared_ptr<ResourceNames> shared)
+    : options(chosen), names(shared ? std::move(shared) : std::make_shared<ResourceNames>()) {
+  names->users_.push_back(this);
 }
 
-ResourceId ResourceNames::intern(std::string_view name) {
-  const ResourceId known = find(name);
-  if (known < size()) return known;
-  if (size() == kMaxResources) {
-    throw Exception(invalid("resource name", name, "at most 64 different ones in a forest"));
-  }
-  names_.emplace_back(name);
-  return size() - 1;
-}
-
-void Amounts::set(ResourceId id, std::int64_t amount) {
-  if (values_.size() <= id) values_.resize(id + 1);
-  values_[id] = amount;
-  keys_ |= ResourceMask{1} << id;
-}
-
-bool Amounts::operator==(const Amounts& other) const {
-  bool same = keys_ == other.keys_;
-  for_each_resource(keys_, [&](ResourceId k) { same = same && get(k) == other.get(k); });
-  return same;
-}
+QuotaTree::State::~State() { std::erase(names->users_, this); }
 
 QuotaTree::QuotaTree(Options options, std::shared_ptr<ResourceNames> names)
-    : state_(std::make_unique<State>()) {
-  state_->options = options;
-  state_->names = names ? std::move(names) : std::make_shared<ResourceNames>();
+    : state_(std::make_unique<State>(options, std::move(names))) {
   state_->create_builtin(kRootName);
   if (!options.builtin_groups) return;
   for (const std::string_view name : {kSystemName, kDefaultName}) {

@@ -165,6 +165,31 @@ TEST("quota/other trees take their totals from the default tree") {
   CHECK_EQ(kept->total().get(kCpu), 30);
 }
 
+TEST("quota/names that nothing needs any more are given back") {
+  QuotaTree tree = tree_of(100);
+  ResourceNames& names = tree.resources();
+  add(tree, "a", kRootName, 10, 100, 50);
+  for (ResourceId id = names.size(); id < kMaxResources; ++id) {
+    GroupSpec spec;
+    spec.max.set(names.intern("r" + std::to_string(id)), 7);
+    tree.add(numbered(id), spec);
+  }
+  CHECK(names.full());
+  CHECK_EQ(names.reclaim(), std::size_t{0});
+  CHECK_THROWS(names.intern("new"), koord::Exception);
+  const ResourceId charged = names.find("r5");
+  Amounts amount;
+  amount.set(charged, 3);
+  tree.charge(tree.at("a"), Charge::kUsed, amount);
+  tree.remove(numbered(5));
+  tree.remove(numbered(6));
+  CHECK_EQ(names.reclaim(), std::size_t{1});
+  CHECK_EQ(names.find("r6"), names.size());
+  CHECK_EQ(names.find("r5"), charged);
+  CHECK_EQ(names.intern("new"), ResourceId{6});
+  CHECK_EQ(runtime(tree, "a"), 50);
+}
+
 TEST("quota/a tree changed step by step equals one built at once") {
   std::mt19937 random(7);
   const auto draw = [&random](std::uint32_t below) {

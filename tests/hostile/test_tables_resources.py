@@ -15,6 +15,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.node_table import ABSENT, PODS, NodeTable
 from koord.controllers.cluster.pods import CountedRequests, PodInfo, Shapes
+from koord.controllers.scheduler.framework.rejection import MOST_REASONS
 from koord.controllers.scheduler.plugins.reservation.state.columns import ReservationColumns
 from koord.controllers.scheduler.plugins.reservation.state.fit import IgnoredResources
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent
@@ -40,7 +41,8 @@ def test_names_that_no_node_offers_get_no_column() -> None:
     for i in range(4):
         said = stock.where(greedy(f"greedy-{i}", i * NAMES))
         assert said.startswith("0/20 nodes are available: 20 Insufficient tenant.example/resource-")
-        assert said.count("20 Insufficient tenant.example/resource-") == NAMES
+        assert said.count("20 Insufficient tenant.example/resource-") == MOST_REASONS
+        assert said.endswith(f" and {NAMES - MOST_REASONS} more.")
     assert (table.allocatable.shape, table.layout) == (columns, layout)
     assert stock.where(pod("good", cpu="1")) == "n0"
 

@@ -292,6 +292,32 @@ def test_other_trees_take_their_totals_from_the_default_one() -> None:
         forest.set_tree_total("", {})
 
 
+def test_names_that_nothing_needs_any_more_leave_room_for_others() -> None:
+    forest = Forest({"cpu": 100, "total": 5})
+    tree, pool = forest.tree(), forest.tree("pool")
+    tree.add("a", min={"min": 1}, max={"cpu": 60}, weight={"weight": 1})
+    tree.add_request("a", {"charged": 7})
+    pool.add("b", max={"pooled": 9})
+    pool.add_request("b", {"pooled": 4})
+    forest.set_tree_total("pool", {"pooled": 3})
+    for number in range(500):
+        tree.add("passing", max={f"r{number}": 1})
+        tree.add_used("passing", {f"r{number}": 1})
+        tree.remove("passing")
+    spec = tree.spec("a")
+    assert (spec.min, spec.max, spec.weight) == ({"min": 1}, {"cpu": 60}, {"weight": 1})
+    assert tree.total == {"cpu": 100, "total": 5, "pooled": -3}
+    assert (pool.total, pool.runtime("b")) == ({"pooled": 3}, {"pooled": 3})
+    tree.update("a", max={"charged": 9})
+    assert tree.request("a")["charged"] == 7
+    # One call may need more than there is room for: it changes nothing.
+    many = {f"s{number}": 1 for number in range(58)}
+    with pytest.raises(ValueError, match="at most 64 different ones"):
+        tree.add("wide", max={**many, "s58": 1, "s59": 1})
+    tree.add("wide", max=many)
+    assert tree.spec("wide").max == many
+
+
 def test_an_explanation_adds_up() -> None:
     explanation = flat(100, EXAMPLE_A).explain("B", "cpu")
     assert [(step.pool, dict(sorted(step.grants.items()))) for step in explanation.rounds] == [

@@ -101,6 +101,16 @@ class Histories(RuleBasedStateMachine):
             self.tree.remove(name)
             self.model.remove(name)
 
+    @rule(parent=parents, asked=st.integers(0, 9))
+    def use_up_names(self, parent: str, asked: int) -> None:
+        """Names come and go until columns of others are given out again."""
+        for number in range(70):
+            name = f"r{number}"
+            self.tree.add("passing", parent=parent, max={name: 7}, min={name: 3}, weight={name: 2})
+            self.tree.add_request("passing", {name: asked}, non_preemptible=True)
+            self.tree.add_used("passing", {name: asked}, non_preemptible=True)
+            self.tree.remove("passing")
+
     @rule(name=st.sampled_from(BUILTIN), maximum=amounts)
     def limit_builtin(self, name: str, maximum: dict[str, int]) -> None:
         self.tree.update(name, max=maximum)

@@ -32,17 +32,37 @@ using ResourceId = std::uint32_t;
 using ResourceMask = std::uint64_t;
 inline constexpr ResourceId kMaxResources = 64;
 
+/// Who keeps amounts by column.
+class KOORD_API ResourceUser {
+ public:
+  virtual ~ResourceUser() = default;
+  [[nodiscard]] virtual ResourceMask resources() const = 0;  ///< the columns that it needs
+};
+
 /// Resource names and their column numbers; shared by the trees of a forest.
 class KOORD_API ResourceNames {
  public:
+  ResourceNames() = default;
+  ResourceNames(const ResourceNames&) = delete;
+  ResourceNames& operator=(const ResourceNames&) = delete;
+
   /// The column of a name, a new one if it is new; kInvalid beyond kMaxResources names.
   ResourceId intern(std::string_view name);
   [[nodiscard]] ResourceId find(std::string_view name) const;  ///< size() if unknown
   [[nodiscard]] const std::string& name(ResourceId id) const { return names_[id]; }
+  /// How many columns there are, those without a name included.
   [[nodiscard]] ResourceId size() const { return static_cast<ResourceId>(names_.size()); }
+  [[nodiscard]] bool full() const { return size() == kMaxResources && free_ == 0; }
+  /// Takes their names from the columns that no tree needs: no total, min, max or weight names
+  /// them, and nothing is charged in them. They are given out again, so that column numbers and
+  /// Amounts that only the caller has mean something else afterwards. Returns how many.
+  std::size_t reclaim();
 
  private:
+  friend class QuotaTree;
   std::vector<std::string> names_;
+  ResourceMask free_ = 0;
+  std::vector<const ResourceUser*> users_;
 };
 
 /// An amount per resource; an absent one is not the same as zero.

@@ -37,6 +37,17 @@ Amounts amounts_of(ResourceNames& names, const py::dict& amounts) {
   return result;
 }
 
+/// What a call gives; where names have run out, of a second call, without those nothing needs.
+template <class Call>
+auto with_names(ResourceNames& names, const Call& call) {
+  try {
+    return call();
+  } catch (const Exception&) {
+    if (!names.full() || names.reclaim() == 0) throw;
+  }
+  return call();
+}
+
 py::dict dict_of(const ResourceNames& names, const Amounts& amounts) {
   py::dict result;
   for (ResourceId k = 0; k < names.size(); ++k) {
@@ -78,7 +89,9 @@ py::tuple admit(QuotaTree& tree, const std::string& name, const py::dict& reques
                 bool non_preemptible) {
   const ResourceNames& names = tree.resources();
   const GroupId id = tree.at(name);
-  const Admission result = tree.admit(id, amounts_of(tree.resources(), request), non_preemptible);
+  const Admission result = with_names(tree.resources(), [&] {
+    return tree.admit(id, amounts_of(tree.resources(), request), non_preemptible);
+  });
   py::list exceeded;
   for (ResourceId k = 0; k < names.size(); ++k) {
     if ((result.exceeded >> k & 1U) != 0) exceeded.append(names.name(k));
@@ -120,7 +133,8 @@ void charge_column(QuotaTree& tree, const Ids& ids, Charge kind, const std::stri
     throw Exception(invalid("deltas", std::to_string(deltas.size()) + " amounts",
                             "one for each of " + std::to_string(ids.size()) + " ids"));
   }
-  const ResourceId column = tree.resources().intern(resource);
+  ResourceNames& names = tree.resources();
+  const ResourceId column = with_names(names, [&] { return names.intern(resource); });
   const auto id = ids.unchecked<1>();
   const auto delta = deltas.unchecked<1>();
   for (py::ssize_t i = 0; i < id.shape(0); ++i) {
@@ -172,13 +186,18 @@ void register_tree(py::module_& m) {
            py::arg("guarantee_usage"))
       .def("set_total",
            [](QuotaTree& tree, const py::dict& total) {
-             tree.set_total(amounts_of(tree.resources(), total));
+             ResourceNames& names = tree.resources();
+             with_names(names, [&] { tree.set_total(amounts_of(names, total)); });
            })
       .def("total", [](QuotaTree& tree) { return dict_of(tree.resources(), tree.total()); })
-      .def("add", [](QuotaTree& tree, Name name,
-                     const SpecTuple& spec) { tree.add(name, spec_of(tree, spec)); })
-      .def("update", [](QuotaTree& tree, Name name,
-                        const SpecTuple& spec) { tree.update(name, spec_of(tree, spec)); })
+      .def("add",
+           [](QuotaTree& tree, Name name, const SpecTuple& spec) {
+             with_names(tree.resources(), [&] { tree.add(name, spec_of(tree, spec)); });
+           })
+      .def("update",
+           [](QuotaTree& tree, Name name, const SpecTuple& spec) {
+             with_names(tree.resources(), [&] { tree.update(name, spec_of(tree, spec)); });
+           })
       .def("remove", [](QuotaTree& tree, Name name) { tree.remove(name); })
       .def("spec",
            [](QuotaTree& tree, Name name) { return tuple_of(tree, tree.spec(tree.at(name))); })
@@ -200,7 +219,8 @@ void register_tree(py::module_& m) {
            })
       .def("charge",
            [](QuotaTree& tree, Name name, Charge kind, const py::dict& delta) {
-             tree.charge(tree.at(name), kind, amounts_of(tree.resources(), delta));
+             ResourceNames& names = tree.resources();
+             with_names(names, [&] { tree.charge(tree.at(name), kind, amounts_of(names, delta)); });
            })
       .def("charge_column", &charge_column)
       .def("figure",
@@ -230,11 +250,14 @@ void register_forest(py::module_& m) {
       .def("ids", &Forest::ids)
       .def("set_cluster_total",
            [](Forest& forest, const py::dict& total) {
-             forest.set_cluster_total(amounts_of(forest.resources(), total));
+             ResourceNames& names = forest.resources();
+             with_names(names, [&] { forest.set_cluster_total(amounts_of(names, total)); });
            })
       .def("set_tree_total",
            [](Forest& forest, const std::string& id, const py::dict& total, bool deducted) {
-             forest.set_tree_total(id, amounts_of(forest.resources(), total), deducted);
+             ResourceNames& names = forest.resources();
+             with_names(names,
+                        [&] { forest.set_tree_total(id, amounts_of(names, total), deducted); });
            })
       .def("remove_tree", &Forest::remove_tree);
 }

@@ -6,6 +6,9 @@ from datetime import datetime
 
 # After so many different values it shows whether any come again.
 cdef Py_ssize_t TRIAL = 1024
+# Of the texts by which values are known: the longest, and the sum of one generation.
+cdef Py_ssize_t LONGEST = 64 << 10
+cdef Py_ssize_t GENERATION_BYTES = 8 << 20
 cdef list EMPTY_LIST = []
 cdef dict EMPTY_DICT = {}
 
@@ -79,7 +82,9 @@ cdef class Place:
     cdef Sharing sharing
     # Two generations: a value is forgotten when it was not met while a whole one filled up.
     cdef dict seen, old
-    cdef Py_ssize_t hits
+    # Bytes of what was seen; values and hits since it was last asked whether any come again.
+    cdef Py_ssize_t held_bytes, values, hits
+    cdef bint judged
     # Given up, since what comes here hardly ever comes again.
     cdef readonly bint open
     cdef Place parts_, names_
@@ -121,6 +126,8 @@ cdef class Place:
         # Equal JSON texts of one place mean equal values. Quantities that are equal may be
         # spelled differently, so they go by their text too.
         key = value if plain else self.sharing.to_json(value)
+        if kind is not datetime and len(key) > LONGEST:
+            return value if plain else self.sharing.inside(value, self)
         found = self.seen.get(key)
         if found is None:
             found = self.old.get(key)
@@ -132,13 +139,17 @@ cdef class Place:
 
     cdef object remember(self, key, value):
         self.seen[key] = value
-        known = len(self.seen)
-        if known == self.sharing.size:
+        self.held_bytes += len(key) if type(key) is not datetime else 0
+        self.values += 1
+        if len(self.seen) == self.sharing.size or self.held_bytes > GENERATION_BYTES:
             # A generation is full, and takes the place of the one before.
             self.old, self.seen = self.seen, {}
+            self.held_bytes = 0
+        if self.values == self.sharing.size:
             self.judge(self.sharing.size // 4)
-            self.hits = 0
-        elif known == TRIAL and not self.old:
+            self.values = self.hits = 0
+            self.judged = True
+        elif self.values == TRIAL and not self.judged:
             self.judge(TRIAL // 32)
         return value
 
@@ -180,7 +191,7 @@ cdef class KnownPart(Part):
     cdef bint scalar
     cdef KnownPart items
     cdef dict known
-    cdef Py_ssize_t most, misses, hits
+    cdef Py_ssize_t most, held_bytes, misses, hits
     # What came last comes again most often: pods of one workload are listed one after the other.
     cdef bytes last
     cdef object value
@@ -201,7 +212,7 @@ cdef class KnownPart(Part):
         self.known = {}
         self.last = b""
         self.most = most
-        self.misses = self.hits = 0
+        self.held_bytes = self.misses = self.hits = 0
         if self.items is not None:
             self.items.remember(most)
 
@@ -232,9 +243,11 @@ cdef class KnownPart(Part):
             found = self.place.share(self.decode(key))
         self.misses += 1
         # Bytes that hardly ever come again are not worth the memory.
-        if self.misses < TRIAL or self.hits * 8 > self.misses:
-            if len(self.known) >= self.most:
+        if len(key) <= LONGEST and (self.misses < TRIAL or self.hits * 8 > self.misses):
+            if len(self.known) >= self.most or self.held_bytes > GENERATION_BYTES:
                 self.known.clear()
+                self.held_bytes = 0
+            self.held_bytes += len(key)
             self.known[key] = found
         return found
 

@@ -132,3 +132,30 @@ def test_what_is_remembered_is_bounded(table_size: int) -> None:
     tables = [place for _, place in sharer.struct(Frozen).places]
     assert any(len(place) for place in tables)
     assert all(len(place) <= 2 * table_size for place in tables)
+
+
+def test_what_is_remembered_is_bounded_by_its_size() -> None:
+    sharer = Interner()
+    place = sharer.place()
+    for number in range(1000):
+        place.share(f"{number}" + "x" * (32 << 10))
+    # Two generations of 8 MiB.
+    assert len(place) <= 514
+    assert not place.open
+    one = {"key": f"{1000}" + "x" * (32 << 10)}
+    assert place.share(dict(one)) is place.share(dict(one))
+
+
+def test_what_is_long_is_not_remembered_but_its_parts_are() -> None:
+    sharer = Interner()
+    place = sharer.place()
+    long, first, second = "x" * (65 << 10), {"a": ["same"]}, {"a": ["same"]}
+    for one in (first, second):
+        one["b"] = [long]
+    shared, again = place.share(first), place.share(second)
+    assert shared == again == {"a": ["same"], "b": [long]}
+    assert shared is not again
+    assert shared["a"] is again["a"]
+    assert len(place) == 0
+    assert place.share(long) is long
+    assert len(place) == 0

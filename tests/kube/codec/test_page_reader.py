@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -151,3 +152,17 @@ def test_types_that_fields_do_not_make_have_no_reader(into: Any) -> None:
     assert PageReader.of(into, Interner()) is None
     assert PageReader.of(Node, None) is None
     assert PageReader.of(Node, Interner()) is not None
+
+
+def test_what_is_known_by_its_bytes_is_bounded_by_their_size() -> None:
+    reader = PageReader(Pod, Interner())
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            notes = {"key": f"{number}" + "x" * (32 << 10)}
+            reader.page(body_of([{"metadata": {"name": "p", "annotations": notes}}]))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    # Three tables, two of them of two generations of 8 MiB; without a bound 96 MiB.
+    assert held < 60 << 20

@@ -4,9 +4,10 @@
 The pods of a workload differ in little: name, uid, address, times. A :class:`Interner` looks at
 each field of each object. A text that was seen before is replaced by the earlier one; a struct,
 list or map is known by its JSON text, and replaced as a whole where that was seen before. What a
-field has seen lies in a bounded table. Where a table fills up with values that do not come again
-the field gives up its table: a text is then left alone, of anything else the parts are looked at
-instead. So no field has to be named, and a kind that nobody thought of is treated like pods.
+field has seen lies in a table bounded in number and size. Where a table fills up with values that
+do not come again the field gives up its table: a text is then left alone, of anything else the
+parts are looked at instead. So no field has to be named, and a kind that nobody thought of is
+treated like pods.
 
 Shared parts are read by many: nobody may change them.
 """

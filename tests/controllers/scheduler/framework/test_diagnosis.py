@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from koord.controllers.scheduler.framework.diagnosis import Diagnosis, joined
+from koord.controllers.scheduler.framework.diagnosis import Diagnosis, availability, joined
 from koord.controllers.scheduler.framework.rejection import Rejection
 
 NO_VICTIMS = "0/2 nodes are available: 2 No preemption victims found for incoming pod."
@@ -42,3 +42,14 @@ def test_the_whole_of_it() -> None:
         "0/2 nodes are available: 2 Insufficient cpu. 1 Reservation(s) matched owner total, "
         "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
     )
+
+
+def test_of_many_reasons_the_first_are_told() -> None:
+    names = [f"Insufficient example.com/{number:04d}" for number in range(5_000)]
+    message = availability(7, dict.fromkeys(names, 7))
+    assert message.startswith("0/7 nodes are available: 7 Insufficient example.com/0000, ")
+    assert message.endswith(", 7 Insufficient example.com/0031 and 4968 more.")
+    early = Diagnosis(7, Rejection("Fit", tuple(names)), {}).message()
+    assert early == message.replace("7 I", "I")
+    # As many as may stand there are as kube-scheduler tells them.
+    assert availability(7, dict.fromkeys(names[:32], 7)).endswith("0030, 7 " + names[31] + ".")

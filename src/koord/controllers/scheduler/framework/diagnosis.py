@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.controllers.scheduler.framework.node_rejections import NodeRejections
+from koord.controllers.scheduler.framework.rejection import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -119,10 +120,10 @@ def joined(messages: Iterable[str]) -> str:
 
 
 def availability(nodes: int, counts: Mapping[str, int]) -> str:
-    """``0/N nodes are available: 2 this, 3 that.``: sorted as texts.
+    """``0/N nodes are available: 2 this, 3 that.``: sorted as texts, the first of them.
 
     Rule: docs/reference/scheduling.md#messages. Kubernetes: FitError in pkg/scheduler/framework.
     """
-    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    reasons = listed(sorted(f"{count} {reason}" for reason, count in counts.items()))
     head = f"0/{nodes} nodes are available"
     return f"{head}: {reasons}." if reasons else f"{head}."

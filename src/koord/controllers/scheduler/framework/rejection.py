@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MOST_REASONS = 32
+"""How many reasons a message has: a pod may ask for thousands of resources that no node offers."""
+
 
 class Rejection(NamedTuple):
     """One plugin's no.
@@ -27,8 +30,17 @@ class Rejection(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All reasons in one line."""
-        return ", ".join(self.reasons)
+        """The reasons in one line."""
+        return listed(self.reasons)
+
+
+def listed(reasons: Sequence[str]) -> str:
+    """The first reasons in one line, and how many more there are.
+
+    Rule: docs/reference/scheduling.md#messages.
+    """
+    text, more = ", ".join(reasons[:MOST_REASONS]), len(reasons) - MOST_REASONS
+    return f"{text} and {more} more" if more > 0 else text
 
 
 def left_out(plugins: Sequence[str]) -> Rejection:

@@ -309,6 +309,44 @@ def test_a_forest_is_full_at_sixty_four_resources() -> None:
     assert refusal.unresolvable
 
 
+def test_resources_of_quotas_that_went_leave_room_for_others() -> None:
+    total = {"cpu": 8000, "example.com/stays": 2}
+    groups, kept, admission = cluster(total)
+    assert groups.put(quota("stays", max={"cpu": "8", "example.com/stays": "3"})) is None
+    running = pod("running", "stays", requests={"example.com/stays": "1"}, nodeName="n")
+    kept.list_pod(running)
+    kept.place_pod(running)
+    tree = groups.tree("")
+    runtime = tree.runtime("stays")
+    for i in range(1_000):
+        one = quota(f"q{i}", max={f"example.com/r{i}": "1"}, min={f"example.com/m{i}": "1"})
+        assert groups.put(one) is None, i
+        asks = pod(f"p{i}", f"q{i}", requests={f"example.com/r{i}": "1"})
+        kept.list_pod(asks)
+        groups.remove(one)
+        kept.unlist(f"p{i}")
+    assert groups.put(quota("new", max={"example.com/new": "1"})) is None
+    groups.set_total({**total, "example.com/new": 1})
+    assert admission.check(pod("one", "new", requests={"example.com/new": "1"})) is None
+    assert admission.check(pod("two", "new", requests={"example.com/new": "2"})) is not None
+    assert tree.runtime("stays") == {**runtime, "example.com/new": 0}
+    assert (tree.request("stays"), tree.used("stays")) == (
+        ({"cpu": 0, "example.com/stays": 1},) * 2
+    )
+    assert admission.check(pod("three", "stays", requests={"example.com/stays": "2"})) is not None
+
+
+def test_a_quota_that_found_no_room_counts_once_another_went() -> None:
+    groups, _, _ = cluster()
+    there = [quota(f"q{i}", max={f"example.com/r{i}": "1"}) for i in range(62)]
+    assert not any(groups.put(each) for each in there)
+    late = quota("late", max={"example.com/late": "1"})
+    assert groups.put(late) is not None
+    groups.remove(there[5])
+    assert groups.problem("late", "default") is None
+    assert groups.tree("").spec("late").max == {"example.com/late": 1}
+
+
 def test_node_totals_follow_nodes() -> None:
     totals = ClusterTotal()
     assert totals.put(node("a", cpu="4", memory="1Gi"))

@@ -267,6 +267,7 @@ class QuotaTrees:
             applied = self._apply_all(self._index.below(group) if spreads else (group,))
             # A group that could not be hung up may have got its way free.
             while applied and self._refused:
+                self._settle_totals()  # they name no resource any more that nobody limits
                 waiting = sorted(self._refused)
                 applied = self._apply_all(waiting)
                 for each in waiting:
@@ -394,7 +395,7 @@ class QuotaTrees:
 
     def _push_total(self) -> None:
         self.version += 1
-        # The kernel keeps a column for each of at most 64 resources: only what somebody limits.
+        # The kernel has columns for 64 resources at a time: only what somebody limits.
         total = {name: n for name, n in self._total.items() if name in self.counted}
         self._forest.set_total(total)
         self._settle_guide_parent()
