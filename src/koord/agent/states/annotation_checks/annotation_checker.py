@@ -13,6 +13,7 @@ import msgspec
 
 from koord.agent.executor.target import CPUS
 from koord.agent.states.annotation_checks.cpu_bindings import CPUBindings, node_cpus
+from koord.agent.states.annotation_checks.device_cards import DeviceCards
 from koord.agent.states.annotation_checks.pod_checks import CHECKED, PodChecks
 from koord.api.protocol import keys
 from koord.base import log
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 REASON = "AnnotationIgnored"
 _LOG = log.get("agent.pods")
-_RELEVANT = CHECKED | {keys.RESOURCE_STATUS}
+_RELEVANT = CHECKED | {keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED}
 
 
 class IgnoredAnnotation(NamedTuple):
@@ -59,6 +60,7 @@ class AnnotationChecker:
         self._report = report
         self._online = CPUSet.from_ids(each.cpu for each in machine.topology.cpus if each.online)
         self._bindings = CPUBindings(runs_on)
+        self._cards = DeviceCards()
         self._checks = PodChecks(machine.memory_bytes)
         self._ignored: dict[tuple[str, str], IgnoredAnnotation] = {}
 
@@ -81,6 +83,8 @@ class AnnotationChecker:
             (uid, keys.RESOURCE_STATUS): error
             for uid, error in self._bindings.refused(pods, node).items()
         }
+        for uid, error in self._cards.refused(pods).items():
+            bad[uid, keys.DEVICE_ALLOCATED] = error
         for pod in asking:
             for key, error in self._checks.problems(pod):
                 bad[pod.uid, key] = error
