@@ -384,3 +384,70 @@ def test_what_a_pod_may_ask_for_reaches_its_readers(tmp_path, kube, annotations)
     asking = pod("LS", None, kube=kube, annotations=annotations)
     assert node.checker((asking,), node.view) == (asking,)
     assert node.told == []
+
+
+SMALL = {"enable": True, "catRangeStartPercent": 0, "catRangeEndPercent": 30, "mbaPercent": 40}
+CLASSES = {"resourceQOSStrategy": {
+    "lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 1}},
+    "beClass": {"resctrlQOS": SMALL}}}  # fmt: skip
+CPU_QOS, RESCTRL = "koordinator.sh/cpuQOS", "node.koordinator.sh/resctrl"
+PART = {"llc": {"schemata": {"range": [0, 20]}}, "mb": {"schemata": {"percent": 40}}}
+MORE_OF_ONE = PART["llc"] | {"schemataPerCache": [{"cacheID": 1, "range": [0, 100]}]}
+
+
+@pytest.mark.parametrize(
+    ("qos", "key", "claim", "told"),
+    [
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": 2}, "got 2, expected at most 1, as the"),
+        ("BE", RESCTRL, PART | {"llc": {"schemata": {"range": [0, 50]}}},
+         "resctrl].llc: got [0, 50], expected a range within [0, 30], which its class has"),
+        ("BE", RESCTRL, PART | {"llc": {"schemata": {"range": [20, 20]}}}, "a range within"),
+        ("BE", RESCTRL, PART | {"llc": MORE_OF_ONE}, "got [0, 100], expected a range within"),
+        ("BE", RESCTRL, PART | {"mb": {"schemata": {"percent": 41}}}, "got 41, expected 1 to 40"),
+        # What is not named has no limit in a group of its own.
+        ("BE", RESCTRL, {}, "resctrl].llc: got [], expected a range within [0, 30]"),
+        ("BE", RESCTRL, {"llc": PART["llc"]}, "resctrl].mb: got 0, expected 1 to 40"),
+        ("BE", RESCTRL, "{", "resctrl]"),
+    ],
+)  # fmt: skip
+def test_no_annotation_gives_more_than_the_class_has(tmp_path, qos, key, claim, told):
+    node = Node(tmp_path)
+    claiming = pod(qos, None, kube="Burstable", annotations={key: claim})
+    assert node.checker((claiming,), node.view) == (claiming,)  # Without a NodeSLO.
+    node.view = snapshot(node={}, nrt=POOLS, slo=CLASSES)
+    [seen] = node.checker((claiming,), node.view)
+    assert dict(seen.pod.metadata.annotations) == {}
+    [(_, text)] = node.told
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("qos", "key", "claim"),
+    [
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": 1}),
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": -1}),
+        ("LS", CPU_QOS, {"groupIdentity": 2}),  # Not enabled: 0.
+        ("BE", RESCTRL, PART),
+        ("LS", RESCTRL, {"llc": {"schemata": {"range": [0, 100]}}}),
+        ("SYSTEM", RESCTRL, {"llc": {"schemata": {"range": [0, 100]}}}),
+    ],
+)
+def test_what_the_class_has_is_given(tmp_path, qos, key, claim):
+    node = Node(tmp_path)
+    node.view = snapshot(node={}, nrt=POOLS, slo=CLASSES)
+    claiming = pod(qos, None, kube="Burstable", annotations={key: claim})
+    assert node.checker((claiming,), node.view) == (claiming,)
+    assert node.told == []
+
+
+def test_the_store_judges_again_when_the_classes_come(tmp_path):
+    async def story() -> None:
+        node = Node(tmp_path)
+        store = StateStore(VirtualClock(0.0), check=node.checker)
+        be = pod("BE", None, kube="BestEffort", annotations={RESCTRL: {}})
+        store.put(SnapshotPart.PODS, (be,))
+        assert store.snapshot().pods.value == (be,)
+        store.put(SnapshotPart.SLO, snapshot(slo=CLASSES).slo.value)
+        assert RESCTRL not in store.snapshot().pods.value[0].pod.metadata.annotations
+
+    asyncio.run(story())

@@ -30,17 +30,17 @@ class LeftOutPods:
     """Tells of pods that are left out: of each once, and again when the reason changes."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str]] = set()
 
-    def tell(self, found: set[tuple[str, str]]) -> None:
+    def log_new(self, reasons: set[tuple[str, str]]) -> None:
         """Logs those that are new.
 
         Args:
-            found: title and reason of all that are left out now.
+            reasons: title and reason of all that are left out now.
         """
-        for pod, reason in sorted(found - self._told):
+        for pod, reason in sorted(reasons - self._known):
             _LOG.warning("pod left out", extra=log.fields(pod=pod, reason=reason))
-        self._told = found
+        self._known = reasons
 
 
 def pod_states(
@@ -65,7 +65,7 @@ def pod_states(
             states.append(known.get(id(pod)) or pod_state(pod, layout))
         except ValueError as error:
             unusable.add((pod.title, str(error)))
-    (left_out or LeftOutPods()).tell(unusable)
+    (left_out or LeftOutPods()).log_new(unusable)
     return tuple(
         sorted(states, key=lambda state: (str(state.pod.metadata.creation_timestamp), state.key))
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from koord.agent.executor.target import CPUS
+from koord.agent.states.annotation_checks.class_bounds import CLASS_CHECKED, class_problems
 from koord.agent.states.annotation_checks.cpu_bindings import CPUBindings, node_cpus
 from koord.agent.states.annotation_checks.device_cards import DeviceCards
 from koord.agent.states.annotation_checks.pod_checks import CHECKED, PodChecks
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 REASON = "AnnotationIgnored"
 _LOG = log.get("agent.pods")
-_RELEVANT = CHECKED | {keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED}
+_RELEVANT = CHECKED | CLASS_CHECKED | {keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED}
 
 
 class IgnoredAnnotation(NamedTuple):
@@ -74,10 +75,11 @@ class AnnotationChecker:
 
         Args:
             pods: as their source has them.
-            snapshot: node and topology.
+            snapshot: node, topology and NodeSLO.
         """
         asking = [pod for pod in pods if not _RELEVANT.isdisjoint(pod.pod.metadata.annotations)]
         reported = snapshot.topology.value
+        strategy = snapshot.slo.value.resource_qos_strategy if snapshot.slo.value else None
         node = node_cpus(self._online, snapshot.node.value, reported)
         bad = {
             (uid, keys.RESOURCE_STATUS): error
@@ -86,7 +88,7 @@ class AnnotationChecker:
         for uid, error in self._cards.refused(pods).items():
             bad[uid, keys.DEVICE_ALLOCATED] = error
         for pod in asking:
-            for key, error in self._checks.problems(pod):
+            for key, error in (*self._checks.problems(pod), *class_problems(pod, strategy)):
                 bad[pod.uid, key] = error
         self._checks.keep({pod.uid for pod in asking})
         # Whether the kubelet's policy binds pods of any class is not known yet.
