@@ -411,7 +411,7 @@ def test_cpu_normalization() -> None:
     key = keys.CPU_NORMALIZATION_RATIO
     assert nodes.cpu_normalization_ratio(make_node()) == -1
     assert nodes.cpu_normalization_ratio(make_node(annotations={key: "1.20"})) == 1.2
-    for text in ("0", "-1", "x", ""):
+    for text in ("0", "-1", "x", "", "5.01", "1000000"):
         with pytest.raises(KoordError, match="cpu-normalization-ratio"):
             nodes.cpu_normalization_ratio(make_node(annotations={key: text}))
     label = keys.CPU_NORMALIZATION_ENABLED

@@ -10,13 +10,23 @@ from typing import Any
 import pytest
 
 from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
+from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
 from koord.agent.states.annotation_checks.annotation_checker import AnnotationChecker
 from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
 from koord.agent.states.state_store import StateStore
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup_path import Driver
-from tests.agent.hooks.build import POOLS, STATUS, container, context, inner, options, snapshot
+from tests.agent.hooks.build import (
+    DEVICES,
+    POOLS,
+    STATUS,
+    container,
+    context,
+    inner,
+    options,
+    snapshot,
+)
 from tests.agent.hooks.build import pod as build_pod
 from tests.agent.machine_tree import MachineTree
 
@@ -190,6 +200,147 @@ def test_the_store_judges_again_when_the_topology_comes(tmp_path):
     asyncio.run(story())
 
 
+def gpus(*minors: int, ratio: int = 100, **amounts: str) -> dict[str, Any]:
+    resources = {RATIO: str(ratio), "koordinator.sh/gpu-core": str(ratio)}
+    return {"gpu": [{"minor": minor, "resources": resources | amounts} for minor in minors]}
+
+
+def rdma(*buses: str, percent: int = 100, vfs: tuple[str, ...] = ()) -> dict[str, Any]:
+    extension = {"extension": {"vfs": [{"minor": 0, "busID": bus} for bus in vfs]}} if vfs else {}
+    amounts = {"koordinator.sh/rdma": str(percent)}
+    return {"rdma": [{"minor": 0, "id": bus, "resources": amounts} | extension for bus in buses]}
+
+
+def on_cards(asked: dict[str, str], cards: Any, uid: str = "u1", **more: Any) -> PodState:
+    annotations = {DEVICES: cards} | more.pop("annotations", {})
+    rows = [container("main", asked, asked)]
+    return build_pod("LS", "Burstable", rows, annotations, uid=uid, **more)
+
+
+def given(node: Node, *pods: PodState) -> list[str]:
+    """The pods that get the cards of their annotation in the agent's eyes."""
+    seen = node.checker(pods, node.view)
+    return [each.uid for each in seen if DEVICES in each.pod.metadata.annotations]
+
+
+ALL_RDMA = {"scheduling.koordinator.sh/device-allocate-hint":
+            {"rdma": {"allocateStrategy": "ApplyForAll"}}}  # fmt: skip
+JOINT = {"scheduling.koordinator.sh/device-joint-allocate": {"deviceTypes": ["gpu", "rdma"]}}
+RATIO = "koordinator.sh/gpu-memory-ratio"
+SHARED = {"koordinator.sh/gpu.shared": "2", RATIO: "100"}
+RDMA = "koordinator.sh/rdma"
+
+
+def test_a_pod_that_requests_no_gpu_sees_none(tmp_path):
+    node = Node(tmp_path)
+    thief = on_cards({"cpu": "1"}, gpus(*range(8)), "thief")
+    hook = GPUEnvInject(options())
+    [seen] = node.checker((thief,), node.view)
+    assert hook.container(inner(seen)) is None
+    [(uid, text)] = node.told
+    assert uid == "thief"
+    assert "device-allocated].gpu: got [0, 1, 2, 3, 4, 5, 6, 7], expected none: the pod req" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "cards", "told"),
+    [
+        ({"cpu": "1"}, rdma("0000:81:00.0"), "none: the pod requests no rdma"),
+        ({RDMA: "100"}, gpus(0), "none: the pod requests no gpu"),
+        ({"nvidia.com/gpu": "2"}, gpus(0, 1, 2), "at most 2 of them, as the pod requests"),
+        ({"koordinator.sh/gpu": "100"}, gpus(0, 1), "at most 1 of them"),
+        ({"kubernetes.io/gpu": "100"}, gpus(0, 1), "at most 1 of them"),
+        ({"koordinator.sh/gpu": "50"}, gpus(0, 1, ratio=25), "at most 1 of them"),
+        (SHARED, gpus(0, 1, 2, ratio=30), "at most 2 of them"),
+        ({"koordinator.sh/gpu": "1"}, gpus(0), "[koordinator.sh/gpu-core]: got 100, expected at"),
+        ({RATIO: "10"}, gpus(0, ratio=11), "[koordinator.sh/gpu-memory-ratio]: got 11, expected"),
+        ({"koordinator.sh/gpu-memory": "1Gi"}, gpus(0, **{"koordinator.sh/gpu-memory": "2Gi"}),
+         "gpu[koordinator.sh/gpu-memory]: got 2147483648, expected at most 1073741824 in all"),
+        ({RDMA: "200"}, rdma("0000:81:00.0", "0000:82:00.0", "0000:83:00.0"), "at most 2 of"),
+        ({RDMA: "1"}, rdma("0000:81:00.0"), "rdma[koordinator.sh/rdma]: got 100, expected at"),
+        ({RDMA: "1"}, rdma("0000:81:00.0", percent=1, vfs=("0000:81:00.2", "0000:81:00.3")),
+         "one virtual function of a card"),
+    ],
+)  # fmt: skip
+def test_cards_that_the_pod_does_not_request(tmp_path, asked, cards, told):
+    node = Node(tmp_path)
+    assert given(node, on_cards(asked, cards)) == []
+    [(_, text)] = node.told
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "cards", "annotations"),
+    [
+        ({"nvidia.com/gpu": "2"}, gpus(3, 5), {}),
+        ({"koordinator.sh/gpu": "200"}, gpus(3, 5), {}),
+        ({"kubernetes.io/gpu": "100"}, gpus(0), {}),
+        (SHARED, gpus(0, 1, ratio=50), {}),
+        # Core and ratio follow from the card; they are not asked for.
+        ({"koordinator.sh/gpu-memory": "16Gi"}, gpus(0), {}),
+        ({RDMA: "200"}, rdma("0000:81:00.0", "0000:82:00.0"), {}),
+        ({RDMA: "1"}, rdma("0000:81:00.0", percent=1, vfs=("0000:81:00.2",)), {}),
+        ({RDMA: "1"}, rdma("0000:81:00.0", "0000:82:00.0", percent=1), ALL_RDMA),
+        ({RDMA: "1", "nvidia.com/gpu": "2"},
+         gpus(0, 1) | rdma("0000:81:00.0", "0000:82:00.0", percent=1), JOINT),
+        ({"cpu": "1"}, {"gpu": [], "rdma": []}, {}),
+        ({"cpu": "1"}, "{", {}),  # Malformed: the hook's to tell.
+    ],
+)  # fmt: skip
+def test_cards_that_the_pod_requests_are_given(tmp_path, asked, cards, annotations):
+    node = Node(tmp_path)
+    assert given(node, on_cards(asked, cards, annotations=annotations)) == ["u1"]
+    assert node.told == []
+
+
+WHOLE, HALF = {"nvidia.com/gpu": "1"}, {"koordinator.sh/gpu": "50"}
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ((WHOLE, gpus(3)), (WHOLE, gpus(3))),
+        ((WHOLE, gpus(3)), (HALF, gpus(3, ratio=50))),
+        ((HALF, gpus(3, ratio=50)), (WHOLE, gpus(3))),
+        ((WHOLE, gpus(3)), (HALF, {"gpu": [{"minor": 3}]})),
+        ((RDMA_ONE := {RDMA: "1"}, rdma("0000:81:00.0", percent=1, vfs=("0000:81:00.2",))),
+         (RDMA_ONE, rdma("0000:82:00.0", percent=1, vfs=("0000:81:00.2",)))),
+        (({RDMA: "100"}, rdma("0000:81:00.0")), (RDMA_ONE, rdma("0000:81:00.0", percent=1))),
+    ],
+)  # fmt: skip
+def test_a_card_that_another_pod_has_stays_with_it(tmp_path, first, later):
+    node = Node(tmp_path)
+    holder, thief = on_cards(*first, "holder"), on_cards(*later, "thief")
+    assert given(node, holder) == ["holder"]
+    # Who held it first counts, not who is older.
+    assert given(node, thief, holder) == ["holder"]
+    [(uid, text)] = node.told
+    assert (uid, "which another pod holds" in text) == ("thief", True)
+    assert given(node, thief) == ["thief"]
+    assert node.checker.ignored == []
+
+
+def test_two_pods_share_a_card(tmp_path):
+    node = Node(tmp_path)
+    pods = [on_cards(HALF, gpus(3, ratio=50), uid) for uid in ("a", "b")]
+    assert given(node, *pods) == ["a", "b"]
+
+
+def test_a_pod_that_ended_holds_no_card(tmp_path):
+    node = Node(tmp_path)
+    assert given(node, on_cards(WHOLE, gpus(3), "a")) == ["a"]
+    ended = on_cards(WHOLE, gpus(3), "a", phase="Succeeded")
+    assert given(node, ended, on_cards(WHOLE, gpus(3), "b")) == ["a", "b"]
+
+
+def test_an_edited_annotation_frees_no_card_that_containers_have(tmp_path):
+    node = Node(tmp_path)
+    assert given(node, on_cards(WHOLE, gpus(3), "a")) == ["a"]
+    for edited in (gpus(3, 4), "{", {}):
+        pods = on_cards(WHOLE, edited, "a"), on_cards(WHOLE, gpus(3), "b")
+        assert "b" not in given(node, *pods)
+
+
 @pytest.mark.parametrize(
     ("qos", "kube", "annotations", "told"),
     [
@@ -233,3 +384,70 @@ def test_what_a_pod_may_ask_for_reaches_its_readers(tmp_path, kube, annotations)
     asking = pod("LS", None, kube=kube, annotations=annotations)
     assert node.checker((asking,), node.view) == (asking,)
     assert node.told == []
+
+
+SMALL = {"enable": True, "catRangeStartPercent": 0, "catRangeEndPercent": 30, "mbaPercent": 40}
+CLASSES = {"resourceQOSStrategy": {
+    "lsClass": {"cpuQOS": {"enable": True, "groupIdentity": 1}},
+    "beClass": {"resctrlQOS": SMALL}}}  # fmt: skip
+CPU_QOS, RESCTRL = "koordinator.sh/cpuQOS", "node.koordinator.sh/resctrl"
+PART = {"llc": {"schemata": {"range": [0, 20]}}, "mb": {"schemata": {"percent": 40}}}
+MORE_OF_ONE = PART["llc"] | {"schemataPerCache": [{"cacheID": 1, "range": [0, 100]}]}
+
+
+@pytest.mark.parametrize(
+    ("qos", "key", "claim", "told"),
+    [
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": 2}, "got 2, expected at most 1, as the"),
+        ("BE", RESCTRL, PART | {"llc": {"schemata": {"range": [0, 50]}}},
+         "resctrl].llc: got [0, 50], expected a range within [0, 30], which its class has"),
+        ("BE", RESCTRL, PART | {"llc": {"schemata": {"range": [20, 20]}}}, "a range within"),
+        ("BE", RESCTRL, PART | {"llc": MORE_OF_ONE}, "got [0, 100], expected a range within"),
+        ("BE", RESCTRL, PART | {"mb": {"schemata": {"percent": 41}}}, "got 41, expected 1 to 40"),
+        # What is not named has no limit in a group of its own.
+        ("BE", RESCTRL, {}, "resctrl].llc: got [], expected a range within [0, 30]"),
+        ("BE", RESCTRL, {"llc": PART["llc"]}, "resctrl].mb: got 0, expected 1 to 40"),
+        ("BE", RESCTRL, "{", "resctrl]"),
+    ],
+)  # fmt: skip
+def test_no_annotation_gives_more_than_the_class_has(tmp_path, qos, key, claim, told):
+    node = Node(tmp_path)
+    claiming = pod(qos, None, kube="Burstable", annotations={key: claim})
+    assert node.checker((claiming,), node.view) == (claiming,)  # Without a NodeSLO.
+    node.view = snapshot(node={}, nrt=POOLS, slo=CLASSES)
+    [seen] = node.checker((claiming,), node.view)
+    assert dict(seen.pod.metadata.annotations) == {}
+    [(_, text)] = node.told
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("qos", "key", "claim"),
+    [
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": 1}),
+        ("LS", CPU_QOS, {"enable": True, "groupIdentity": -1}),
+        ("LS", CPU_QOS, {"groupIdentity": 2}),  # Not enabled: 0.
+        ("BE", RESCTRL, PART),
+        ("LS", RESCTRL, {"llc": {"schemata": {"range": [0, 100]}}}),
+        ("SYSTEM", RESCTRL, {"llc": {"schemata": {"range": [0, 100]}}}),
+    ],
+)
+def test_what_the_class_has_is_given(tmp_path, qos, key, claim):
+    node = Node(tmp_path)
+    node.view = snapshot(node={}, nrt=POOLS, slo=CLASSES)
+    claiming = pod(qos, None, kube="Burstable", annotations={key: claim})
+    assert node.checker((claiming,), node.view) == (claiming,)
+    assert node.told == []
+
+
+def test_the_store_judges_again_when_the_classes_come(tmp_path):
+    async def story() -> None:
+        node = Node(tmp_path)
+        store = StateStore(VirtualClock(0.0), check=node.checker)
+        be = pod("BE", None, kube="BestEffort", annotations={RESCTRL: {}})
+        store.put(SnapshotPart.PODS, (be,))
+        assert store.snapshot().pods.value == (be,)
+        store.put(SnapshotPart.SLO, snapshot(slo=CLASSES).slo.value)
+        assert RESCTRL not in store.snapshot().pods.value[0].pod.metadata.annotations
+
+    asyncio.run(story())

@@ -182,6 +182,34 @@ def test_renewed_credentials_reach_the_kubelet() -> None:
     assert kubelet_config(before, "https://k:1", "", True).renewed().token == "new"
 
 
+def test_a_pod_that_is_left_out_at_every_poll_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock(1_700_000_000.0)
+
+    async def story() -> None:
+        transport, store = Scripted(), StateStore(clock)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
+        bad, worse = document("bad"), document("worse")
+        bad["metadata"]["uid"] = "../x"  # No directory has such a name.
+        worse["metadata"]["labels"] = 1  # Not readable at all.
+        transport.pods(document("a"), bad, worse)
+        running = asyncio.create_task(source.run())
+        await source.ready()
+        await asyncio.sleep(35)  # Three polls more.
+        assert [r.getMessage() for r in caplog.records] == ["pod left out"] * 2
+        # It is gone for a poll: one of the same name is told of again.
+        transport.pods(document("a"))
+        await asyncio.sleep(10)
+        transport.pods(document("a"), bad)
+        await asyncio.sleep(10)
+        assert [r.getMessage() for r in caplog.records] == ["pod left out"] * 3
+        running.cancel()
+        await asyncio.wait({running})
+
+    run_virtual(story(), clock)
+
+
 def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
     clock = VirtualClock(1_700_000_000.0)
 

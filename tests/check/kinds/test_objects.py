@@ -231,7 +231,7 @@ metadata:
         f"12: error: {notes}.koordinator.sh/colocation-strategy].degradeTimeMinutes: got 0, "
         "expected a number >= 1 (as if it were not there)",
         f"13: error: {notes}.koordinator.sh/cpu-normalization-ratio]: got '-1', "
-        "expected a number above 0",
+        "expected a number above 0, at most 5",
         f"14: error: {notes}.koordinator.sh/resource-amplification-ratio].cpu: got '1.5', "
         "expected a number",
         f"15: error: {notes}.koordinator.sh/system-qos-resource].cpuset: got '0-', "

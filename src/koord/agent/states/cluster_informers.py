@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from koord.agent.states.effective_specs import effective_metric_spec, effective_slo
-from koord.agent.states.pod_poller import pod_states
+from koord.agent.states.pod_poller import LeftOutPods, pod_states
 from koord.agent.states.snapshot import SnapshotPart
 from koord.agent.states.trimmed_pods import AgentPod
 from koord.api.kinds.node import Node
@@ -70,6 +70,7 @@ class ClusterStates:
         self._informers: list[Informer[Any]] = [self.node, self.slo, self.metric]
         self._follow(self.node, lambda node: store.put(SnapshotPart.NODE, node))
         self._problems: list[str] = []
+        self._left_out = LeftOutPods()
         self._follow(self.slo, self._put_slo)
         self._follow(
             self.metric,
@@ -149,7 +150,8 @@ class ClusterStates:
         if self.pods.has_synced:
             pods = [pod for _, pod in self.pods.items()]
             before = self._store.snapshot().pods.value
-            self._store.put(SnapshotPart.PODS, pod_states(pods, self._layout, before))
+            states = pod_states(pods, self._layout, before, self._left_out)
+            self._store.put(SnapshotPart.PODS, states)
 
     async def _confirm(self) -> None:
         """A live watch that is silent means that nothing changed."""

@@ -71,12 +71,13 @@ class Kubelet:
         self._transport = transport
         self._timeout_seconds = timeout_seconds
         self._read: dict[bytes, Pod] = {}
+        self._unreadable: set[str] = set()
         self._decoder = Decoder(kind_of_type(Pod), AgentPod)
 
     async def pods(self) -> list[Pod]:
         """The pods of the node, cut to what the agent reads of them.
 
-        One that cannot be read is left out with a line in the log. A pod that is told in the same
+        One that cannot be read is left out with one line in the log. A pod that is told in the same
         words as the last time is the same object.
 
         Raises:
@@ -86,12 +87,16 @@ class Kubelet:
         faults.point("agent.kubelet.pods")
         body = await self._get(_PODS)
         before, self._read = self._read, {}
+        told, self._unreadable = self._unreadable, set()
         for item in codec.decode_json(body, _Pods, "kubelet /pods/").items:
             words = blake2b(item, digest_size=16).digest()
             try:
                 pod = before.get(words) or self._decoder.one(bytes(item))
             except KoordError as error:
-                _LOG.warning("pod left out", extra=log.fields(reason=str(error)))
+                reason = str(error)
+                if reason not in told | self._unreadable:
+                    _LOG.warning("pod left out", extra=log.fields(reason=reason))
+                self._unreadable.add(reason)
             else:
                 self._read[words] = pod
         return list(self._read.values())

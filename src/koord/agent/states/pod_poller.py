@@ -26,8 +26,28 @@ _EVENTS_PER_SECOND, _EVENTS_AT_ONCE = 5.0, 10.0
 _LOG = log.get("agent.pods")
 
 
+class LeftOutPods:
+    """Tells of pods that are left out: of each once, and again when the reason changes."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+
+    def log_new(self, reasons: set[tuple[str, str]]) -> None:
+        """Logs those that are new.
+
+        Args:
+            reasons: title and reason of all that are left out now.
+        """
+        for pod, reason in sorted(reasons - self._known):
+            _LOG.warning("pod left out", extra=log.fields(pod=pod, reason=reason))
+        self._known = reasons
+
+
 def pod_states(
-    pods: Iterable[Pod], layout: CgroupLayout, before: Iterable[PodState] = ()
+    pods: Iterable[Pod],
+    layout: CgroupLayout,
+    before: Iterable[PodState] = (),
+    left_out: LeftOutPods | None = None,
 ) -> tuple[PodState, ...]:
     """Pods in the order of their creation, then their keys; unusable ones are told of and left.
 
@@ -35,14 +55,17 @@ def pod_states(
         pods: as read.
         layout: of their cgroups.
         before: what is known; a pod that is the very same object has the same state.
+        left_out: remembers of which pods was told; None tells of all.
     """
     known = {id(state.pod): state for state in before}
     states = []
+    unusable = set()
     for pod in pods:
         try:
             states.append(known.get(id(pod)) or pod_state(pod, layout))
         except ValueError as error:
-            _LOG.warning("pod left out", extra=log.fields(pod=pod.title, reason=str(error)))
+            unusable.add((pod.title, str(error)))
+    (left_out or LeftOutPods()).log_new(unusable)
     return tuple(
         sorted(states, key=lambda state: (str(state.pod.metadata.creation_timestamp), state.key))
     )
@@ -79,6 +102,7 @@ class PodPoller:
         self._synced = asyncio.Event()
         self._tokens, self._filled_at = _EVENTS_AT_ONCE, clock.monotonic_seconds()
         self._failure = ""
+        self._left_out = LeftOutPods()
 
     def poke(self) -> None:
         """Something happened to a pod: polls at once, within the limit."""
@@ -117,7 +141,8 @@ class PodPoller:
             _LOG.info("pods are read again")
             self._failure = ""
         before = self._store.snapshot().pods.value
-        self._store.put(SnapshotPart.PODS, pod_states(pods, self._layout, before))
+        states = pod_states(pods, self._layout, before, self._left_out)
+        self._store.put(SnapshotPart.PODS, states)
         self._synced.set()
 
     def _failed(self, reason: str) -> None:

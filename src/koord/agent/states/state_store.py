@@ -24,7 +24,7 @@ _FIELDS = {
     SnapshotPart.METRIC_SPEC: "metric_spec",
 }
 
-_CHECKED_BY = SnapshotPart.NODE | SnapshotPart.TOPOLOGY
+_CHECKED_BY = SnapshotPart.NODE | SnapshotPart.TOPOLOGY | SnapshotPart.SLO
 
 
 class StateStore:
@@ -33,8 +33,8 @@ class StateStore:
     Args:
         clock: for the ages of parts.
         supervisor: told of followers that fail.
-        check: what becomes of pods before anybody sees them, asked again when the node or its
-            topology changes; None leaves them as they are.
+        check: what becomes of pods before anybody sees them, asked again when the node, its
+            topology or its NodeSLO changes; None leaves them as they are.
     """
 
     def __init__(

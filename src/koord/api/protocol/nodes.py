@@ -29,6 +29,8 @@ LARGEST_RATIO = 1000
 PLAUSIBLE_RATIO = 10
 PLAUSIBLE = f"a ratio of at most {PLAUSIBLE_RATIO}: a node cannot keep what it offers beyond that"
 RATIO_TOLERANCE = 0.01
+MOST_CPU_RATIO = 5.0
+"""No CPUs are so many times as fast as others; the manager writes no more."""
 
 
 class SystemQOSResource(WireStruct):
@@ -152,15 +154,16 @@ def cpu_normalization_ratio(node: Node) -> float:
     """How fast the node's CPUs are; -1 without the annotation.
 
     Raises:
-        KoordError: no number above 0.
+        KoordError: no number above 0, or one beyond :data:`MOST_CPU_RATIO`.
     """
     text = node.metadata.annotations.get(keys.CPU_NORMALIZATION_RATIO)
     if text is None:
         return NO_RATIO
     field = annotation.field_of(keys.CPU_NORMALIZATION_RATIO)
     ratio = parse_float(text, node.title, field)
-    if ratio <= 0:
-        raise KoordError(node.title, field, text, "a number above 0")
+    if not 0 < ratio <= MOST_CPU_RATIO:
+        expected = f"a number above 0, at most {MOST_CPU_RATIO:g}"
+        raise KoordError(node.title, field, text, expected)
     return ratio
 
 

@@ -41,6 +41,14 @@ NPU_CORE: Final = "huawei.com/npu-core"
 NPU_CPU: Final = "huawei.com/npu-cpu"
 NPU_DVPP: Final = "huawei.com/npu-dvpp"
 
+WHOLE_GPUS: Final = (NVIDIA_GPU, AMD_GPU, DCU_GPU)
+"""Whole GPUs by the names of vendors' device plugins."""
+GPU_REQUESTS: Final = (
+    *WHOLE_GPUS, GPU, GPU_SHARED, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NPU_CORE, NPU_CPU,
+    NPU_DVPP,
+)  # fmt: skip
+"""What pods ask for GPUs by."""
+
 GPU_VENDORS: Final = ("nvidia", "huawei", "cambricon", "metax", "baidu")
 AGGREGATION_TYPES: Final = ("avg", "p99", "p95", "p90", "p50")
 

@@ -121,7 +121,7 @@ def test_a_ratio_is_new_from_a_hundredth_on(make: Any) -> None:
     assert made.learn(snapshot(node={RATIO: "1.20"}))
     assert not made.learn(snapshot(node={RATIO: "1.205"}))
     assert made.learn(snapshot(node={RATIO: "1.22"}))
-    for bad in ("fast", "0", "-1", "nan"):
+    for bad in ("fast", "0", "-1", "nan", "5.01", "1e9"):
         with pytest.raises(KoordError):
             made.learn(snapshot(node={RATIO: bad}))
     assert not made.learn(snapshot(node={RATIO: "1.22"}))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from koord.agent.executor.target import CPUS
+from koord.agent.states.annotation_checks.class_bounds import CLASS_CHECKED, class_problems
 from koord.agent.states.annotation_checks.cpu_bindings import CPUBindings, node_cpus
+from koord.agent.states.annotation_checks.device_cards import DeviceCards
 from koord.agent.states.annotation_checks.pod_checks import CHECKED, PodChecks
 from koord.api.protocol import keys
 from koord.base import log
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 REASON = "AnnotationIgnored"
 _LOG = log.get("agent.pods")
-_RELEVANT = CHECKED | {keys.RESOURCE_STATUS}
+_RELEVANT = CHECKED | CLASS_CHECKED | {keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED}
 
 
 class IgnoredAnnotation(NamedTuple):
@@ -59,6 +61,7 @@ class AnnotationChecker:
         self._report = report
         self._online = CPUSet.from_ids(each.cpu for each in machine.topology.cpus if each.online)
         self._bindings = CPUBindings(runs_on)
+        self._cards = DeviceCards()
         self._checks = PodChecks(machine.memory_bytes)
         self._ignored: dict[tuple[str, str], IgnoredAnnotation] = {}
 
@@ -72,17 +75,20 @@ class AnnotationChecker:
 
         Args:
             pods: as their source has them.
-            snapshot: node and topology.
+            snapshot: node, topology and NodeSLO.
         """
         asking = [pod for pod in pods if not _RELEVANT.isdisjoint(pod.pod.metadata.annotations)]
         reported = snapshot.topology.value
+        strategy = snapshot.slo.value.resource_qos_strategy if snapshot.slo.value else None
         node = node_cpus(self._online, snapshot.node.value, reported)
         bad = {
             (uid, keys.RESOURCE_STATUS): error
             for uid, error in self._bindings.refused(pods, node).items()
         }
+        for uid, error in self._cards.refused(pods).items():
+            bad[uid, keys.DEVICE_ALLOCATED] = error
         for pod in asking:
-            for key, error in self._checks.problems(pod):
+            for key, error in (*self._checks.problems(pod), *class_problems(pod, strategy)):
                 bad[pod.uid, key] = error
         self._checks.keep({pod.uid for pod in asking})
         # Whether the kubelet's policy binds pods of any class is not known yet.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         NodeInputs,
     )
 
-LEAST, MOST = 1.0, 5.0
+LEAST, MOST = 1.0, nodes.MOST_CPU_RATIO
 
 
 class CPUNormalization:

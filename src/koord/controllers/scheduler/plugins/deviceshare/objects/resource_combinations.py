@@ -16,16 +16,9 @@ from koord.controllers.scheduler.plugins.deviceshare.names import FPGA, GPU, RDM
 Amounts = dict[str, int]
 
 _MOST = 1 << 50
-THIRD_PARTY = (res.NVIDIA_GPU, res.AMD_GPU, res.DCU_GPU)
+THIRD_PARTY = res.WHOLE_GPUS
 """Whole GPUs by the names of vendors' device plugins."""
-OF_TYPE = {
-    GPU: (
-        *THIRD_PARTY, res.GPU, res.GPU_SHARED, res.GPU_CORE, res.GPU_MEMORY, res.GPU_MEMORY_RATIO,
-        res.NPU_CORE, res.NPU_CPU, res.NPU_DVPP,
-    ),
-    RDMA: (res.RDMA,),
-    FPGA: (res.FPGA,),
-}  # fmt: skip
+OF_TYPE = {GPU: res.GPU_REQUESTS, RDMA: (res.RDMA,), FPGA: (res.FPGA,)}
 """By device type, what pods may ask for."""
 _IN_PERCENT = (res.GPU, res.RDMA, res.FPGA)
 
