@@ -21,7 +21,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak fuzz clean setup-ci install install-test compiler-cache lock newest
+.PHONY: demo test test-python test-cpp test-real test-vm lint bench peer soak fuzz fuzz-native clean setup-ci install install-test compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -104,13 +104,21 @@ clean:
 	rm -rf build dist reports $(VENV)
 
 # Random histories with fresh seeds for so many minutes, shared among all that has histories. What
-# fails is kept in tests/data/histories, which the tests replay. And fuzzing of what has none.
+# fails is kept in tests/data/histories, which the tests replay. And fuzzing of what has none: native
+# entries under sanitizers for so many minutes, shared among all of them, then Python's parsers.
 MINUTES ?= 60
 soak: install-test
 	$(BIN)/python -m tests.soak $(MINUTES)
 
-fuzz: install-test
+fuzz: fuzz-native install-test
 	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers
+
+FUZZ_ENTRIES = $(words $(wildcard cpp/fuzz/*_fuzz.cpp))
+fuzz-native:
+	cmake -S . -B build/sanitize -DKOORD_TESTS=ON -DKOORD_SANITIZE=ON -DKOORD_WERROR=ON -DKOORD_FUZZ=ON >/dev/null
+	cmake --build build/sanitize
+	KOORD_FUZZ_SECONDS=$$(( $(MINUTES) * 60 / $(FUZZ_ENTRIES) )) KOORD_FUZZ_SEED=$${KOORD_FUZZ_SEED:-$$(date +%s)} \
+	  ctest --test-dir build/sanitize --output-on-failure --timeout 86400 -R ^fuzz/
 
 setup-ci:
 	@packages=$$(grep -v '^#' packages.txt); \

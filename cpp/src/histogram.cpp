@@ -15,6 +15,8 @@ constexpr std::int64_t kMaxHalfLifeMs = 10'000'000'000'000;
 // Beyond this many half-lives the reference moves, long before a weight could overflow.
 constexpr std::int64_t kMaxDecayExponent = 100;
 constexpr double kCheckpointWeight = 10'000;
+// No more than this, so that sums and shifted references stay finite.
+constexpr double kMaxWeight = 1e100;
 
 [[noreturn]] void reject(std::string_view field, const std::string& value,
                          std::string_view expected) {
@@ -27,8 +29,8 @@ void require_time(std::int64_t time_ms) {
 }
 
 void require_weight(std::string_view field, double weight) {
-  if (std::isfinite(weight) && weight >= 0) return;
-  reject(field, std::to_string(weight), "a finite number >= 0");
+  if (weight >= 0 && weight <= kMaxWeight) return;
+  reject(field, std::to_string(weight), "a number from 0 to 10^100");
 }
 
 void require_sample(double value, double weight, std::int64_t time_ms) {

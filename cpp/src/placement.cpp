@@ -95,7 +95,9 @@ Row NodeTable::add_node(const Node& node) {
 
 void NodeTable::close_node(Row row) {
   open_.at(row) = 0;
-  row_of_.erase(names_[row]);  // a node of that name may come back, as a new row
+  // A node of that name may come back, as a new row.
+  const auto named = row_of_.find(names_[row]);
+  if (named != row_of_.end() && named->second == row) row_of_.erase(named);
   for (Interned& entry : shapes_) entry.admitted[row] = 0;
   ++layout_;
 }

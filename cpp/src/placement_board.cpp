@@ -32,6 +32,14 @@ std::size_t Board::checked_row(std::int64_t row) const {
   throw Exception(not_found("row", std::to_string(row), "a row of the board"));
 }
 
+// Weighted and summed over all scores, or times 100 and less the least one, none leaves 64 bits.
+std::int64_t Board::checked_raw(Normalization kind, std::int64_t raw) {
+  const std::int64_t most = std::int64_t{1} << (kind == Normalization::kNone ? 36 : 56);
+  if (raw >= -most && raw <= most) return raw;
+  throw Exception(invalid("raw score", std::to_string(raw),
+                          kind == Normalization::kNone ? "within 2^36" : "within 2^56"));
+}
+
 Board::Column& Board::checked_score(std::size_t score) {
   if (score < columns_.size()) return columns_[score];
   throw Exception(not_found("score", std::to_string(score), "a score of the board"));
@@ -101,7 +109,7 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
   }
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked_row(rows[i]);
-    const std::int64_t change = raw[i] - column.raw[row];
+    const std::int64_t change = checked_raw(column.rule.normalization, raw[i]) - column.raw[row];
     if (change == 0) continue;
     column.raw[row] = raw[i];
     if (plain) totals_[row] += column.rule.weight * change;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What changes the node table: pods that come and go, and the way back.
 #include <algorithm>
+#include <bit>
 
 #include "koord/placement.hpp"
 
@@ -56,14 +57,22 @@ std::size_t NodeTable::mark() {
   return journal_.size();
 }
 
+// What a pod held before it was removed, which is more than is free where a node has lost GPUs
+// since the pod came.
+void NodeTable::return_gpus(Row row, MinorMask minors, std::span<const std::int64_t> each) {
+  if ((minors & ~gpus_.fitting(row, each)) == 0) return gpus_.take(row, minors, each);
+  for (MinorMask rest = minors; rest != 0; rest &= rest - 1) {
+    gpus_.charge(row, std::countr_zero(rest), each);
+  }
+}
+
 void NodeTable::undo(std::size_t mark) {
   while (journal_.size() > mark) {
     const Change change = journal_.back();
-    // The way back was checked on the way here, so it cannot fail.
     const devices::Request& gpus = shapes_[change.placement.shape].shape.gpus;
     const auto [row, id, minors] = change.placement;
     if (minors != 0 && change.committed) gpus_.give_back(row, minors, gpus.each);
-    if (minors != 0 && !change.committed) gpus_.take(row, minors, gpus.each);
+    if (minors != 0 && !change.committed) return_gpus(row, minors, gpus.each);
     apply(change.placement, change.committed ? -1 : 1);
     journal_.pop_back();
   }

@@ -91,7 +91,9 @@ Result<Bandwidth> bandwidth(Vendor vendor, const Limits& limits, std::int64_t pe
     const std::int64_t value = limits.amd_full_scale * percent / kWhole / step * step;
     return Bandwidth{std::max(value, least), value < least};
   }
-  const std::int64_t value = std::min((percent + step - 1) / step * step, kWhole);
+  // A step of more than everything is everything.
+  const std::int64_t stride = std::min(step, kWhole);
+  const std::int64_t value = std::min((percent + stride - 1) / stride * stride, kWhole);
   return Bandwidth{std::max(value, least), value < least};
 }
 

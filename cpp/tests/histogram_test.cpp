@@ -120,3 +120,14 @@ TEST("histogram/bad samples and options throw") {
   CHECK(!ExponentialBuckets::make(1, 10, 1).ok());
   CHECK(!ExponentialBuckets::make(1e-300, 1e300, 1.0001).ok());
 }
+
+TEST("histogram/a weight that would make sums infinite is refused") {
+  DecayingHistogram histogram = cpu();
+  histogram.add(0.1, 1, kNowMs);
+  // 2^20 heavier at a time 20 half-lives on.
+  CHECK_THROWS(histogram.add(1, 1e305, kNowMs + 20 * kHalfLifeMs), koord::Exception);
+  CHECK_THROWS(histogram.load({.reference_ms = kNowMs, .weights = {{3, 1}}, .total_weight = 1e305}),
+               koord::Exception);
+  histogram.add(1, 1e100, kNowMs + 20 * kHalfLifeMs);
+  CHECK(std::isfinite(histogram.total_weight()));
+}

@@ -88,3 +88,18 @@ TEST("placement_board/room and crowds") {
                 std::vector<std::uint8_t>{1}, all(1), scores);
   CHECK_EQ(scores[0], 7);
 }
+
+TEST("placement_board/raw scores that no sum holds are refused") {
+  Board board = opened(2, {{1'000'000, Normalization::kNone}, {1, Normalization::kMinMax}});
+  const std::int64_t row = 1;
+  const auto rate = [&](std::size_t score, std::int64_t raw) {
+    board.rate(score, {&row, 0, 1}, std::vector<std::int64_t>{raw});
+  };
+  CHECK_THROWS(rate(0, INT64_MAX), Exception);
+  CHECK_THROWS(rate(1, INT64_MIN), Exception);
+  rate(0, std::int64_t{1} << 36);
+  rate(1, -(std::int64_t{1} << 56));
+  CHECK_EQ(board.best(), 1);
+  rate(0, 0);
+  CHECK_EQ(board.best(), 0);
+}

@@ -164,6 +164,27 @@ TEST("placement/marks nest, and undo goes back to its own") {
   CHECK_THROWS(table.forget(), Exception);
 }
 
+TEST("placement/undo gives a pod back what its node has lost meanwhile") {
+  NodeTable table = cluster(1);
+  const ShapeId share = table.intern({.request = {1000}, .gpus = {.each = {600}, .count = 1}});
+  table.commit({0, share, 1});
+  table.set_gpus(0, std::vector<Device>{{.minor = 0, .total = {500}}});
+  const std::size_t mark = table.mark();
+  table.remove({0, share, 1});
+  table.undo(mark);
+  CHECK_EQ(table.gpus().used(0, 0)[0], 600);
+  CHECK_EQ(table.gpus().free(0, 0)[0], 0);
+  CHECK_EQ(table.free(kCpu)[0], 15000);
+}
+
+TEST("placement/a node closed twice leaves the next of its name") {
+  NodeTable table = cluster(1);
+  table.close_node(0);
+  const Row again = table.add_node({.name = "0", .capacity = {8000}});
+  table.close_node(0);
+  CHECK_EQ(table.row("0"), again);
+}
+
 TEST("placement/a stale cache catches up however much has changed") {
   NodeTable table = cluster(4);
   const ShapeId shape = table.intern({.request = {1000}});

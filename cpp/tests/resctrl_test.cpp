@@ -2,6 +2,7 @@
 #include "koord/resctrl.hpp"
 
 #include <array>
+#include <limits>
 
 #include "check.hpp"
 #include "scratch.hpp"
@@ -17,6 +18,12 @@ TEST("resctrl/masks and bandwidths of percentages") {
   CHECK(!koord::resctrl::cache_mask(Limits{0x101}, 0, 100).ok());
   CHECK_EQ(koord::resctrl::bandwidth(Vendor::kIntel, {}, 85).value().value, 90);
   CHECK_EQ(koord::resctrl::bandwidth(Vendor::kAmd, {}, 33).value().value, 52);
+}
+
+TEST("resctrl/a step of the bandwidth beyond everything is everything") {
+  Limits limits{0xfff};
+  limits.bandwidth_gran = std::numeric_limits<std::int64_t>::max();
+  CHECK_EQ(koord::resctrl::bandwidth(Vendor::kIntel, limits, 40).value().value, 100);
 }
 
 TEST("resctrl/schemata keep sparse ids") {

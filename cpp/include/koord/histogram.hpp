@@ -58,7 +58,7 @@ class KOORD_API DecayingHistogram {
   /// unless half_life_ms is in 1..10^13.
   DecayingHistogram(std::shared_ptr<const ExponentialBuckets> buckets, std::int64_t half_life_ms);
 
-  /// Throws Exception when value is not a number, weight is negative or not finite, or the time
+  /// Throws Exception when value is not a number, weight is not in 0..10^100, or the time
   /// lies outside the years 1 to 9999; so does subtract().
   void add(double value, double weight, std::int64_t time_ms);
   /// Takes a sample back; what falls below kEpsilon becomes 0.
@@ -76,8 +76,8 @@ class KOORD_API DecayingHistogram {
   std::span<const double> weights() && = delete;
 
   [[nodiscard]] HistogramCheckpoint save() const;
-  /// Adds a checkpoint's content. Throws Exception, and changes nothing, when the total is negative
-  /// or not finite, a bucket does not exist, or the time is out of range.
+  /// Adds a checkpoint's content. Throws Exception, and changes nothing, when the total is not in
+  /// 0..10^100, a bucket does not exist, or the time is out of range.
   void load(const HistogramCheckpoint& checkpoint);
 
  private:

@@ -204,6 +204,7 @@ class KOORD_API NodeTable {
   std::uint32_t intern_kind(const Shape& shape);
   void touch(Row row);
   void apply(const Placement& placement, std::int64_t sign);
+  void return_gpus(Row row, MinorMask minors, std::span<const std::int64_t> each);
 
   std::vector<std::string> resources_;
   std::vector<std::string> names_;

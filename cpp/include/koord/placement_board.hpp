@@ -74,7 +74,8 @@ class KOORD_API Board {
   /// The filter has nothing to say: it refuses no row. kClosed cannot be cleared.
   void clear(unsigned filter);
 
-  /// Raw scores of rows; others of a score that did not apply so far are 0.
+  /// Raw scores of rows; others of a score that did not apply so far are 0. kInvalid for one beyond
+  /// 2^36 (kNone) or 2^56 either way; rows before it are rated.
   void rate(std::size_t score, RowSet rows, std::span<const std::int64_t> raw);
 
   /// The score does not apply: it adds nothing.
@@ -137,6 +138,7 @@ class KOORD_API Board {
   [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
+  static std::int64_t checked_raw(Normalization kind, std::int64_t raw);
   Column& checked_score(std::size_t score);
 
   std::vector<std::uint64_t> refused_;

@@ -77,8 +77,8 @@ class Histogram:
         """Adds a sample.
 
         Raises:
-            ValueError: the value is NaN, the weight is negative or not finite, or the time is
-                outside the years 1 to 9999.
+            ValueError: the value is NaN, the weight is not in 0..10^100, or the time is outside
+                the years 1 to 9999.
         """
         self._native.add(value, weight, time_ms)
 
