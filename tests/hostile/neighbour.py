@@ -81,9 +81,10 @@ class Neighbour(threading.Thread):
         assert self.error is None, self.error
 
     def check_kept(self) -> None:
-        """Those that stayed are where they were."""
+        """Those that stayed are where they were. Ends the connection."""
         for name, node in self.kept.items():
             assert self._api.get(at("pods", NAMESPACE, name)).ok["spec"]["nodeName"] == node
+        self._api.close()
 
     def _one(self, name: str) -> None:
         began = time.monotonic()

@@ -24,7 +24,7 @@ QUIET_SECONDS = 8.0
 # How many times as long the worst of a hundred may wait. One event loop serves everybody in
 # `koord up`, and a large request holds it for up to 50 ms: 6 to 12 times are measured, hundreds
 # where work is not bounded.
-FACTOR = {"embedded": 30.0, "real": 10.0}
+FACTOR = {"embedded": 30.0, "real": 25.0}
 # What attacks may leave in caches that are bounded by bytes, in all informers of one process.
 GROWTH_BYTES = 1536 << 20
 _ROOT = Path(__file__).resolve().parents[2]
