@@ -22,11 +22,13 @@ from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
+from tests.hostile.test_neighbours import check_neighbour
 from tests.soak.engine import Counter, Outcome, Over, choices_of, explore, fresh, steps_of
 
 _TESTS = Path(__file__).resolve().parent.parent
 # A morning rather than a day: a turn ends between two of them.
 _DAY_ROUNDS, _DAY_STEP = 6, 120
+_ATTACK_SECONDS = 30
 
 
 class OutdatedError(Exception):
@@ -153,10 +155,35 @@ class AgentDay:
             a_day(Path(folder), list(Version)[version], seed, rounds, step)
 
 
+class HostileTenant:
+    """A neighbour beside one who attacks. A history: seed, seconds of an attack."""
+
+    name = "hostile/test_neighbours"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            count += 1
+            history = (draw.getrandbits(32), _ATTACK_SECONDS)
+            try:
+                self.replay(history)
+            except Exception as error:
+                return Outcome(count, error, history)
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        seed, seconds = history
+        with tempfile.TemporaryDirectory() as folder:
+            check_neighbour("embedded", Path(folder), seed, seconds)
+
+
 def subjects() -> Iterator[Subject]:
     """All of them; state machines are found by what their modules say."""
     yield SmallCluster()
     yield AgentDay()
+    yield HostileTenant()
     for path in sorted(_TESTS.rglob("test_*.py")):
         if path.parent.name == "soak" or "(RuleBasedStateMachine)" not in path.read_text():
             continue  # those of the soak itself are to fail

@@ -55,13 +55,18 @@ class Scene(NamedTuple):
         return f"http://127.0.0.1:{self.server.getsockname()[1]}"
 
 
-def reads(scene: Scene, _: subprocess.Popen[bytes]) -> bool:
-    """It has opened the file, and waits for what is in it."""
+def reads(scene: Scene, process: subprocess.Popen[bytes]) -> bool:
+    """It has opened the file, and waits for what is in it.
+
+    A signal between the two would be seen only after the read. Where the kernel tells nothing of
+    what a process waits for, to have opened the file must do.
+    """
     try:
         os.open(scene.fifo, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return False
-    return True
+    waits_in = Path(f"/proc/{process.pid}/wchan").read_text()
+    return "pipe_read" in waits_in or waits_in in ("", "0")
 
 
 def asks(scene: Scene, _: subprocess.Popen[bytes]) -> bool:
@@ -216,7 +221,8 @@ def in_session(session: int) -> list[int]:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if fields[0] not in "ZX" and int(fields[3]) == session:
+        # What ends meanwhile has an empty file.
+        if fields and fields[0] not in "ZX" and int(fields[3]) == session:
             found.append(int(stat.parent.name))
     return found
 
