@@ -171,21 +171,21 @@ TEST("quota/names that nothing needs any more are given back") {
   add(tree, "a", kRootName, 10, 100, 50);
   for (ResourceId id = names.size(); id < kMaxResources; ++id) {
     GroupSpec spec;
-    spec.max.set(names.intern("r" + std::to_string(id)), 7);
+    spec.max.set(names.intern(numbered(id)), 7);
     tree.add(numbered(id), spec);
   }
   CHECK(names.full());
   CHECK_EQ(names.reclaim(), std::size_t{0});
   CHECK_THROWS(names.intern("new"), koord::Exception);
-  const ResourceId charged = names.find("r5");
+  const ResourceId charged = names.find(numbered(5));
   Amounts amount;
   amount.set(charged, 3);
   tree.charge(tree.at("a"), Charge::kUsed, amount);
   tree.remove(numbered(5));
   tree.remove(numbered(6));
   CHECK_EQ(names.reclaim(), std::size_t{1});
-  CHECK_EQ(names.find("r6"), names.size());
-  CHECK_EQ(names.find("r5"), charged);
+  CHECK_EQ(names.find(numbered(6)), names.size());
+  CHECK_EQ(names.find(numbered(5)), charged);
   CHECK_EQ(names.intern("new"), ResourceId{6});
   CHECK_EQ(runtime(tree, "a"), 50);
 }
