@@ -136,12 +136,17 @@ _DryRun = Annotated[
 ]
 _QuotaScope = Annotated[
     ReachScope | None,
-    typer.Option("--quota-scope", help="whose pods a quota reaches; overrides the configuration"),
+    typer.Option(
+        "--quota-scope",
+        metavar="cluster|namespace",
+        help="whose pods a quota reaches; overrides the configuration",
+    ),
 ]
 _ReservationScope = Annotated[
     ReachScope | None,
     typer.Option(
         "--reservation-scope",
+        metavar="cluster|namespace",
         help="whose pods an owner without a namespace means; overrides the configuration",
     ),
 ]
