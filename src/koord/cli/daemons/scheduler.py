@@ -134,11 +134,23 @@ _APICheck = Annotated[
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
 ]
+
+
+def _read_scope(option: str) -> Callable[[str], ReachScope]:
+    def read(text: str) -> ReachScope:
+        if text in list(ReachScope):
+            return ReachScope(text)
+        raise KoordError(option, "", text, "cluster or namespace")
+
+    return read
+
+
 _QuotaScope = Annotated[
     ReachScope | None,
     typer.Option(
         "--quota-scope",
         metavar="cluster|namespace",
+        parser=_read_scope("--quota-scope"),
         help="whose pods a quota reaches; overrides the configuration",
     ),
 ]
@@ -147,6 +159,7 @@ _ReservationScope = Annotated[
     typer.Option(
         "--reservation-scope",
         metavar="cluster|namespace",
+        parser=_read_scope("--reservation-scope"),
         help="whose pods an owner without a namespace means; overrides the configuration",
     ),
 ]
