@@ -114,7 +114,7 @@ VERBS = {
     "quota runtime": Case("{fifo} --total cpu=1", reads),
     "resctrl plan": Case("--vendor intel --cbm-mask 3ff --l3-ids 0-1 --config {fifo}", reads),
     "simulate openb": Case(
-        f"--nodes {NODES} --pods {PODS} --policy random,fgd --seeds 1-1000", computes(6)
+        f"--nodes {NODES} --pods {PODS} --policy random,fgd --seeds 1-200", computes(8)
     ),
     "simulate colocation": Case("--nodes 20", computes(6)),
     "check": Case("{fifo}", reads),
@@ -134,7 +134,7 @@ FURTHER = {
         "--colocation --nodes 2 --speed 0 --report {folder}/report", computes(12)
     ),
     "simulate openb --through-scheduler": Case(
-        f"--nodes {NODES} --pods {PODS} --policy random --seeds 1-50 --through-scheduler {PROFILE}",
+        f"--nodes {NODES} --pods {PODS} --policy random --seeds 1-20 --through-scheduler {PROFILE}",
         computes(8),
     ),
 }
