@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # of the root beside it.
 _SHARES = 262144
 # They judge what CPUs are used for; the others judge what is written, and mostly wait.
-_ALONE = frozenset({"burst", "kernel", "suppress"})
+_ALONE = frozenset({"burst", "hostile", "kernel", "suppress"})
 _UNSHARE = [
     "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
     "--mount-proc",
