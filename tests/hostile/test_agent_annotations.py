@@ -322,7 +322,7 @@ def memory(minor: int, ratio: int, amount: str) -> dict[str, Any]:
         ({GPU_MEMORY: "8Gi"}, memory(0, 12, "8Gi"), "expected at most 11"),
         ({GPU_MEMORY: "8Gi"}, gpus(0), "expected at most 1, as 0 of 85899345920 bytes are"),
         ({GPU_MEMORY: "8Gi", "koordinator.sh/gpu.shared": "2"},
-         {"gpu": [*memory(0, 5, "4Gi")["gpu"], *memory(1, 90, "4Gi")["gpu"]]}, "expected at most 6"),
+         {"gpu": [*memory(0, 5, "4Gi")["gpu"], *memory(1, 90, "4Gi")["gpu"]]}, "at most 6"),
     ],
 )  # fmt: skip
 def test_memory_that_does_not_follow_from_request_and_card(tmp_path, asked, cards, told):

@@ -41,6 +41,8 @@ def check_koordlet(seed: int, seconds: float) -> None:
         f"{second // MIB} MiB; {seen['looks']} looks; log {seen['log_bytes'] // MIB} MiB"
     )
     assert seen["alive"]
+    # What deploy/rbac/koordlet.yaml gives rights for at the kubelet, and nothing else.
+    assert seen["asked"] == ["/configz", "/pods/"]
     assert seen["looks"] > seconds
     assert seen["less"] == []
     assert {"bound", "service", "batch"} <= set(seen["running"])

@@ -103,6 +103,7 @@ def run(world: World, seed: int, seconds: float) -> Any:
         "less": watcher.less,
         "looks": watcher.looks,
         "alive": agent.alive,
+        "asked": sorted(set(world.kubelet.served)),
         "running": world.runtime.running(),
         "kinds": hostile.kinds,
         "log_bytes": agent.log.stat().st_size,
