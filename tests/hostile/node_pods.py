@@ -186,10 +186,15 @@ def many_containers(node: NodePods) -> list[Document]:
          "state": {"running": {}}}
         for name in names
     ]  # fmt: skip
-    scores = {_SCORES: json.dumps(dict.fromkeys(names, -1000))}
+    # Cards of a type that koordlet gives nobody.
+    cards = {"fpga": [{"minor": 0, "resources": {"koordinator.sh/fpga": "1"}}] * len(names)}
+    notes = (
+        {_SCORES: json.dumps(dict.fromkeys(names, -1000))},
+        {_SCORES: json.dumps(dict.fromkeys(names, 1000)), _DEVICES: json.dumps(cards)},
+    )
     return [
-        node.pod(scores, spec={"containers": containers}, status={"containerStatuses": statuses})
-        for _ in range(2)
+        node.pod(each, spec={"containers": containers}, status={"containerStatuses": statuses})
+        for each in notes
     ]
 
 

@@ -169,7 +169,7 @@ def test_the_agent_judges_and_obeys_whatever_pods_say(
         view = snapshot(node={}, nrt={}, slo=slo if isinstance(slo, dict) else {})
     except KoordError:
         view = snapshot(node={}, nrt={})
-    hooks = load_hooks(options(keep_directory=lambda path: None), [])
+    hooks = load_hooks(options(gate=lambda name: True, keep_directory=lambda path: None), [])
     for hook in hooks:
         hook.learn(view)
     for state in checker(tuple(states), view):

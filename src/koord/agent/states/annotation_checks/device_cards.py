@@ -9,6 +9,7 @@ Rule: docs/reference/hooks.md#cards-that-are-given.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from koord.api import requests
@@ -18,7 +19,7 @@ from koord.api.protocol.scheduling import device_allocated, device_hints, device
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.pod import Pod
@@ -32,6 +33,30 @@ _GPU, _RDMA = "gpu", "rdma"
 _TYPES = {_GPU: res.GPU_REQUESTS, _RDMA: (res.RDMA,)}
 _WHOLE = 100
 _MOST_CARDS = 64
+
+
+class _Holders:
+    """How many pods hold each card, and how many of them all of it."""
+
+    def __init__(self, held: Iterable[Holdings]) -> None:
+        self._some: Counter[str] = Counter()
+        self._whole: Counter[str] = Counter()
+        for each in held:
+            self.count(each, 1)
+
+    def count(self, cards: Holdings, pods: int) -> None:
+        """So many pods more hold just these."""
+        for card, amount in cards.items():
+            self._some[card] += pods
+            self._whole[card] += pods * (amount >= _WHOLE)
+
+    def taken(self, wanted: Holdings) -> list[str]:
+        """Those that are not to be had: of two pods that name a card, neither may have all of it."""
+        return [
+            card
+            for card, amount in sorted(wanted.items())
+            if self._some[card] > 0 and (amount >= _WHOLE or self._whole[card] > 0)
+        ]
 
 
 class DeviceCards:
@@ -56,6 +81,7 @@ class DeviceCards:
         """
         there = [pod for pod in pods if not pod.terminated]
         held = {pod.uid: self._held[pod.uid] for pod in there if pod.uid in self._held}
+        holders = _Holders(held.values())
         refused: dict[str, KoordError] = {}
         for pod in there:
             if keys.DEVICE_ALLOCATED not in pod.pod.metadata.annotations:
@@ -67,12 +93,16 @@ class DeviceCards:
             wanted, before = _holdings(cards), held.get(pod.uid, {})
             problem = _not_requested(pod.pod, cards, self._card_bytes)
             problem = problem or _others_than(pod.pod, wanted, before)
-            problem = problem or _held_by_others(pod, wanted, held)
+            holders.count(before, -1)
+            if problem is None and (taken := holders.taken(wanted)):
+                expected = f"cards without {', '.join(taken)}, which another pod holds"
+                problem = KoordError(pod.pod.title, FIELD, sorted(wanted), expected)
             if problem is not None:
                 refused[pod.uid] = problem
             elif wanted:
                 most = {card: max(amount, before.get(card, 0)) for card, amount in wanted.items()}
                 held[pod.uid] = before | most
+            holders.count(held.get(pod.uid, {}), 1)
         self._held = held
         return refused
 
@@ -220,16 +250,3 @@ def _others_than(pod: Pod, wanted: Holdings, before: Holdings) -> KoordError | N
         return None
     expected = f"{', '.join(sorted(before))}, which the pod has already"
     return KoordError(pod.title, FIELD, sorted(wanted), expected)
-
-
-def _held_by_others(
-    pod: PodState, wanted: Holdings, held: Mapping[str, Holdings]
-) -> KoordError | None:
-    """Of two pods that name a card, neither may have all of it."""
-    for uid, others in held.items():
-        both = () if uid == pod.uid else sorted(wanted.keys() & others.keys())
-        taken = [card for card in both if max(wanted[card], others[card]) >= _WHOLE]
-        if taken:
-            expected = f"cards without {', '.join(taken)}, which another pod holds"
-            return KoordError(pod.pod.title, FIELD, sorted(wanted), expected)
-    return None
