@@ -17,9 +17,10 @@ from tests.hostile.node_pods import claims
 from tests.hostile.test_neighbours import SECONDS, SEED
 from tests.scenes.place import MissingPlaceError, find_hierarchies
 
-# How many times as long as the worst quiet one the worst new pod may wait: that is up to a second,
-# until the kubelet is asked again. 6 times are measured, with 1,500 new pods in every second.
-FACTOR = 20.0
+# How many times as long as the worst quiet one the worst new pod may wait, or as the kubelet is not
+# asked: 2 to 3 times are measured, with 1,500 new pods in every second.
+FACTOR = 10.0
+SYNC_SECONDS = 1.0
 # For what is read of thousands of pods.
 GROWTH_BYTES = 256 << 20
 MIB = 1 << 20
@@ -48,7 +49,7 @@ def check_koordlet(seed: int, seconds: float) -> None:
     assert {"bound", "service", "batch"} <= set(seen["running"])
     check_thieves(seen)
     assert seen["forged_lines"] == seen["tracebacks"] == []
-    assert max(seen["attacked"]) <= FACTOR * max(seen["quiet"])
+    assert max(seen["attacked"]) <= FACTOR * max(SYNC_SECONDS, *seen["quiet"])
     assert max(most, again) <= before + GROWTH_BYTES
     assert second <= 1.1 * first + 8 * MIB
 

@@ -16,7 +16,14 @@ from tests.scenes.runtime import Pod, pod, wait_until
 from tests.scenes.world import World
 
 STATUS = "scheduling.koordinator.sh/resource-status"
-_MIB = 2**20
+# All that obeys pods, whatever is on by default.
+_GATES = ",".join(
+    f"{name}=true"
+    for name in (
+        "CPUBurst", "CgroupReconcile", "OOMScoreAdj", "GPUEnvInject", "RDMADeviceInject",
+        "CoreSched", "Resctrl",
+    )
+)  # fmt: skip
 _ROUND_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
 _BATCH = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": "64Mi"}
@@ -81,7 +88,7 @@ def run(world: World, seed: int, seconds: float) -> Any:
     world.others = lambda: hostile.documents
     world.put_node()
     world.put_slo(resourceUsedThresholdWithBE={"enable": False})
-    agent = Agent(world, force_seconds=5)
+    agent = Agent(world, _GATES, force_seconds=5)
     _wait_for_hooks(world, good, own)
     watcher = _Watcher(world, good)
     watcher.start()

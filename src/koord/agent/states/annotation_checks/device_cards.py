@@ -51,7 +51,7 @@ class _Holders:
             self._whole[card] += pods * (amount >= _WHOLE)
 
     def taken(self, wanted: Holdings) -> list[str]:
-        """Those that are not to be had: of two pods that name a card, neither may have all of it."""
+        """Those not to be had: of two pods that name a card, neither may have all of it."""
         return [
             card
             for card, amount in sorted(wanted.items())
