@@ -61,10 +61,14 @@ class NodePods:
         self.cpus, self.known = cpus, known
         self.documents: list[Document] = []
         self.kinds: list[str] = []
+        self._left: list[Callable[[NodePods], list[Document]]] = []
 
     def change(self) -> None:
-        """Other pods than before, of a few kinds."""
-        kinds = self.random.sample(KINDS, 4)
+        """Other pods than before, of half of the kinds: two rounds have each."""
+        if not self._left:
+            self._left = self.random.sample(KINDS, len(KINDS))
+        half = len(KINDS) // 2
+        kinds, self._left = self._left[:half], self._left[half:]
         self.kinds += [kind.__name__ for kind in kinds]
         self.documents = [document for kind in kinds for document in kind(self)]
 

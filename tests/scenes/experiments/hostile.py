@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.node_pods import FORGED_LINE, NodePods, claims
+from tests.scenes.cpulist import ids
 from tests.scenes.daemon import Agent
 from tests.scenes.runtime import Pod, pod, wait_until
 from tests.scenes.world import World
@@ -74,7 +75,7 @@ class _Watcher(threading.Thread):
                 found[f"{where} shares"] = tree.number(directory, "cpu.shares")
                 found[f"{where} memory"] = tree.number(directory, "memory.limit_in_bytes")
             inner = each.containers[0].directory
-            found[f"{each.name} cpus"] = len(tree.cpus(inner).replace("-", ",").split(","))
+            found[f"{each.name} cpus"] = len(ids(tree.cpus(inner)))
             score = Path(f"/proc/{each.pids[0]}/oom_score_adj").read_text(encoding="ascii")
             found[f"{each.name} OOM score"] = -int(score)
         return found
@@ -144,12 +145,15 @@ def _thieves(own: str) -> list[Pod]:
 
 
 def _wait_for_hooks(world: World, good: list[Pod], own: str) -> None:
-    bound, _, batch = (each.containers[0].directory for each in good)
+    bound, service, batch = (each.containers[0].directory for each in good)
+    # What the pod with a CPU of its own leaves to pods that share.
+    others = [*range(world.cpus - 1)]
 
     def done() -> bool:
         tree = world.tree
         quotas = tree.number(bound, "cpu.cfs_quota_us"), tree.number(batch, "cpu.cfs_quota_us")
-        return quotas == (-1, _QUOTA) and tree.cpus(bound) == own
+        shared = ids(tree.cpus(service)) == others
+        return quotas == (-1, _QUOTA) and tree.cpus(bound) == own and shared
 
     wait_until("the good pods have what is theirs", _PATIENCE_SECONDS, done)
 
