@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from koord.agent.executor.claim import Claim
+from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
+from koord.agent.executor.journal import Journal
+from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCgroupFiles
 from koord.agent.hooks.hook import Hook
 from koord.agent.hooks.pod_contexts import container_context, pod_context
 from koord.agent.hooks.registry import load as load_hooks
 from koord.agent.states.annotation_checks.annotation_checker import AnnotationChecker
 from koord.agent.states.pod_state import PodState
+from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
+from koord.kernels.cgroup import Base, Hierarchy, Outcome
+from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver
 from tests.agent.hooks.build import DEVICES, STATUS, options, qualities, snapshot
 from tests.agent.hooks.build import pod as build_pod
@@ -101,3 +108,40 @@ def test_many_pods_that_hold_cards_are_judged_in_their_number(tmp_path: Path) ->
 
     few, many = (seconds(judged, pods(n)) for n in (FEW, FEW * TIMES))
     assert many <= MOST_TIMES * few
+
+
+class CountingFiles(NativeCgroupFiles):
+    """Counts how often a file is looked for."""
+
+    looks = 0
+
+    def number(self, resource: str, directory: str) -> int:
+        """See :class:`CgroupFiles`."""
+        self.looks += 1
+        return super().number(resource, directory)
+
+
+def test_of_a_cgroup_that_is_gone_one_file_of_each_hierarchy_is_looked_for(tmp_path: Path) -> None:
+    root = tmp_path / "cgroup"
+    for hierarchy in ("cpu", "memory"):
+        (root / hierarchy / "kubepods").mkdir(parents=True)
+    files = CountingFiles(Hierarchy(root, Version.V1))
+    writer = CgroupFileWriter({Base.CGROUP: files})
+    clock = VirtualClock(0.0)
+    journal = Journal(tmp_path / "journal", "boot")
+    executor = HostExecutor([writer], journal, clock, ExecutorOptions(Version.V1))
+    containers = [f"kubepods/pod/c{number}" for number in range(500)]
+    resources = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
+    claims = [Claim(name, "kubepods/pod", 1000, "x") for name in resources]
+    claims += [Claim(name, each, 1000, "x") for name in resources for each in containers]
+    executor.state("hook", "pod", claims)
+    executor.settle()
+    assert files.looks == 2
+    assert {each.result.outcome for each in executor.failures()} <= {Outcome.MISSING}
+    # They come, and are written.
+    for hierarchy, name in (("cpu", "cpu.shares"), ("memory", "memory.limit_in_bytes")):
+        (root / hierarchy / containers[0]).mkdir(parents=True)
+        (root / hierarchy / containers[0] / name).write_text("2")
+    clock.advance(100.0)
+    executor.settle()
+    assert (root / "cpu" / containers[0] / "cpu.shares").read_text().strip() == "1000"

@@ -27,19 +27,19 @@ MIB = 1 << 20
 
 
 def check_koordlet(seed: int, seconds: float) -> None:
-    """Tenants attack twice; see the head of this file.
+    """Tenants attack three times, each so long; see the head of this file.
 
     Raises:
         MissingPlaceError: there are no such hierarchies here.
     """
     seen = find_hierarchies().run("hostile", seed=seed, seconds=seconds)
     before, *attacked = seen["memory"]
-    most, first, again, second = attacked
+    most, after = attacked[::2], attacked[1::2]
     print(
         f"seed {seed}: {dict(Counter(seen['kinds']))}; a new pod's limit after "
         f"{max(seen['quiet']):.2f} s at most quiet, {max(seen['attacked']):.2f} s attacked; "
-        f"memory {before // MIB}, {most // MIB}, {first // MIB}, {again // MIB}, "
-        f"{second // MIB} MiB; {seen['looks']} looks; log {seen['log_bytes'] // MIB} MiB"
+        f"memory {before // MIB} MiB, {', '.join(str(each // MIB) for each in attacked)}; "
+        f"{seen['looks']} looks; log {seen['log_bytes'] // MIB} MiB"
     )
     assert seen["alive"]
     # What deploy/rbac/koordlet.yaml gives rights for at the kubelet, and nothing else.
@@ -50,8 +50,9 @@ def check_koordlet(seed: int, seconds: float) -> None:
     check_thieves(seen)
     assert seen["forged_lines"] == seen["tracebacks"] == []
     assert max(seen["attacked"]) <= FACTOR * max(SYNC_SECONDS, *seen["quiet"])
-    assert max(most, again) <= before + GROWTH_BYTES
-    assert second <= 1.1 * first + 8 * MIB
+    assert max(most) <= before + GROWTH_BYTES
+    # The first attack fills what is kept; after that it differs by what was there last.
+    assert after[-1] <= 1.15 * after[1] + 8 * MIB
 
 
 def check_thieves(seen: dict[str, Any]) -> None:
@@ -66,7 +67,7 @@ def check_thieves(seen: dict[str, Any]) -> None:
 @pytest.mark.scene
 def test_a_good_tenants_pods_keep_what_they_have(capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        check_koordlet(SEED, SECONDS / 2)
+        check_koordlet(SEED, SECONDS / 5)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

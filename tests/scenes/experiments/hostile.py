@@ -82,7 +82,7 @@ class _Watcher(threading.Thread):
 
 
 def run(world: World, seed: int, seconds: float) -> Any:
-    """Quiet for a while, then two attacks, each so long, with quiet after each."""
+    """Quiet for a while, then three attacks of a round a second, with quiet after each."""
     own = str(world.cpus - 1)
     good = _good(world, own)
     hostile = NodePods(seed, own, good[0].uid)
@@ -96,7 +96,7 @@ def run(world: World, seed: int, seconds: float) -> Any:
     figures: dict[str, Any] = {"quiet": _latencies(world, 5.0), "memory": [_resident(agent)]}
     figures["attacked"], figures["ignored"] = [], []
     thieves = [world.runtime.start(each) for each in _thieves(own)]
-    for _ in range(2):
+    for _ in range(3):
         took, most = _attacked(world, agent, hostile, seconds)
         figures["attacked"] += took
         figures["ignored"] += agent.status()["ignoredAnnotations"]
@@ -177,8 +177,9 @@ def _attacked(
     world: World, agent: Agent, hostile: NodePods, seconds: float
 ) -> tuple[list[float], int]:
     """Latencies of good pods meanwhile, and the most memory that koordlet had."""
-    found, most, ends = [], 0, time.monotonic() + seconds
-    while time.monotonic() < ends:
+    found, most = [], 0
+    # By rounds, so that memory after one attack compares with that after another.
+    for _ in range(2 * max(1, round(seconds / 2 / _ROUND_SECONDS))):
         hostile.change()
         found += _latencies(world, _ROUND_SECONDS)
         most = max(most, _resident(agent))
