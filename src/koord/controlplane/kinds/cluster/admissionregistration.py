@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from koord.base.documents import Document
+from koord.controlplane.cel.conditions import VARIABLES
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.kinds.table_cells import AGE, NAME, UNSET, age_of, integer
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import Causes
+from koord.controlplane.kinds.validation.expressions import check_conditions
 from koord.controlplane.kinds.validation.scheduling import check_selector
 from koord.controlplane.resource import Column, Strategy
 
@@ -110,9 +112,8 @@ def _check_webhook(webhook: Document, path: str, causes: Causes) -> None:
     for field in ("namespaceSelector", "objectSelector"):
         check_selector(webhook.get(field), f"{path}.{field}", causes)
     _check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig", causes)
-    if webhook.get("matchConditions"):
-        why = "CEL expressions are not evaluated by this server"
-        causes.forbidden(f"{path}.matchConditions", why)
+    conditions = webhook.get("matchConditions") or ()
+    check_conditions(conditions, f"{path}.matchConditions", causes, VARIABLES)
 
 
 def _check_client(client: Document, path: str, causes: Causes) -> None:
