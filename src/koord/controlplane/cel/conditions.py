@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from koord.base.documents import Document
 
 VARIABLES = ("object", "oldObject", "request")
-"""What conditions of webhooks may use."""
+"""What conditions of webhooks and policies may use."""
+
+POLICY_VARIABLES = (*VARIABLES, "namespaceObject", "variables")
+"""What else policies may use."""
 
 
 def are_met(

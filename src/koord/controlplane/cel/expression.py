@@ -23,6 +23,12 @@ _CACHED = 1_024
 # The runtime's own words around a message: a status before it, and the same behind it.
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 _SOURCE_LINES = re.compile(r"\n \| .*")
+# What Kubernetes' users know under other words.
+_WORDS = (
+    (re.compile(r'Key not found in map : "?(.*?)"?$'), r"no such key: \1"),
+    (re.compile(r"No matching overloads found : .*"), "no such overload"),
+    (re.compile("divide by zero"), "division by zero"),
+)
 
 
 class ExpressionError(ValueError):
@@ -137,4 +143,7 @@ def _message(error: object) -> str:
     """What the runtime says, in one line."""
     text = _SOURCE_LINES.sub("", _STATUS.sub("", str(error)))
     parts = (_STATUS.sub("", part.strip()) for part in text.splitlines())
-    return "; ".join(part.removeprefix("ERROR: <input>:") for part in parts if part)
+    line = "; ".join(part.replace("<input>:", "") for part in parts if part)
+    for pattern, words in _WORDS:
+        line = pattern.sub(words, line)
+    return line

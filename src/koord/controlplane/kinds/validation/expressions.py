@@ -61,7 +61,7 @@ def check_expression(
         path: of the expression.
         causes: gets it.
         variables: that it may use.
-        type_name: what it must give.
+        type_name: what it must give; empty for anything.
     """
     text = (holder.get(path.rpartition(".")[2]) or "").strip()
     if not text:
@@ -72,5 +72,5 @@ def check_expression(
     except ExpressionError as error:
         causes.invalid(path, text, f"compilation failed: {error}")
         return
-    if not expression.may_be(type_name):
+    if type_name and not expression.may_be(type_name):
         causes.invalid(path, text, f"must evaluate to {type_name.lower()}")
