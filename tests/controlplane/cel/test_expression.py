@@ -125,7 +125,7 @@ def test_which_variables_an_expression_uses() -> None:
 def test_one_condition_that_is_false_is_enough() -> None:
     false, broken = {"expression": "1 > 2"}, {"expression": "self.x"}
     assert not are_met([broken, false], {"self": {}}, ("self",))
-    with pytest.raises(EvaluationError, match="expression 'self.x' resulted in error"):
+    with pytest.raises(EvaluationError, match=r"expression 'self\.x' resulted in error"):
         are_met([broken, {"expression": "true"}], {"self": {}}, ("self",))
     assert are_met([], {}, ())
 

@@ -160,12 +160,12 @@ def _denial(validation: Document, values: dict[str, Any], ignores: bool) -> _Den
             return None
     except EvaluationError as error:
         return None if ignores else _Denial(f"expression '{text}' resulted in error: {error}")
-    told = _told(validation.get("messageExpression") or "", values)
+    told = _message_of(validation.get("messageExpression") or "", values)
     message = told or (validation.get("message") or "").strip() or f"failed expression: {text}"
     return _Denial(message, validation.get("reason") or "Invalid")
 
 
-def _told(expression: str, values: dict[str, Any]) -> str:
+def _message_of(expression: str, values: dict[str, Any]) -> str:
     if not expression.strip():
         return ""
     try:

@@ -30,7 +30,7 @@ _BLOCKING = (
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
     "FieldValueTypeInvalid",
 )  # fmt: skip
-_NOT_ASKED = (
+_UNCHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
@@ -131,7 +131,7 @@ class CrdSchema:
         if self._rules.empty:
             return found
         if any(cause.reason in _BLOCKING for cause in found):
-            return [*found, StatusCause("FieldValueInvalid", _NOT_ASKED, validation.NO_FIELD)]
+            return [*found, StatusCause("FieldValueInvalid", _UNCHECKED, validation.NO_FIELD)]
         return found + self._rules.causes(document, old)
 
     def _walk_body(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:

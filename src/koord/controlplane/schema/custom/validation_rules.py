@@ -89,9 +89,9 @@ class ValidationRule:
             told = f"{error} evaluating rule: {self.message or self.text}"
             return invalid_value(path or NO_FIELD, schema.get("type") or "", told)
         blamed = f"{path}{self.field_path}" if path else self.field_path.lstrip(".")
-        return self._cause(blamed or NO_FIELD, value, self._told(values))
+        return self._cause(blamed or NO_FIELD, value, self._message_of(values))
 
-    def _told(self, values: Document) -> str:
+    def _message_of(self, values: Document) -> str:
         if self.message_expression is not None:
             try:
                 told = self.message_expression.evaluate(values)
@@ -102,16 +102,16 @@ class ValidationRule:
                 return text
         return self.message or f"failed rule: {self.text}"
 
-    def _cause(self, field: str, value: Any, told: str) -> StatusCause:
+    def _cause(self, field: str, value: Any, message: str) -> StatusCause:
         if self.reason == "FieldValueForbidden":
-            return forbidden_field(field, told)
+            return forbidden_field(field, message)
         if self.reason == "FieldValueRequired":
-            return required(field, told)
+            return required(field, message)
         if self.reason == "FieldValueDuplicate":
             return duplicate(field, value)
         if isinstance(value, dict | list):
-            return StatusCause("FieldValueInvalid", f"Invalid value: {told}", field)
-        return invalid_value(field, value, told)
+            return StatusCause("FieldValueInvalid", f"Invalid value: {message}", field)
+        return invalid_value(field, value, message)
 
 
 class ValidationRules:
