@@ -68,6 +68,16 @@ def test_every_share_of_a_node_is_bounded_at_both_levels(field: str) -> None:
     ]
 
 
+def test_nothing_is_taken_of_a_section_that_is_not_in_effect() -> None:
+    document = {"memoryReclaimThresholdPercent": 165, "cpuReclaimThresholdPercent": -1}
+    assert lines({"colocation-config": document}) == [
+        "data.colocation-config.cpuReclaimThresholdPercent: got -1, expected a number >= 0 "
+        "(the last good section stays)",
+        "data.colocation-config.memoryReclaimThresholdPercent: got 165, "
+        "expected a number from 0 to 100 (the last good section stays)",
+    ]
+
+
 def test_protection_of_more_than_a_pod_asks_for_is_bounded() -> None:
     text = '{"clusterStrategy":{"beClass":{"memoryQOS":{"minLimitPercent":150}}}}'
     assert lines({"resource-qos-config": text}) == [
@@ -210,6 +220,11 @@ NODES = [
     (node('{"memoryReclaimThresholdPercent":30,"cpuReclaimThresholdPercent":-1}'), (60, 65),
      ["annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercent: "
       "got -1, expected a number >= 0 (as if it were not there)"]),
+    (node('{"memoryReclaimThresholdPercent":165,"cpuReclaimThresholdPercent":-1}'), (60, 65),
+     ["annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercent: "
+      "got -1, expected a number >= 0 (as if it were not there)",
+      "annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
+      "got 165, expected a number from 0 to 100 (as if it were not there)"]),
     (node('{"memoryReclaimThresholdPercent":"30"}'), (60, 65),
      ["annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
       "got '30', expected an integer (as if it were not there)"]),
