@@ -176,8 +176,10 @@ def test_a_claim_that_gets_nothing_says_why() -> None:
             await scene.client.create(claim(f"of.{name}", cls=name.removeprefix("none")))
         await scene.client.create(claim("second", volumeName="v"))
         await scene.client.create(volume("w", cls="other"))
-        wishes = {"size": {"size": "2Gi"}, "class": {}, "block": {"volumeMode": "Block"},
-                  "modes": {"accessModes": ["ReadWriteMany"]}}  # fmt: skip
+        wishes: dict[str, Any] = {
+            "size": {"size": "2Gi"}, "class": {}, "block": {"volumeMode": "Block"},
+            "modes": {"accessModes": ["ReadWriteMany"]},
+        }  # fmt: skip
         for name, wish in wishes.items():
             cls = "" if name == "class" else "other"
             await scene.client.create(claim(name, cls=cls, volumeName="w", **wish))

@@ -90,9 +90,7 @@ def test_a_password(tmp_path: Path) -> None:
     assert config.authorization == "Basic " + base64.b64encode(b"u:p").decode()
 
 
-def test_certificates_as_files_and_as_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_as_files_and_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path)
     encoded = {
         name: base64.b64encode(path.read_bytes()).decode()
