@@ -25,7 +25,7 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 SCHEDULED, READY = "Scheduled", "Ready"
 VALID = "Valid"
-"""Condition of koord's own, False on a Reservation that holds a node and cannot be used as written."""
+"""Condition of koord's own: False where a node is held for what cannot be used as written."""
 UNSCHEDULABLE, EXPIRED = "Unschedulable", "Expired"
 
 

@@ -99,7 +99,7 @@ async def _condition(
 def _untrue(
     sort: str, reason: str, conditions: list[Any], message: str, now_seconds: float
 ) -> dict[str, str]:
-    """A condition that does not hold, dated when it ceased to; the known one if it says the same."""
+    """A condition that does not hold, dated when it ceased to; the known one if that says so."""
     none: dict[str, Any] = {}
     known = next((each for each in conditions if each.get("type") == sort), none)
     said = {"status": "False", "reason": reason, "message": message}

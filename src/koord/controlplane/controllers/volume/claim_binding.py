@@ -116,21 +116,21 @@ def volume_plan(
     return plan
 
 
-def _why_unbound(claim: PersistentVolumeClaim, found: StorageClass | None) -> ObjectEvent:
+def _why_unbound(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> ObjectEvent:
     """Why a claim that nothing suits gets no volume made, in the words of Kubernetes."""
     name = _class_of(claim)
     if not name:
         said = "no persistent volumes available for this claim and no storage class is set"
         return ObjectEvent("FailedBinding", said)
-    if found is None:
+    if storage_class is None:
         said = f'storageclass.storage.k8s.io "{name}" not found'
         return ObjectEvent("ProvisioningFailed", said, "Warning")
-    if found.provisioner in ("", NO_PROVISIONER):
-        said = f"no volume plugin matched name: {found.provisioner}"
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        said = f"no volume plugin matched name: {storage_class.provisioner}"
         return ObjectEvent("ProvisioningFailed", said, "Warning")
     said = (
         "Waiting for a volume to be created either by the external provisioner "
-        f"'{found.provisioner}' or manually by the system administrator. If volume creation is "
+        f"'{storage_class.provisioner}' or manually by the system administrator. If volume creation is "
         "delayed, please verify that the provisioner is running and correctly registered."
     )
     return ObjectEvent("ExternalProvisioning", said)
