@@ -131,7 +131,8 @@ def _why_unbound(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
     said = (
         "Waiting for a volume to be created either by the external provisioner "
         f"'{storage_class.provisioner}' or manually by the system administrator. If volume "
-        "creation is delayed, please verify that the provisioner is running and correctly registered."
+        "creation is delayed, please verify that the provisioner is running and correctly "
+        "registered."
     )
     return ObjectEvent("ExternalProvisioning", said)
 
