@@ -224,14 +224,11 @@ def unknown_flag(program: str, word: str, known: Collection[str]) -> KoordError:
 class _Parser(argparse.ArgumentParser):
     page: Callable[[], HelpPage]
 
-    def parse_args(self, *given: Any) -> Any:
-        found, rest = self.parse_known_args(*given)
-        if rest:
-            own = {each.names for each in self.page().flags}
-            raise unknown_flag(self.prog, rest[0], [name for names in own for name in names])
-        return found
-
     def error(self, message: str) -> NoReturn:
+        what, _, words = message.partition(": ")
+        if what == "unrecognized arguments":
+            known = [name for flag in self.page().flags for name in flag.names]
+            raise unknown_flag(self.prog, words.partition(" ")[0], known)
         bare = _NO_VALUE.fullmatch(message)
         if bare:
             raise KoordError(bare[1], "", "", "a value")
