@@ -111,7 +111,7 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     assert "default/train-1-1" in text
     assert "node-0 holds batch down" in text
     assert text.count('<th class="text">') == 1 + 2 + 5, "sentences begin on the left"
-    assert "by 40 % here" in text, "why its day evicts and another does not"
+    assert "these by up to 40 %" in text, "why its day evicts and another does not"
     assert str(next(iter(SETTINGS))) in text
     for outside in ('src="http', 'href="http', "@import"):
         assert outside not in text

@@ -22,9 +22,9 @@ TITLE = "a cluster with co-location"
 SIDES = ("services alone", "with batch")
 _MOST_ROWS = 200
 _OTHER_DAY = (
-    "The default day of koord simulate colocation evicts nobody: agents may not there, as by "
-    "koordlet's defaults, and services vary by 10 to 20 %, by 40 % here. With this day's services, "
-    "jobs and settings it comes to the same as this one."
+    "The default day of koord simulate colocation evicts nobody: its agents are not allowed to, as "
+    "by koordlet's defaults, and its services vary by 10 to 20 %, these by up to 40 %. With the "
+    "services, jobs and settings of this page its outcome is the same."
 )
 
 
@@ -100,7 +100,6 @@ def _parts(kept: RunRecord, figures: dict[str, Any], command: str) -> Iterator[s
 
 def _evictions(kept: RunRecord) -> Iterator[str]:
     yield "<h2>Who was evicted, and why</h2>"
-    yield f"<p>{escape(_OTHER_DAY)}</p>"
     rows = [
         (
             _time(each.seconds), each.pod, kept.names[each.row],
@@ -111,6 +110,7 @@ def _evictions(kept: RunRecord) -> Iterator[str]:
     yield (
         _last(("when", "pod", "machine", "because", "feature"), rows) if rows else "<p>Nobody.</p>"
     )
+    yield f"<p>{escape(_OTHER_DAY)}</p>"
 
 
 def _last(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
