@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import pairwise
 
 import pytest
 
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.loop_share import loop_share
+from koord.base.loop_share import LoopShare, loop_share
 
 PIECES, TASKS = 4, 3
 
@@ -35,21 +36,27 @@ def test_others_have_the_loop_as_long_as_each_piece_took() -> None:
 
     asyncio.run(run())
     assert len(pieces) == PIECES * TASKS
-    for (begun, ended, _), (after, _, _) in zip(pieces, pieces[1:], strict=False):
+    for (begun, ended, _), (after, _, _) in pairwise(pieces):
         assert after - ended >= ended - begun
     # In turn, once all have come.
     turns = [who for _, _, who in pieces][1 : 1 + TASKS * (PIECES - 1)]
     assert all(len({*turns[i : i + TASKS]}) == TASKS for i in range(0, len(turns), TASKS)), turns
 
 
+def fail(share: LoopShare, loop: asyncio.AbstractEventLoop) -> None:
+    with share.taken():
+        begun = loop.time()
+        while loop.time() == begun:
+            pass
+        raise ValueError("odd")
+
+
 def test_work_that_raises_counts_too() -> None:
     async def run() -> None:
         share, loop = loop_share(), asyncio.get_running_loop()
-        with pytest.raises(ValueError, match="odd"), share.taken():
-            begun = loop.time()
-            while loop.time() == begun:
-                pass
-            raise ValueError("odd")
+        begun = loop.time()
+        with pytest.raises(ValueError, match="odd"):
+            fail(share, loop)
         ended = loop.time()
         await share.wait()
         assert loop.time() - begun >= ended - begun

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import time
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +22,10 @@ from koord.controllers.cluster.pods import PodShape, Shapes
 from koord.controlplane.storage.collection import HistoryLimits
 from koord.controlplane.storage.store import Store
 from koord.kube.transport.messages import JSON
+from tests.contract.api import at
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.pods import pod
+from tests.hostile.places import running_place
 from tests.hostile.served import PODS, STRATEGIC_PATCH, Document, Target, attack, encoded
 
 MIB = 1 << 20
@@ -126,3 +131,22 @@ def test_a_refused_request_leaves_nothing_for_the_collector() -> None:
         assert gc.collect() < 10_000
 
     attack(test)
+
+
+def test_pods_that_came_and_went_take_no_more_the_third_time(tmp_path: Path) -> None:
+    """``koord up`` as a process: what is remembered of gone pods is bounded, and fills up soon."""
+    with running_place("embedded", tmp_path) as place:
+        api, used = place.api("mallory"), [place.resident_bytes()]
+        for span in range(3):
+            for number in range(20):
+                name = f"greedy-{span}-{number}"
+                assert api.post(at("pods", "default"), greedy(name, 4000)).code == 201
+                path = at("pods", "default", name)
+                while not api.get(path).ok.get("status", {}).get("conditions"):
+                    time.sleep(0.02)
+                assert api.delete(path, {"gracePeriodSeconds": 0}).code == 200
+            used.append(place.resident_bytes())
+        api.close()
+        print(f"memory {[each >> 20 for each in used]} MiB")
+        first, _, third = (after - before for before, after in pairwise(used))
+        assert third <= first / 2

@@ -47,7 +47,8 @@ def portions(*sizes: int) -> list[tuple[list[int], bool]]:
         watch = Watch(opening, decoder_of(CONFIG_MAP, dict))
         async with watch:
             async for batch in watch:
-                found.append(([int(each.resource_version) for each in batch], watch.large))
+                versions = [int(each.resource_version) for each in batch]
+                found.append((versions, watch.large))
         return found
 
     return asyncio.run(run())
