@@ -28,7 +28,7 @@ FACTOR = {"embedded": 20.0, "real": 25.0}
 # measured where 25 were before large objects had a share of their own.
 WORK_FACTOR = 16.0
 # What attacks may leave in caches that are bounded by bytes, in all informers of one process.
-GROWTH_BYTES = 768 << 20
+GROWTH_BYTES = 640 << 20
 _ROOT = Path(__file__).resolve().parents[2]
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 
