@@ -23,7 +23,6 @@ from benchmarks.diverse_pods import CASES, SEED, ZONE, ZONES, documents
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
-from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.kube.codec.decoder import decoder_of
 from koord.kube.requests.options import resolve

@@ -14,6 +14,7 @@ import numpy as np
 from koord.api.tolerations import KEEPS_OUT, untolerated
 from koord.base.errors import KoordError
 from koord.controllers.cluster import node_selectors
+from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import PodTopologySpreadArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
@@ -297,14 +298,9 @@ class PodTopologySpread(Plugin):
     def _acquire(
         self, shape: PodShape, constraint: SpreadConstraint, used: list[Hashable]
     ) -> RowCounts:
-        namespace = shape.namespace
-        key = (namespace, constraint.selector_key)
+        key = (shape.namespace, constraint.selector_key)
         used.append(key)
-
-        def matches(other: PodShape) -> bool:
-            return other.namespace == namespace and constraint.matches(other.labels)
-
-        return self._pods.acquire(key, matches, (namespace,))
+        return self._pods.acquire(key, PodSelector(constraint.selector, (shape.namespace,)))
 
     def _dropped(self, state: SpreadCounts) -> None:
         for key in state.acquired:
