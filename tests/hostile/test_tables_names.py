@@ -58,6 +58,7 @@ def test_shapes_are_bounded_by_size() -> None:
         name = f"{i}" + "x" * 100_000
         shapes.of(pod(f"q{i}", requests={f"example.com/{name}": "1"}))
     assert len(shapes._by_containers) <= 11
+    assert len(shapes._by_containers_text) <= 11
     assert len(shapes._by_spec) <= 11
     assert len(shapes._by_spec_text) <= 11
     # One that is larger than all may be together is still one shape.

@@ -34,6 +34,7 @@ from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     participants_of,
 )
 from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
+from koord.controllers.scheduler.framework.profile_plugins import IdlePoints
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import placement_board
 from koord.kernels.placement_board import CLOSED
@@ -93,6 +94,7 @@ class FeasibilityCache:
             ScoreAnswers(n, plugin, plugin.normalization is Normalization.CUSTOM)
             for n, (plugin, _) in enumerate(scores)
         ]
+        self.idle_points = IdlePoints(table)
         self._entries = KeptEntries(limit)
         self._together = together
         # Where none of the plugins has pods of some shapes normalised otherwise.
@@ -158,9 +160,9 @@ class FeasibilityCache:
 
     def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
         """Finds out who takes part; who does no longer takes back what it said."""
-        generation = self.table.generation
-        filters = [answers for answers in self._filters if answers.takes_part(cycle)]
-        scores = [answers for answers in self._scores if answers.takes_part(cycle)]
+        generation, idle = self.table.generation, self.idle_points
+        filters = [answers for answers in self._filters if answers.takes_part(cycle, idle)]
+        scores = [answers for answers in self._scores if answers.takes_part(cycle, idle)]
         self._retire(entry, self._filters, filters, entry.filter_generations)
         self._retire(entry, self._scores, scores, entry.score_generations)
         entry.filters, entry.scores = participants_of(filters), participants_of(scores)

@@ -63,6 +63,7 @@ class ExistingTerms:
     Args:
         hard_weight: what a required affinity term adds to scores.
         memo: the key of ``shape.memo`` under which a shape's terms are kept.
+        terms_of: the terms of a shape; none of one that cannot be read.
         labels_of: the labels of a namespace.
         on_first: called when the first term comes.
 
@@ -74,12 +75,14 @@ class ExistingTerms:
         self,
         hard_weight: int,
         memo: str,
+        terms_of: Callable[[PodShape], AffinityTerms],
         labels_of: NamespaceLabels,
         on_first: Callable[[], None],
     ) -> None:
         self.generation = 0
         self._hard_weight = hard_weight
         self._memo = memo
+        self._terms_of = terms_of
         self._labels_of = labels_of
         self._on_first = on_first
         # How many terms no pod has any more.
@@ -144,7 +147,7 @@ class ExistingTerms:
         known: tuple[int, tuple[ExistingTerm, ...]] | None = shape.memo.get(self._memo)
         if known is not None and known[0] == self.generation:
             return known[1]
-        terms = terms_or_none(shape)
+        terms = self._terms_of(shape)
         existing = tuple(
             self._existing_term(role, term, weight)
             for role, term, weight in (self._roles(terms) if terms else ())

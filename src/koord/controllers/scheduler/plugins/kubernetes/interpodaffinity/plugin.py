@@ -80,7 +80,11 @@ class InterPodAffinity(Plugin):
         self._key = f"{self.name}#{next(_SERIAL)}"
         self._pods = PodCounts()
         self._existing_terms = ExistingTerms(
-            weight, f"{self._key} carried", self._labels_of, handle.table.advance_generation
+            weight,
+            f"{self._key} carried",
+            lambda shape: self._request(shape).terms,
+            self._labels_of,
+            handle.table.advance_generation,
         )
         self._states = ShapeCache(256, self._dropped)
         self._namespaces = handle.view(Namespace)
