@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
@@ -92,10 +92,9 @@ class Shipped:
 
     def add_pods(self, number: int) -> None:
         """Equal pods of the case, all waiting."""
-        view = self.views.view(Pod)
         for index in (next(self._numbers) for _ in range(number)):
             meta = structs.replace(self._template.metadata, name=f"pod-{index}", uid=f"uid-{index}")
-            view.put(structs.replace(self._template, metadata=meta))
+            self.views.view(Pod).put(structs.replace(self._template, metadata=meta))
 
     def empty(self) -> None:
         """All pods go."""
@@ -110,6 +109,18 @@ class Shipped:
             RuntimeError: not all of them fit.
         """
         self.add_pods(number)
+        return await self._schedule(number)
+
+    async def place_pods(self, pods: Iterable[Pod]) -> float:
+        """The same for some pods, with what it takes to queue them."""
+        start, view, number = time.process_time(), self.views.view(Pod), 0
+        for each in pods:
+            view.put(each)
+            number += 1
+        queued = time.process_time() - start
+        return queued + await self._schedule(number)
+
+    async def _schedule(self, number: int) -> float:
         loop, before = self.scheduler.loop, len(self.world.accounts.pods())
         start = time.process_time()
         while loop.schedule(0.05):

@@ -61,7 +61,11 @@ class Split:
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - start
+            self.add(name, time.process_time() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Adds to a step."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     def lines(self) -> Iterator[str]:
         """For people."""

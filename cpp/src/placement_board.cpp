@@ -8,18 +8,32 @@
 namespace koord::placement {
 
 Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores)
-    : refused_(rows, std::uint64_t{1} << kClosed), ranks_(rows), totals_(rows) {
+    : refused_(rows), ranks_(rows), totals_(rows) {
+  for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
+  reset(scores);
+}
+
+void Board::reset(const std::vector<ScoreRule>& scores) {
   if (scores.size() > 62) throw Exception(invalid("scores", std::to_string(scores.size()), "62"));
-  const std::size_t blocks = (rows + kBlock - 1) / kBlock;
+  for (const ScoreRule& rule : scores) {
+    if (rule.weight >= 0 && rule.weight <= 1'000'000) continue;
+    throw Exception(invalid("weight", std::to_string(rule.weight), "0 to 1000000"));
+  }
+  const std::size_t blocks = (rows() + kBlock - 1) / kBlock;
+  refused_.assign(rows(), std::uint64_t{1} << kClosed);
+  totals_.assign(rows(), 0);
   heads_.assign(blocks, -1);
   touched_.assign(blocks, 0);
-  for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
-  for (const ScoreRule& rule : scores) {
-    if (rule.weight < 0 || rule.weight > 1'000'000) {
-      throw Exception(invalid("weight", std::to_string(rule.weight), "0 to 1000000"));
-    }
-    columns_.emplace_back();
-    columns_.back().rule = rule;
+  pending_.clear();
+  feasible_ = 0;
+  // A count that whoever asked before has not seen.
+  ++flips_;
+  columns_.resize(scores.size());
+  for (std::size_t score = 0; score < scores.size(); ++score) {
+    columns_[score].rule = scores[score];
+    columns_[score].active = false;
+    // What is cleared keeps its memory for the next.
+    columns_[score].raw.clear();
   }
 }
 
@@ -32,9 +46,33 @@ std::size_t Board::checked_row(std::int64_t row) const {
   throw Exception(not_found("row", std::to_string(row), "a row of the board"));
 }
 
+// Calls use(first row, its place among the rows, count) for the part of each block.
+template <class Use>
+void Board::by_block(RowSet rows, const Use& use) {
+  if (rows.count == 0) return;
+  const std::size_t start = checked_row(rows.first);
+  const std::size_t end = checked_row(rows.first + static_cast<std::int64_t>(rows.count) - 1) + 1;
+  for (std::size_t first = start; first < end;) {
+    const std::size_t to = std::min(end, end_of(first / kBlock));
+    use(first, first - start, to - first);
+    first = to;
+  }
+}
+
 // Weighted and summed over all scores, or times 100 and less the least one, none leaves 64 bits.
+std::int64_t Board::most_raw(Normalization kind) {
+  return std::int64_t{1} << (kind == Normalization::kNone ? 36 : 56);
+}
+
+bool Board::all_within(Normalization kind, std::span<const std::int64_t> raw) {
+  const std::int64_t most = most_raw(kind);
+  bool within = true;
+  for (const std::int64_t each : raw) within &= each >= -most && each <= most;
+  return within;
+}
+
 std::int64_t Board::checked_raw(Normalization kind, std::int64_t raw) {
-  const std::int64_t most = std::int64_t{1} << (kind == Normalization::kNone ? 36 : 56);
+  const std::int64_t most = most_raw(kind);
   if (raw >= -most && raw <= most) return raw;
   throw Exception(invalid("raw score", std::to_string(raw),
                           kind == Normalization::kNone ? "within 2^36" : "within 2^56"));
@@ -71,12 +109,38 @@ void Board::set_refused(std::size_t row, std::uint64_t bits) {
   touch(row / kBlock, kFlipped | kMoved);
 }
 
+// Rows of one block, without a branch a row.
+void Board::refuse_block(std::uint64_t bit, std::size_t first,
+                         std::span<const std::uint8_t> passes) {
+  std::uint64_t flipped = 0;
+  std::uint64_t opened = 0;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const std::uint64_t before = refused_[first + i];
+    const std::uint64_t now = (before & ~bit) | (passes[i] != 0 ? 0 : bit);
+    const auto was_open = static_cast<std::uint64_t>(before == 0);
+    const auto is_open = static_cast<std::uint64_t>(now == 0);
+    flipped += was_open ^ is_open;
+    opened += is_open - was_open;
+    refused_[first + i] = now;
+  }
+  if (flipped == 0) return;
+  flips_ += flipped;
+  feasible_ += opened;
+  touch(first / kBlock, kFlipped | kMoved);
+}
+
 void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
   if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
   if (passes.size() != rows.count) {
     throw Exception(invalid("passes", std::to_string(passes.size()), "one a row"));
   }
   const std::uint64_t bit = std::uint64_t{1} << filter;
+  if (rows.index == nullptr) {
+    by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
+      refuse_block(bit, first, passes.subspan(at, count));
+    });
+    return;
+  }
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked_row(rows[i]);
     set_refused(row, passes[i] != 0 ? refused_[row] & ~bit : refused_[row] | bit);
@@ -107,14 +171,35 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
       touch_all(bit);
     }
   }
+  const std::uint64_t what = plain ? bit | kMoved : bit;
+  if (rows.index == nullptr && all_within(column.rule.normalization, raw)) {
+    by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
+      if (rate_block(column, first, raw.subspan(at, count))) touch(first / kBlock, what);
+    });
+    return;
+  }
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked_row(rows[i]);
     const std::int64_t change = checked_raw(column.rule.normalization, raw[i]) - column.raw[row];
     if (change == 0) continue;
     column.raw[row] = raw[i];
     if (plain) totals_[row] += column.rule.weight * change;
-    if (refused_[row] == 0) touch(row / kBlock, plain ? bit | kMoved : bit);
+    if (refused_[row] == 0) touch(row / kBlock, what);
   }
+}
+
+// Whether any feasible row changed.
+bool Board::rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw) {
+  const std::int64_t weight =
+      column.rule.normalization == Normalization::kNone ? column.rule.weight : 0;
+  std::int64_t moved = 0;
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    const std::int64_t change = raw[i] - column.raw[first + i];
+    column.raw[first + i] = raw[i];
+    totals_[first + i] += weight * change;
+    moved |= refused_[first + i] == 0 ? change : 0;
+  }
+  return moved != 0;
 }
 
 void Board::skip(std::size_t score) {
@@ -215,18 +300,24 @@ bool Board::ahead(std::int64_t row, std::int64_t other) const {
 }
 
 void Board::head_block(std::size_t block) {
-  std::int64_t head = -1;
-  std::int64_t total = kLowest;
-  std::int64_t rank = kHighest;
+  const std::size_t from = block * kBlock;
   const std::size_t end = end_of(block);
-  for (std::size_t row = block * kBlock; row < end; ++row) {
-    if (refused_[row] != 0 || totals_[row] < total) continue;
-    if (totals_[row] == total && ranks_[row] >= rank) continue;
-    head = static_cast<std::int64_t>(row);
-    total = totals_[row];
-    rank = ranks_[row];
+  // Three plain loops, which compilers turn into vectors: the most, its lowest rank, where that is.
+  std::int64_t total = kLowest;
+  for (std::size_t row = from; row < end; ++row) {
+    total = std::max(total, refused_[row] == 0 ? totals_[row] : kLowest);
   }
-  heads_[block] = head;
+  std::int64_t rank = kHighest;
+  for (std::size_t row = from; row < end; ++row) {
+    const bool is_best = refused_[row] == 0 && totals_[row] == total;
+    rank = std::min(rank, is_best ? ranks_[row] : kHighest);
+  }
+  heads_[block] = -1;
+  for (std::size_t row = from; row < end; ++row) {
+    if (refused_[row] != 0 || totals_[row] != total || ranks_[row] != rank) continue;
+    heads_[block] = static_cast<std::int64_t>(row);
+    return;
+  }
 }
 
 void Board::settle_column(Column& column, std::uint64_t bit) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "koord/placement_fit.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -15,11 +17,18 @@ void check_columns(const Columns& columns, std::size_t resource) {
 }
 
 void check_rows(const Columns& columns, RowSet rows) {
+  if (rows.index == nullptr && rows.first >= 0 &&
+      static_cast<std::size_t>(rows.first) + rows.count <= columns.stride) {
+    return;
+  }
   for (std::size_t i = 0; i < rows.count; ++i) {
     if (rows[i] >= 0 && static_cast<std::size_t>(rows[i]) < columns.stride) continue;
     throw Exception(not_found("row", std::to_string(rows[i]), "a row of the columns"));
   }
 }
+
+// How many rows are checked and scored at a time.
+constexpr std::size_t kPart = 512;
 
 // A resource as plain pointers: the loops over rows read columns.
 struct Reading {
@@ -136,9 +145,16 @@ void RoomCheck::check(const Columns& columns, RowSet rows, std::span<std::uint8_
     if (amount <= 0) continue;
     const std::int64_t* has = columns.allocatable + resource * columns.stride;
     const std::int64_t* used = columns.requested + resource * columns.stride;
-    for (std::size_t i = 0; i < rows.count; ++i) {
-      const std::int64_t row = rows[i];
-      passes[i] &= static_cast<std::uint8_t>(amount <= has[row] - used[row]);
+    const auto compare = [&, wanted = amount](const auto& row_of) {
+      for (std::size_t i = 0; i < rows.count; ++i) {
+        const std::int64_t row = row_of(static_cast<std::int64_t>(i));
+        passes[i] &= static_cast<std::uint8_t>(wanted <= has[row] - used[row]);
+      }
+    };
+    if (rows.index == nullptr) {
+      compare([first = rows.first](std::int64_t i) { return first + i; });
+    } else {
+      compare([index = rows.index](std::int64_t i) { return index[i]; });
     }
   }
 }
@@ -177,15 +193,21 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
 }
 
 void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
-  std::vector<std::uint8_t> passes(rows.count);
-  for (const auto& [filter, room] : checks_) {
-    room.check(columns, rows, passes);
-    board.refuse(filter, rows, passes);
-  }
-  std::vector<std::int64_t> raw(rows.count);
-  for (const auto& [score, room] : scores_) {
-    room.score(columns, rows, raw);
-    board.rate(score, rows, raw);
+  // In parts, so that what is written in one step is still at hand in the next.
+  std::array<std::uint8_t, kPart> passes;
+  std::array<std::int64_t, kPart> raw;
+  for (std::size_t at = 0; at < rows.count; at += kPart) {
+    const RowSet part{.index = rows.index != nullptr ? rows.index + at : nullptr,
+                      .first = rows.first + static_cast<std::int64_t>(at),
+                      .count = std::min(kPart, rows.count - at)};
+    for (const auto& [filter, room] : checks_) {
+      room.check(columns, part, {passes.data(), part.count});
+      board.refuse(filter, part, {passes.data(), part.count});
+    }
+    for (const auto& [score, room] : scores_) {
+      room.score(columns, part, {raw.data(), part.count});
+      board.rate(score, part, {raw.data(), part.count});
+    }
   }
 }
 

@@ -37,6 +37,44 @@ TEST("placement_board/ties fall to the lowest rank, across blocks") {
   CHECK_EQ(board.feasible(), std::size_t{199});
 }
 
+TEST("placement_board/one that is reset is as new, but for ranks and flips") {
+  Board board = opened(130, {{1, Normalization::kNone}, {2, Normalization::kReversed}});
+  std::vector<std::int64_t> ranks(130, 500);
+  ranks[77] = 1;
+  board.set_ranks(ranks);
+  board.rate(0, all(130), std::vector<std::int64_t>(130, 7));
+  board.rate(1, all(130), std::vector<std::int64_t>(130, 3));
+  CHECK_EQ(board.best(), 77);
+  const std::uint64_t flips = board.flips();
+  board.reset({{3, Normalization::kDefault}});
+  CHECK_EQ(board.best(), -1);
+  CHECK_EQ(board.feasible(), std::size_t{0});
+  CHECK(board.flips() > flips);
+  CHECK_EQ(board.scores(), std::size_t{1});
+  CHECK(board.raw(0).empty());
+  board.refuse(Board::kClosed, all(130), std::vector<std::uint8_t>(130, 1));
+  CHECK_EQ(board.best(), 77);
+  std::vector<std::int64_t> raw(130, 0);
+  raw[128] = 2;
+  board.rate(0, all(130), raw);
+  CHECK_EQ(board.best(), 128);
+}
+
+TEST("placement_board/rows of a part of a block, in one go") {
+  Board board = opened(200, {{1, Normalization::kNone}});
+  board.refuse(5, {.index = nullptr, .first = 60, .count = 70}, std::vector<std::uint8_t>(70, 0));
+  CHECK_EQ(board.feasible(), std::size_t{130});
+  CHECK_EQ(board.refused()[59], std::uint64_t{0});
+  CHECK_EQ(board.refused()[60], std::uint64_t{1} << 5);
+  CHECK_EQ(board.refused()[129], std::uint64_t{1} << 5);
+  CHECK_EQ(board.refused()[130], std::uint64_t{0});
+  board.rate(0, {.index = nullptr, .first = 100, .count = 50}, std::vector<std::int64_t>(50, 9));
+  CHECK_EQ(board.best(), 130);
+  CHECK_THROWS(board.refuse(5, {.index = nullptr, .first = 150, .count = 51},
+                            std::vector<std::uint8_t>(51, 1)),
+               Exception);
+}
+
 TEST("placement_board/a bound that moves rates all rows anew") {
   Board board = opened(70, {{1, Normalization::kDefault}, {1, Normalization::kNone}});
   std::vector<std::int64_t> raw(70, 0);

@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import structs
 
 from koord.api import Event
-from koord.api.kinds.meta import ObjectMeta, ObjectReference
+from koord.api.kinds.meta import LabelSelector, ObjectMeta, ObjectReference
 from koord.base.clock import VirtualClock
+from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_labels import NodeLabels, NodeTaints
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.cluster.quota_objects import QuotaObject
@@ -57,6 +58,7 @@ def test_shapes_are_bounded_by_size() -> None:
         name = f"{i}" + "x" * 100_000
         shapes.of(pod(f"q{i}", requests={f"example.com/{name}": "1"}))
     assert len(shapes._by_containers) <= 11
+    assert len(shapes._by_containers_text) <= 11
     assert len(shapes._by_spec) <= 11
     assert len(shapes._by_spec_text) <= 11
     # One that is larger than all may be together is still one shape.
@@ -155,7 +157,8 @@ def test_namespaces_and_selectors_of_counted_pods() -> None:
     counts = PodCounts()
 
     def step(i: int) -> None:
-        counts.acquire(i, lambda shape: True, [f"namespace-{i}"])
+        wanted = LabelSelector({f"key-{i}": f"value-{i}"})
+        counts.acquire(i, PodSelector(wanted, [f"namespace-{i}"]))
         counts.release(i)
 
     churn(step, counts)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,6 +99,7 @@ def test_what_does_not_exist_is_named(call: object) -> None:
     [
         lambda: Board(3, [(-1, NONE)]),
         lambda: Board(3, [(1, 9)]),
+        lambda: Board(3, [(1, NONE)]).reset([(-1, NONE)]),
         lambda: opened(3, (1, NONE)).refuse(64, slice(None), np.ones(3, np.bool_)),
         lambda: opened(3, (1, NONE)).clear(CLOSED),
         lambda: opened(3, (1, NONE)).rate(0, slice(None), np.ones(2, np.int64)),
@@ -111,7 +114,9 @@ def test_what_makes_no_sense_is_refused(call: object) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["refuse", "close", "clear", "rate", "skip", "rank", "best", "best_of"]),
+        st.sampled_from(
+            ["refuse", "close", "clear", "rate", "skip", "rank", "best", "best_of", "reset"]
+        ),
         st.integers(0, 4),
         st.integers(0, 1 << 30),
     ),
@@ -129,10 +134,14 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
     for step, which, seed in steps:
         random = np.random.default_rng(seed)
         some = np.unique(random.integers(0, rows, 1 + seed % 7))
+        index: Any = some
+        if seed % 3 == 0:
+            first, last = sorted(random.integers(0, rows + 1, 2).tolist())
+            some, index = np.arange(first, last), slice(first, last)
         chance = random.random(len(some)) < 0.6
         if step in ("refuse", "close"):
             number = which if step == "refuse" else CLOSED
-            board.refuse(number, some, chance)
+            board.refuse(number, index, chance)
             twin.refuse(number, some.tolist(), chance.tolist())
         elif step == "clear":
             board.clear(which)
@@ -141,7 +150,7 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
             wide = 1 << 50 if seed % 11 == 0 else 9
             least = -1 if KINDS[which] in (MIN_MAX, SPREAD) else 0
             raw = random.integers(least, wide, len(some))
-            board.rate(which, some, raw)
+            board.rate(which, index, raw)
             twin.rate(which, some.tolist(), raw.tolist())
         elif step == "skip":
             board.skip(which)
@@ -151,11 +160,24 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
             board.set_ranks(np.array(twin.ranks))
         elif step == "best":
             assert board.best() == twin.best()
+        elif step == "reset":
+            flips, ranks = board.flips, twin.ranks
+            rules = [(weight, kind) for weight, (_, kind) in zip(weights, rules, strict=True)]
+            weights = weights[::-1]
+            board.reset(rules)
+            assert board.best() == -1
+            assert board.flips > flips
+            board.refuse(CLOSED, slice(None), np.ones(rows, np.bool_))
+            twin = model.Board(rows, rules)
+            twin.ranks = ranks
+            twin.refuse(63, list(range(rows)), [True] * rows)
         else:
             mask = random.random(rows) < 0.5
             assert board.best_of(mask) == twin.best(mask.tolist())
     assert board.best() == twin.best()
     assert board.feasible == sum(not refused for refused in twin.refused)
+    refused = [sum(1 << number for number in numbers) for numbers in twin.refused]
+    assert board.refused.tolist() == refused
 
 
 def test_room_by_worked_examples() -> None:

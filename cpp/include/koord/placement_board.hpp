@@ -61,6 +61,10 @@ class KOORD_API Board {
   /// weights beyond 0 to 1,000,000.
   Board(std::size_t rows, const std::vector<ScoreRule>& scores);
 
+  /// The same as a new board of as many rows, but for the ranks, which stay, and for flips(), which
+  /// goes on. It needs no new memory. Errors are those of the constructor.
+  void reset(const std::vector<ScoreRule>& scores);
+
   [[nodiscard]] std::size_t rows() const { return refused_.size(); }
   [[nodiscard]] std::size_t scores() const { return columns_.size(); }
 
@@ -135,9 +139,15 @@ class KOORD_API Board {
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);
+  void refuse_block(std::uint64_t bit, std::size_t first, std::span<const std::uint8_t> passes);
+  bool rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw);
+  template <class Use>
+  void by_block(RowSet rows, const Use& use);
   [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
+  static std::int64_t most_raw(Normalization kind);
+  static bool all_within(Normalization kind, std::span<const std::int64_t> raw);
   static std::int64_t checked_raw(Normalization kind, std::int64_t raw);
   Column& checked_score(std::size_t score);
 

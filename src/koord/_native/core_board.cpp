@@ -96,7 +96,7 @@ Ints scored_room(const RoomScore& room, const Ints& allocatable, const Ints& req
   return scores;
 }
 
-Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores) {
+std::vector<ScoreRule> rules_of(const std::vector<std::pair<std::int64_t, int>>& scores) {
   std::vector<ScoreRule> rules;
   for (const auto& [weight, normalization] : scores) {
     if (normalization < 0 || normalization > static_cast<int>(Normalization::kSpread)) {
@@ -104,12 +104,20 @@ Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int
     }
     rules.push_back({weight, static_cast<Normalization>(normalization)});
   }
-  return Board(rows, std::move(rules));
+  return rules;
+}
+
+Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores) {
+  return Board(rows, rules_of(scores));
 }
 
 void add_board(py::module_& m) {
   py::class_<Board>(m, "Board")
       .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
+      .def("reset",
+           [](Board& board, const std::vector<std::pair<std::int64_t, int>>& scores) {
+             board.reset(rules_of(scores));
+           })
       .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
       .def("refuse",
            [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {

@@ -64,6 +64,7 @@ Board = _native.Board
 ``clear(filter)`` say which rows are feasible, ``rate(score, rows, raw)`` and ``skip(score)`` how
 good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``best()`` is the row
 of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
+``reset(scores)`` makes it as new but for ranks and ``flips``, in the same memory.
 ``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
 rows, ``flips`` how often one became feasible or ceased to be."""
 

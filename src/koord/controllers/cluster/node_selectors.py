@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import PodSpec
+    from koord.controllers.cluster.node_labels import LabelColumn
     from koord.controllers.cluster.node_table import NodeTable
 
     Rows = NDArray[np.intp] | slice
@@ -68,10 +69,23 @@ class LabelPredicate:
         """By row of ``rows``."""
         column = table.labels.column(self.key)
         if self._of is not column.values or len(self._known) != len(column.values) + 1:
-            answers = [self.holds(value) for value in column.values]
-            self._known = np.array([*answers, self.holds(None)], np.bool_)
+            self._known = self._answers(column)
             self._of = column.values
         return self._known[column.ids[rows]]
+
+    def _answers(self, column: LabelColumn) -> NDArray[np.bool_]:
+        """By number of a value, whether it will do; the last is "absent"."""
+        if self.operator in (selectors.GREATER, selectors.LESS):
+            return np.array([*map(self.holds, column.values), self.holds(None)], np.bool_)
+        # Of a node's name there are as many values as nodes: only those that are named are asked.
+        others = self.operator in (selectors.NOT_IN, selectors.EXISTS)
+        answers = np.full(len(column.values) + 1, others)
+        for value in self.values:
+            number = column.number(value)
+            if number >= 0:
+                answers[number] = self.holds(value)
+        answers[-1] = self.holds(None)
+        return answers
 
     def node(self, node: Node) -> bool:
         """Of one node."""

@@ -342,6 +342,8 @@ class Shapes:
         self._by_containers: BoundedTable[
             tuple[int, ...], tuple[ContainerRequests, tuple[object, ...]]
         ] = BoundedTable(limit, size)
+        self._by_containers_text: BoundedTable[bytes, ContainerRequests]
+        self._by_containers_text = BoundedTable(limit, size)
         self._by_spec: BoundedTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
         self._by_spec = BoundedTable(limit, size)
         self._by_spec_text: BoundedTable[bytes, _Spec] = BoundedTable(limit, size)
@@ -399,18 +401,18 @@ class Shapes:
             (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
             for owner in pod.metadata.owner_references
         ]
-        spec = self._spec(parts[_OWN:_SPEC], scalars)
+        spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
         size = len(text) + spec.size
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod, self._container_requests(pod, spec.size))
+            shape = PodShape(self._made, pod, spec.container_requests)
             self._by_text.put(text, shape, _weight(size, shape.container_requests))
         return shape, _weight(size, shape.container_requests)
 
-    def _spec(self, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
-        """What stands for parts of a spec, with the same number for equal ones.
+    def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
+        """What stands for parts of a pod's spec, the same for equal ones.
 
         Pods that differ in a label or a claim, each a shape of its own, run the same containers.
         """
@@ -420,26 +422,34 @@ class Shapes:
             text = to_json((parts, scalars))
             spec = self._by_spec_text.get(text)
             if spec is None:
-                spec = _Spec(next(self._specs), len(text))
-                self._by_spec_text.put(text, spec, len(text))
+                container_requests = self._container_requests(pod, len(text))
+                spec = _Spec(next(self._specs), len(text), container_requests)
+                self._by_spec_text.put(text, spec, _weight(len(text), container_requests))
             known = spec, parts
-            self._by_spec.put(identity, known, _weight(len(text)))
+            self._by_spec.put(identity, known, _weight(len(text), spec.container_requests))
         return known[0]
 
     def _container_requests(self, pod: Pod, size: int) -> ContainerRequests:
+        """What the containers of a pod ask for, one for pods whose containers are equal."""
         spec = pod.spec
         parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
         identity = tuple(map(id, parts))
         known = self._by_containers.get(identity)
         if known is None:
-            known = ContainerRequests(pod), parts
-            self._by_containers.put(identity, known, _weight(size, known[0]))
+            text = to_json(parts)
+            found = self._by_containers_text.get(text)
+            if found is None:
+                found = ContainerRequests(pod)
+                self._by_containers_text.put(text, found, _weight(len(text), found))
+            known = found, parts
+            self._by_containers.put(identity, known, _weight(size, found))
         return known[0]
 
 
 class _Spec(NamedTuple):
     number: int
     size: int
+    container_requests: ContainerRequests
 
 
 def _weight(size: int, of: ContainerRequests | None = None) -> int:

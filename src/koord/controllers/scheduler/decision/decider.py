@@ -106,7 +106,7 @@ class Decider:
             return kept[1]
         if len(self._participants) >= _SHAPES:
             self._participants.clear()
-        participants = self.plugins.participants(shape)
+        participants = self.plugins.participants(shape, self.evaluator.idle_points)
         self._participants[shape.id] = (generation, participants)
         return participants
 

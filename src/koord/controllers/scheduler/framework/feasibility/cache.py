@@ -25,6 +25,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
     FeasibilityEntry,
     KeptRejections,
 )
+from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     FilterAnswers,
     PluginAnswers,
@@ -33,6 +34,7 @@ from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     participants_of,
 )
 from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
+from koord.controllers.scheduler.framework.profile_plugins import IdlePoints
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import placement_board
 from koord.kernels.placement_board import CLOSED
@@ -59,9 +61,6 @@ _NATIVE = {
     Normalization.CUSTOM: placement_board.NONE,
 }
 
-_KEPT_ROWS = 2_000_000
-"""How many rows all kept entries have together, at some 60 bytes a row."""
-
 
 class FeasibilityCache:
     """Keeps the answers by shape.
@@ -70,8 +69,7 @@ class FeasibilityCache:
         table: the nodes.
         filters: the profile's Filter and PerNodeFilter plugins in order, at most 63.
         scores: the profile's Score and PerNodeScore plugins, with their weights.
-        limit: how many shapes are kept; the one longest unused goes first. Fewer are on a table
-            of many rows.
+        limit: how many shapes are kept, see :class:`KeptEntries`.
         together: whether kernels that look at columns alone answer without their plugins; not for
             who wants to see each plugin asked.
     """
@@ -96,9 +94,13 @@ class FeasibilityCache:
             ScoreAnswers(n, plugin, plugin.normalization is Normalization.CUSTOM)
             for n, (plugin, _) in enumerate(scores)
         ]
-        self._kept: dict[int, FeasibilityEntry] = {}
-        self._limit = limit
+        self.idle_points = IdlePoints(table)
+        self._entries = KeptEntries(limit)
         self._together = together
+        # Where none of the plugins has pods of some shapes normalised otherwise.
+        self._fixed_rules: list[tuple[int, int]] = []
+        if not any(hasattr(plugin, "normalization_of") for plugin, _ in scores):
+            self._fixed_rules = [(weight, _NATIVE[p.normalization]) for p, weight in scores]
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
@@ -142,31 +144,25 @@ class FeasibilityCache:
 
     def share(self, other: FeasibilityCache) -> None:
         """Keeps answers together with another one, of the same plugins in the same order."""
-        self._kept = other._kept
+        self._entries = other._entries
 
     def cached_entry(self, key: int) -> FeasibilityEntry | None:
         """The entry of a shape as it was left, by the shape's id; None if there is none."""
-        return self._kept.get(key)
+        return self._entries.get(key)
 
     def _keep(self, cycle: Cycle) -> FeasibilityEntry:
         """The entry of a shape as it was left, or an empty one."""
-        table, key = self.table, cycle.shape.id
-        entry = self._kept.pop(key, None)
-        if entry is None or entry.layout != table.layout:
-            rules = [(weight, _NATIVE[normalization_of(plugin, cycle.shape)])
-                     for plugin, weight in self.scores]  # fmt: skip
-            entry = FeasibilityEntry(table, len(self.filters), rules)
-            limit = min(self._limit, max(16, _KEPT_ROWS // max(1, len(table.open))))
-            while len(self._kept) >= limit:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = entry
-        return entry
+        shape = cycle.shape
+        rules = self._fixed_rules or [
+            (weight, _NATIVE[normalization_of(plugin, shape)]) for plugin, weight in self.scores
+        ]
+        return self._entries.entry(cycle, self.table, len(self.filters), rules)
 
     def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
         """Finds out who takes part; who does no longer takes back what it said."""
-        generation = self.table.generation
-        filters = [answers for answers in self._filters if answers.takes_part(cycle)]
-        scores = [answers for answers in self._scores if answers.takes_part(cycle)]
+        generation, idle = self.table.generation, self.idle_points
+        filters = [answers for answers in self._filters if answers.takes_part(cycle, idle)]
+        scores = [answers for answers in self._scores if answers.takes_part(cycle, idle)]
         self._retire(entry, self._filters, filters, entry.filter_generations)
         self._retire(entry, self._scores, scores, entry.score_generations)
         entry.filters, entry.scores = participants_of(filters), participants_of(scores)

@@ -25,6 +25,11 @@ SKIPPED: Final = object()
 class FeasibilityEntry:
     """The Filter and Score plugins' answers for pods of one shape, for every row of the table.
 
+    Args:
+        table: the nodes.
+        filters: how many there are.
+        rules: by score plugin, its weight and how it is normalised.
+
     Attributes:
         board: refusals and scores by row. Rows with open questions to per-node filters count as
             feasible until asked.
@@ -57,13 +62,25 @@ class FeasibilityEntry:
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
         self.board = Board(len(table.open), rules)
         self.layout = table.layout
+        self.rank: NDArray[np.int64] | None = None
+        self._begin(filters, len(rules))
+
+    def reset(self, rules: Sequence[tuple[int, int]]) -> None:
+        """Makes it the empty entry of another shape, in the same memory.
+
+        Args:
+            rules: see the constructor; as many as there.
+        """
+        self.board.reset(rules)
+        self._begin(len(self.filter_generations), len(rules))
+
+    def _begin(self, filters: int, scores: int) -> None:
         self.version = self.generation = -1
         self.filters = self.scores = Participants()
         self.fit_kernels: FitKernels | None = None
         self.kept_rejections: KeptRejections | None = None
-        self.rank: NDArray[np.int64] | None = None
         self.filter_generations: list[Any] = [SKIPPED] * filters
-        self.score_generations: list[Any] = [SKIPPED] * len(rules)
+        self.score_generations: list[Any] = [SKIPPED] * scores
         self.custom: dict[int, NDArray[np.int64]] = {}
         # Rows that per-node plugins are still to be asked about, by their number; and the board's
         # count of changes of feasibility when per-node filters were asked last.

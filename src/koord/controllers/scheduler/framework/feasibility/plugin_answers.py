@@ -10,7 +10,6 @@ import numpy as np
 from koord.controllers.scheduler.framework.feasibility.entry import SKIPPED
 from koord.controllers.scheduler.framework.feasibility.participants import FitKernels, Participants
 from koord.controllers.scheduler.framework.plugin import Plugin
-from koord.controllers.scheduler.framework.profile_plugins import idle_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
+    from koord.controllers.scheduler.framework.profile_plugins import IdlePoints
 
 
 class PluginAnswers:
@@ -70,9 +70,9 @@ class PluginAnswers:
         self._stale_rows = _own(plugin, point, "stale_rows")
         self.static = self.applies is None and self._generation_of is None
 
-    def takes_part(self, cycle: Cycle) -> bool:
+    def takes_part(self, cycle: Cycle, idle_points: IdlePoints) -> bool:
         """Whether the plugin may have an answer for pods of the shape in this generation."""
-        if self.point in idle_points(self.plugin, cycle.shape):
+        if self.point in idle_points.of(self.plugin, cycle.shape):
             return False
         return self._by_shape is None or bool(self._by_shape(cycle))
 

@@ -22,12 +22,12 @@ from koord.controllers.scheduler.queue.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
     from koord.api.kinds.node import Node
-    from koord.controllers.cluster.pods import PodInfo
+    from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.plugin import Rows
 
@@ -44,9 +44,16 @@ class NodeUnschedulable(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods that do not tolerate it."""
-        memo = cycle.shape.memo
+        return self._keeps_out(cycle.shape)
+
+    def idle_points(self, shape: PodShape) -> Collection[str]:
+        """Where no node is cordoned."""
+        return () if self.handle.table.taints.unschedulable.any() else ("filter",)
+
+    def _keeps_out(self, shape: PodShape) -> bool:
+        memo = shape.memo
         if self.name not in memo:
-            memo[self.name] = not tolerates(cycle.shape.pod.spec.tolerations, _CORDONED)
+            memo[self.name] = not tolerates(shape.pod.spec.tolerations, _CORDONED)
         return bool(memo[self.name])
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:

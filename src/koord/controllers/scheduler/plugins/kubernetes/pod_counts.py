@@ -2,23 +2,24 @@
 """Pods that match something, counted by row: kept, not counted anew.
 
 Whether a pod matches depends on its shape alone. So each shape knows the row counts it counts in,
-and a pod that comes or goes costs one step for each of them. Whoever uses row counts reads from
-their log what changed since the last time.
+and a pod that comes or goes costs one step for each of them. A new shape finds the row counts that
+it counts in, and new row counts the shapes that count, by labels, without a look at the others.
+Whoever uses row counts reads from their log what changed since the last time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koord.controllers.cluster.label_index import SelectorsByLabel, ShapesByLabel, tokens_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from koord.controllers.cluster.label_index import PodSelector
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
 
-    Matches = Callable[[PodShape], bool]
-
 _LOG = 1 << 13
-_NONE: dict[Any, Any] = {}
 
 
 class RowCounts:
@@ -27,14 +28,16 @@ class RowCounts:
     Attributes:
         by_row: without rows that have none.
         total: of all rows.
+        shapes: ids of those whose pods count.
         users: how many use it; one without users is forgotten.
     """
 
-    __slots__ = ("_log", "_start", "by_row", "total", "users")
+    __slots__ = ("_log", "_start", "by_row", "shapes", "total", "users")
 
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
         self.total = 0
+        self.shapes: set[int] = set()
         self.users = 0
         self._log: list[tuple[int, int]] = []
         self._start = 0
@@ -68,7 +71,7 @@ class _ShapePods(NamedTuple):
 
     shape: PodShape
     rows: dict[int, int]
-    counted_in: list[RowCounts]
+    counted_in: dict[RowCounts, None]
 
 
 class PodCounts:
@@ -87,9 +90,9 @@ class PodCounts:
         # By uid, pods on nodes that did not count when they came.
         self._left_out: set[str] = set()
         self._known: dict[int, _ShapePods] = {}
-        self._row_counts: dict[Hashable, tuple[RowCounts, Matches, Iterable[str | None]]] = {}
-        # By namespace, None for those of all namespaces.
-        self._by_namespace: dict[str | None, dict[Hashable, tuple[RowCounts, Matches]]] = {}
+        self._shapes = ShapesByLabel()
+        self._row_counts: dict[Hashable, RowCounts] = {}
+        self._selectors: SelectorsByLabel[RowCounts] = SelectorsByLabel()
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
@@ -112,17 +115,22 @@ class PodCounts:
             for row_counts in counted_in:
                 row_counts.add(row, 1)
         if not rows:
-            del self._known[shape.id]
+            self._end(shape)
 
     def _begin(self, shape: PodShape) -> _ShapePods:
-        counted_in = [
-            row_counts
-            for where in ((shape.namespace, None) if self._by_namespace else ())
-            for row_counts, matches in self._by_namespace.get(where, _NONE).values()
-            if matches(shape)
-        ]
+        tokens = tokens_of(shape.namespace, shape.labels)
+        self._shapes.add(shape.id, shape.namespace, tokens)
+        counted_in = dict.fromkeys(self._selectors.matching(shape.namespace, tokens))
+        for row_counts in counted_in:
+            row_counts.shapes.add(shape.id)
         known = self._known[shape.id] = _ShapePods(shape, {}, counted_in)
         return known
+
+    def _end(self, shape: PodShape) -> None:
+        """The exact inverse."""
+        for row_counts in self._known.pop(shape.id).counted_in:
+            row_counts.shapes.discard(shape.id)
+        self._shapes.remove(shape.id, tokens_of(shape.namespace, shape.labels))
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
@@ -137,50 +145,38 @@ class PodCounts:
         if not rows[row]:
             del rows[row]
         if not rows:
-            del self._known[pod.shape.id]
+            self._end(pod.shape)
 
-    def acquire(
-        self, key: Hashable, matches: Matches, namespaces: Iterable[str] | None = None
-    ) -> RowCounts:
+    def acquire(self, key: Hashable, selector: PodSelector) -> RowCounts:
         """The row counts of a key, to be given back by :meth:`release`.
 
         Args:
             key: equal keys match the same shapes.
-            matches: whether pods of a shape count.
-            namespaces: pods elsewhere never match; None for everywhere.
+            selector: the pods that count. Which namespaces it means stays the same until then.
         """
-        known = self._row_counts.get(key)
-        if known is None:
-            row_counts = RowCounts()
-            where: tuple[str | None, ...] = (None,) if namespaces is None else tuple(namespaces)
-            self._row_counts[key] = (row_counts, matches, where)
-            for namespace in where:
-                self._by_namespace.setdefault(namespace, {})[key] = (row_counts, matches)
-            for shape, rows, counted_in in self._known.values():
-                if matches(shape):
-                    counted_in.append(row_counts)
-                    for row, count in rows.items():
-                        row_counts.add(row, count)
-        else:
-            row_counts = known[0]
+        row_counts = self._row_counts.get(key)
+        if row_counts is None:
+            row_counts = self._row_counts[key] = RowCounts()
+            self._selectors.add(key, selector, row_counts)
+            for number in self._shapes.matching(selector):
+                row_counts.shapes.add(number)
+                _, rows, counted_in = self._known[number]
+                counted_in[row_counts] = None
+                for row, count in rows.items():
+                    row_counts.add(row, count)
         row_counts.users += 1
         return row_counts
 
     def release(self, key: Hashable) -> None:
         """Gives row counts back; they are forgotten once nobody uses them."""
-        row_counts, _, where = self._row_counts[key]
+        row_counts = self._row_counts[key]
         row_counts.users -= 1
         if row_counts.users:
             return
         del self._row_counts[key]
-        for namespace in where:
-            there = self._by_namespace[namespace]
-            del there[key]
-            if not there:
-                del self._by_namespace[namespace]
-        for known in self._known.values():
-            if row_counts in known.counted_in:
-                known.counted_in.remove(row_counts)
+        self._selectors.remove(key)
+        for number in row_counts.shapes:
+            del self._known[number].counted_in[row_counts]
 
 
 class ShapeCache:

@@ -29,7 +29,7 @@ from koord.controllers.scheduler.queue.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,13 +61,17 @@ class TaintToleration(Plugin):
     depends = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.REVERSED
 
+    def idle_points(self, shape: PodShape) -> Collection[str]:
+        """Where all nodes' taints let the pod in."""
+        return ("filter",) if self._matches(shape).admitted.all() else ()
+
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all NoSchedule and NoExecute taints are tolerated."""
-        return self._matches(cycle).admitted[cycle.table.taints.ids[rows]]
+        return self._matches(cycle.shape).admitted[cycle.table.taints.ids[rows]]
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """How many PreferNoSchedule taints are not tolerated."""
-        return self._matches(cycle).intolerable[cycle.table.taints.ids[rows]]
+        return self._matches(cycle.shape).intolerable[cycle.table.taints.ids[rows]]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """In the words of kube-scheduler 1.35, which no longer name the taint."""
@@ -81,8 +85,8 @@ class TaintToleration(Plugin):
             HintedEvent(ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_own),
         )
 
-    def _matches(self, cycle: Cycle) -> TaintMatches:
-        shape, lists = cycle.shape, cycle.table.taints.lists
+    def _matches(self, shape: PodShape) -> TaintMatches:
+        lists = self.handle.table.taints.lists
         kept: TaintMatches | None = shape.memo.get(self.name)
         if kept is None or kept.lists is not lists or len(kept.admitted) != len(lists):
             kept = shape.memo[self.name] = _match(shape, lists)

@@ -63,9 +63,10 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """All that :meth:`score` asks."""
         columns = self.handle.table.resources_key
-        kept: tuple[object, RoomScore | None] | None = shape.memo.get(self._key)
+        memo = shape.container_requests.memo
+        kept: tuple[object, RoomScore | None] | None = memo.get(self._key)
         if kept is None or kept[0] is not columns:
-            kept = shape.memo[self._key] = columns, self._work_out(shape)
+            kept = memo[self._key] = columns, self._work_out(shape)
         return kept[1]
 
     def _work_out(self, shape: PodShape) -> RoomScore | None:

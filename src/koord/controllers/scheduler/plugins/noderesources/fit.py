@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.cluster.pods import ContainerRequests, PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -40,7 +40,7 @@ _TOO_MANY_PODS = "Too many pods"
 
 
 class FitRequest(NamedTuple):
-    """What a shape requests: columns with amounts, and kernels over them.
+    """What containers request: columns with amounts, and kernels over them.
 
     Attributes:
         key: the columns hold while this is the table's ``resources_key``.
@@ -139,14 +139,16 @@ class NodeResourcesFit(Plugin):
         )
 
     def _fit_request(self, shape: PodShape) -> FitRequest:
-        fit_request: FitRequest | None = shape.memo.get(self._key)
+        # Many shapes differ in labels alone.
+        memo = shape.container_requests.memo
+        fit_request: FitRequest | None = memo.get(self._key)
         if fit_request is None or fit_request.key is not self.handle.table.resources_key:
-            fit_request = shape.memo[self._key] = self._build(shape)
+            fit_request = memo[self._key] = self._build(shape.container_requests)
         return fit_request
 
-    def _build(self, shape: PodShape) -> FitRequest:
+    def _build(self, container_requests: ContainerRequests) -> FitRequest:
         table = self.handle.table
-        columns = table.columns_of(shape.container_requests)
+        columns = table.columns_of(container_requests)
         index, amounts = columns.counted
         requested = [
             (i, table.resources[i], amount)
@@ -161,9 +163,9 @@ class NodeResourcesFit(Plugin):
         )
         nowhere = [(ABSENT, 1)] if absent else []
         counted = [
-            (table.resource(scored.name), *_counted(shape, scored.name), scored.weight or 1)
-            for scored in self.args.scoring_strategy.resources
-            if shape.request.get(scored.name) or not resource_kinds.is_scalar(scored.name)
+            (table.resource(each.name), *_counted(container_requests, each.name), each.weight or 1)
+            for each in self.args.scoring_strategy.resources
+            if container_requests.request.get(each.name) or not resource_kinds.is_scalar(each.name)
         ]
         score = RoomScore(
             self._strategy,
@@ -188,13 +190,13 @@ def _place(index: int, resource: str) -> tuple[bool, int, str]:
     return index != PODS, min(index, PODS), resource if index > PODS else ""
 
 
-def _counted(shape: PodShape, resource: str) -> tuple[int, bool]:
+def _counted(container_requests: ContainerRequests, resource: str) -> tuple[int, bool]:
     """The pod's part in a score, and whether it is one of the two that ``nonzero`` counts."""
     if resource == "cpu":
-        return shape.nonzero[CPU], True
+        return container_requests.scored[CPU], True
     if resource == "memory":
-        return shape.nonzero[MEMORY], True
-    return shape.request.get(resource, 0), False
+        return container_requests.scored[MEMORY], True
+    return container_requests.request.get(resource, 0), False
 
 
 def _strategy(args: NodeResourcesFitArgs) -> tuple[int, list[tuple[int, int]]]:

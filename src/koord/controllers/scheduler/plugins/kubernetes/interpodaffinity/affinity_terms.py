@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import selectors
 from koord.api.codec import to_json
+from koord.controllers.cluster.label_index import PodSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,10 +41,16 @@ class AffinityTerm(NamedTuple):
     selector: LabelSelector | None
     text: bytes
 
-    @property
-    def where(self) -> frozenset[str] | None:
-        """The only namespaces that come into question; None for all."""
-        return self.namespaces if self.namespace_selector is None else None
+    def pods(self, labels_of: NamespaceLabels) -> PodSelector:
+        """The pods that are meant, as what can be looked up by labels."""
+        wanted, namespaces = self.namespace_selector, self.namespaces
+        if wanted is None:
+            return PodSelector(self.selector, namespaces)
+
+        def admits(namespace: str) -> bool:
+            return namespace in namespaces or selectors.matches(wanted, labels_of(namespace))
+
+        return PodSelector(self.selector, admits=admits)
 
     def matches(self, shape: PodShape, labels_of: NamespaceLabels) -> bool:
         """Whether pods of a shape are meant."""

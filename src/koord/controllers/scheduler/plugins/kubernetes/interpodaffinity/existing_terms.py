@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods on nodes that carry affinity terms themselves: each different term with a tally."""
+"""Pods on nodes that carry affinity terms themselves: each different term with its pods by row."""
 
 from __future__ import annotations
 
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.errors import KoordError
+from koord.controllers.cluster.label_index import SelectorsByLabel, tokens_of
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
     NO_TERMS,
     AffinityTerm,
@@ -16,14 +18,18 @@ from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_te
 from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
     from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
         AffinityTerms,
+        NamespaceLabels,
     )
 
-_SWEEP = 1024
+# Terms that no pod has any more may stay until they are more than these and than the others.
+_UNUSED = 512
+# So few are looked at one by one.
+_FEW = 16
 
 
 class TermRole(Enum):
@@ -37,12 +43,14 @@ class ExistingTerm(NamedTuple):
     """A term of pods on nodes.
 
     Attributes:
+        number: terms are numbered in the order in which they came.
         role: what it does to pods that it matches.
         term: what it matches, and in which topology.
         weight: in scores; 0 for one that does not score.
         row_counts: the pods that have it, by row.
     """
 
+    number: int
     role: TermRole
     term: AffinityTerm
     weight: int
@@ -55,53 +63,82 @@ class ExistingTerms:
     Args:
         hard_weight: what a required affinity term adds to scores.
         memo: the key of ``shape.memo`` under which a shape's terms are kept.
+        terms_of: the terms of a shape; none of one that cannot be read.
+        labels_of: the labels of a namespace.
         on_first: called when the first term comes.
 
     Attributes:
-        listed: the terms, in the order in which they came.
-        generation: changes when :attr:`listed` was begun anew.
+        generation: changes when terms were numbered anew.
     """
 
-    def __init__(self, hard_weight: int, memo: str, on_first: Callable[[], None]) -> None:
-        self.listed: list[ExistingTerm] = []
+    def __init__(
+        self,
+        hard_weight: int,
+        memo: str,
+        terms_of: Callable[[PodShape], AffinityTerms],
+        labels_of: NamespaceLabels,
+        on_first: Callable[[], None],
+    ) -> None:
         self.generation = 0
         self._hard_weight = hard_weight
-        self._due = _SWEEP
         self._memo = memo
+        self._terms_of = terms_of
+        self._labels_of = labels_of
         self._on_first = on_first
+        # How many terms no pod has any more.
+        self._unused = 0
+        self._terms: list[ExistingTerm] = []
         self._by_key: dict[tuple[TermRole, str, bytes, int], ExistingTerm] = {}
+        self._by_label: SelectorsByLabel[ExistingTerm] = SelectorsByLabel()
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def matching(self, shape: PodShape, first: int) -> Iterable[ExistingTerm]:
+        """The terms that pods of a shape match, of those with a number from the first on."""
+        labels_of = self._labels_of
+        if len(self._terms) - first <= _FEW:
+            return [each for each in self._terms[first:] if each.term.matches(shape, labels_of)]
+        tokens = tokens_of(shape.namespace, shape.labels)
+        found = self._by_label.matching(shape.namespace, tokens)
+        new = (each for each in found if each.number >= first)
+        return sorted(new, key=attrgetter("number"))
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
         for existing_term in self._of(pod.shape):
-            existing_term.row_counts.add(row, 1)
+            self._add(existing_term, row)
 
     def pods_added(self, batches: Sequence[PodBatch]) -> None:
         """Many at once."""
         for batch in batches:
             for existing_term in self._of(batch.shape):
                 for row in batch.rows:
-                    existing_term.row_counts.add(row, 1)
+                    self._add(existing_term, row)
+
+    def _add(self, existing_term: ExistingTerm, row: int) -> None:
+        row_counts = existing_term.row_counts
+        self._unused -= not row_counts.total
+        row_counts.add(row, 1)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""
         for existing_term in self._of(pod.shape):
-            existing_term.row_counts.add(row, -1)
-        if len(self.listed) >= self._due:
-            self.sweep()
+            row_counts = existing_term.row_counts
+            row_counts.add(row, -1)
+            self._unused += not row_counts.total
+        if self._unused > max(_UNUSED, len(self._terms) // 2):
+            self._sweep()
 
-    def sweep(self) -> None:
-        """Forgets terms that no pod has any more, when there are many."""
-        if len(self.listed) < _SWEEP:
-            return
-        # Whoever lists many terms pays for the look at all of them.
-        self._due = 2 * len(self.listed)
-        kept = {key: term for key, term in self._by_key.items() if term.row_counts.total}
-        if len(kept) * 2 < len(self.listed):
-            self._by_key = kept
-            self.listed = list(kept.values())
-            self.generation += 1
-            self._due = max(_SWEEP, 2 * len(kept))
+    def _sweep(self) -> None:
+        """Forgets terms that no pod has any more, and numbers the others anew."""
+        kept = [key for key, each in self._by_key.items() if each.row_counts.total]
+        terms = [self._by_key[key] for key in kept]
+        self._by_key, self._terms, self._by_label = {}, [], SelectorsByLabel()
+        self._unused = 0
+        self.generation += 1
+        for key, each in zip(kept, terms, strict=True):
+            self._list(key, each)
 
     def _of(self, shape: PodShape) -> tuple[ExistingTerm, ...]:
         affinity = shape.pod.spec.affinity
@@ -110,7 +147,7 @@ class ExistingTerms:
         known: tuple[int, tuple[ExistingTerm, ...]] | None = shape.memo.get(self._memo)
         if known is not None and known[0] == self.generation:
             return known[1]
-        terms = terms_or_none(shape)
+        terms = self._terms_of(shape)
         existing = tuple(
             self._existing_term(role, term, weight)
             for role, term, weight in (self._roles(terms) if terms else ())
@@ -130,10 +167,19 @@ class ExistingTerms:
         key = (role, term.key, term.text, weight)
         existing_term = self._by_key.get(key)
         if existing_term is None:
-            existing_term = self._by_key[key] = ExistingTerm(role, term, weight, RowCounts())
-            if not self.listed:
+            if not self._terms:
                 self._on_first()
-            self.listed.append(existing_term)
+            self._unused += 1
+            existing_term = self._list(key, ExistingTerm(0, role, term, weight, RowCounts()))
+        return existing_term
+
+    def _list(
+        self, key: tuple[TermRole, str, bytes, int], existing_term: ExistingTerm
+    ) -> ExistingTerm:
+        existing_term = existing_term._replace(number=len(self._terms))
+        self._by_key[key] = existing_term
+        self._terms.append(existing_term)
+        self._by_label.add(key, existing_term.term.pods(self._labels_of), existing_term)
         return existing_term
 
 

@@ -6,11 +6,13 @@ Rule: docs/reference/stock-plugins.md#interpodaffinity.
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
+from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import InterPodAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
@@ -78,7 +80,11 @@ class InterPodAffinity(Plugin):
         self._key = f"{self.name}#{next(_SERIAL)}"
         self._pods = PodCounts()
         self._existing_terms = ExistingTerms(
-            weight, f"{self._key} carried", handle.table.advance_generation
+            weight,
+            f"{self._key} carried",
+            lambda shape: self._request(shape).terms,
+            self._labels_of,
+            handle.table.advance_generation,
         )
         self._states = ShapeCache(256, self._dropped)
         self._namespaces = handle.view(Namespace)
@@ -89,7 +95,7 @@ class InterPodAffinity(Plugin):
         request = self._request(shape)
         if request.wrong:
             return ()
-        if request.terms or self._existing_terms.listed:
+        if request.terms or self._existing_terms:
             return ("pre_filter",)
         return ("pre_filter", "filter", "score")
 
@@ -191,18 +197,16 @@ class InterPodAffinity(Plugin):
     def _state(self, shape: PodShape) -> TermCounts | None:
         """What is known of a shape, up to date; None if nothing concerns it."""
         terms = self._request(shape).terms
-        if not terms and not self._existing_terms.listed:
+        if not terms and not self._existing_terms:
             return None
         table = self.handle.table
         key = (table.labels.version, table.layout, self._existing_terms.generation)
         state: TermCounts | None = self._states.get(shape)
         if state is None or state.key != key:
             self._states.drop(shape)
-            self._existing_terms.sweep()
-            key = (table.labels.version, table.layout, self._existing_terms.generation)
             state = self._build(shape, terms, key)
             self._states.put(shape, state)
-        if state.seen < len(self._existing_terms.listed):
+        if state.seen < len(self._existing_terms):
             self._add_existing_terms(shape, terms, state)
         state.sync(self._pods.changes)
         return state
@@ -224,26 +228,17 @@ class InterPodAffinity(Plugin):
         return state
 
     def _add_existing_terms(self, shape: PodShape, terms: AffinityTerms, state: TermCounts) -> None:
-        new = self._existing_terms.listed[state.seen :]
-        state.seen = len(self._existing_terms.listed)
+        new = self._existing_terms.matching(shape, state.seen)
+        state.seen = len(self._existing_terms)
         ignored = self.args.ignore_preferred_terms_of_existing_pods and not terms.preferred
-        state.add_existing_terms(
-            term
-            for term in new
-            if not (ignored and term.weight) and term.term.matches(shape, self._labels_of)
-        )
+        state.add_existing_terms(term for term in new if not (ignored and term.weight))
 
     def _acquire(self, state: TermCounts, terms: tuple[AffinityTerm, ...]) -> Any:
         """The counts of pods that match all of some terms."""
         key = tuple(sorted({term.text for term in terms}))
         state.acquired.append(key)
-        places = [term.where for term in terms if term.where is not None]
-        where = frozenset.intersection(*places) if places else None
-
-        def matches(other: PodShape) -> bool:
-            return all(term.matches(other, self._labels_of) for term in terms)
-
-        return self._pods.acquire(key, matches, where)
+        selector = reduce(PodSelector.joined, (term.pods(self._labels_of) for term in terms))
+        return self._pods.acquire(key, selector)
 
     def _request(self, shape: PodShape) -> InterPodAffinityRequest:
         request: InterPodAffinityRequest | None = shape.memo.get(self._key)

@@ -177,7 +177,8 @@ class TermCounts:
         passes = self.meets_affinity(rows)
         for presences in (self.anti_affinity, self.existing_anti_affinity):
             for presence in presences.values():
-                passes &= ~presence.at(rows)
+                if presence.number:
+                    passes &= ~presence.at(rows)
         return passes
 
     def raw(self, rows: Rows) -> NDArray[np.int64]:

@@ -36,6 +36,27 @@ _NO_DOMAIN = (1 << 31) - 1
 _MANY = 64
 
 
+class EligibleNodes:
+    """The nodes that count for a constraint; not to be changed.
+
+    Args:
+        rows: bool by row: which.
+        column: of the constraint's label.
+
+    Attributes:
+        rows: the same.
+        present: bool by domain: which domains they make up; one False more.
+    """
+
+    __slots__ = ("present", "rows")
+
+    def __init__(self, rows: NDArray[np.bool_], column: LabelColumn) -> None:
+        self.rows = rows
+        self.present = np.zeros(len(column.values) + 1, np.bool_)
+        self.present[column.ids[rows]] = True
+        self.present[-1] = False
+
+
 class HardConstraintCounts:
     """One constraint.
 
@@ -43,7 +64,7 @@ class HardConstraintCounts:
         constraint: the constraint.
         matches_self: whether it counts the pod itself.
         column: of its label.
-        eligible: bool by row: nodes that make up domains.
+        eligible: the nodes that make up domains.
         row_counts: pods that match.
     """
 
@@ -52,18 +73,15 @@ class HardConstraintCounts:
         constraint: SpreadConstraint,
         matches_self: bool,
         column: LabelColumn,
-        eligible: NDArray[np.bool_],
+        eligible: EligibleNodes,
         row_counts: RowCounts,
     ) -> None:
-        self.domains = TopologyDomains(column, len(eligible))
-        self._sum = DomainCounts(self.domains, [(row_counts, 1)], eligible)
+        self.domains = TopologyDomains(column, len(eligible.rows))
+        self._sum = DomainCounts(self.domains, [(row_counts, 1)], eligible.rows)
         self._limit = 0
         self._slack = constraint.max_skew - int(matches_self)
         self._min_domains = constraint.min_domains
-        present = np.zeros(self.domains.count + 1, np.bool_)
-        present[self.domains.ids[eligible]] = True
-        present[-1] = False
-        self._present = present
+        self._present = eligible.present
         # By domain whether it takes the pod; the last, for rows without the label, never does.
         self.admits = np.zeros(self.domains.count + 1, np.bool_)
         self._recount()
@@ -105,7 +123,7 @@ class HardConstraintCounts:
 
     def _recount(self) -> None:
         present = self._sum.counts[self._present]
-        self._domains_by_count = Counter(present.tolist())
+        self._domains_by_count = _occurrences(present)
         self._fewest = int(present.min()) if len(present) else _NO_DOMAIN
         self._number = len(present)
         self._limit = self._limit_now()
@@ -164,3 +182,11 @@ class HardConstraints:
             if not part.admits[domain]:
                 return domain < 0
         return False
+
+
+def _occurrences(counts: NDArray[np.int64]) -> Counter[int]:
+    """How often each number is there."""
+    if len(counts) <= _MANY:
+        return Counter(counts.tolist())
+    numbers, often = np.unique(counts, return_counts=True)
+    return Counter(dict(zip(numbers.tolist(), often.tolist(), strict=True)))

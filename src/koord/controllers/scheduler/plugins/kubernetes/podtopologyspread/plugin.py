@@ -14,6 +14,7 @@ import numpy as np
 from koord.api.tolerations import KEEPS_OUT, untolerated
 from koord.base.errors import KoordError
 from koord.controllers.cluster import node_selectors
+from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import PodTopologySpreadArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
@@ -29,6 +30,7 @@ from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread.default_se
     DefaultSelectors,
 )
 from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread.filtering import (
+    EligibleNodes,
     HardConstraintCounts,
     HardConstraints,
 )
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 NO_MATCH = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{NO_MATCH} (missing required label)"
 _SERIAL = count(1)
+# For so many lists of label keys it is kept which nodes count.
+_ELIGIBLE = 64
 
 
 class SpreadRequest(NamedTuple):
@@ -99,6 +103,9 @@ class PodTopologySpread(Plugin):
         self._default_selectors = DefaultSelectors(handle)
         self._pods = PodCounts(counts_terminating=False)
         self._states = ShapeCache(256, self._dropped)
+        # By label keys, while no node changes: the nodes that count whatever pod it is.
+        self._eligible_version: Hashable = None
+        self._eligible_kept: dict[tuple[str, ...], EligibleNodes] = {}
         self._key = f"{self.name}#{next(_SERIAL)}"
 
     def idle_points(self, shape: PodShape) -> Collection[str]:
@@ -228,9 +235,8 @@ class PodTopologySpread(Plugin):
         used: list[Hashable] = []
         hard = soft = None
         if request.hard:
-            labelled = self._labelled(request.hard)
             hard = HardConstraints(
-                [self._hard(shape, each, labelled, used) for each in request.hard]
+                [self._hard(shape, each, request.hard, used) for each in request.hard]
             )
         if request.soft:
             labelled = self._labelled(request.soft)
@@ -253,15 +259,37 @@ class PodTopologySpread(Plugin):
         self,
         shape: PodShape,
         constraint: SpreadConstraint,
-        labelled: NDArray[np.bool_],
+        every: Sequence[SpreadConstraint],
         used: list[Hashable],
     ) -> HardConstraintCounts:
         column = self.handle.table.labels.column(constraint.key)
-        eligible = self._eligible(shape, constraint, labelled)
+        eligible = self._eligible_nodes(shape, constraint, every)
         row_counts = self._acquire(shape, constraint, used)
         return HardConstraintCounts(
             constraint, constraint.matches(shape.labels), column, eligible, row_counts
         )
+
+    def _eligible_nodes(
+        self, shape: PodShape, constraint: SpreadConstraint, every: Sequence[SpreadConstraint]
+    ) -> EligibleNodes:
+        """The nodes that count for one of a shape's constraints; often the same for all shapes."""
+        table = self.handle.table
+        version = (table.labels.version, table.layout, table.nodes_version)
+        if version != self._eligible_version or len(self._eligible_kept) >= _ELIGIBLE:
+            self._eligible_version = version
+            self._eligible_kept.clear()
+        spec = shape.pod.spec
+        own = constraint.honors_taints or (
+            constraint.honors_affinity and node_selectors.required(spec) is not None
+        )
+        key = (constraint.key, *(each.key for each in every))
+        found = None if own else self._eligible_kept.get(key)
+        if found is None:
+            rows = self._eligible(shape, constraint, self._labelled(every))
+            found = EligibleNodes(rows, table.labels.column(constraint.key))
+            if not own:
+                self._eligible_kept[key] = found
+        return found
 
     def _soft(
         self,
@@ -297,14 +325,9 @@ class PodTopologySpread(Plugin):
     def _acquire(
         self, shape: PodShape, constraint: SpreadConstraint, used: list[Hashable]
     ) -> RowCounts:
-        namespace = shape.namespace
-        key = (namespace, constraint.selector_key)
+        key = (shape.namespace, constraint.selector_key)
         used.append(key)
-
-        def matches(other: PodShape) -> bool:
-            return other.namespace == namespace and constraint.matches(other.labels)
-
-        return self._pods.acquire(key, matches, (namespace,))
+        return self._pods.acquire(key, PodSelector(constraint.selector, (shape.namespace,)))
 
     def _dropped(self, state: SpreadCounts) -> None:
         for key in state.acquired:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods no two of which are alike: beside pods that are, and beside what came before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from benchmarks.conftest import RETRIES, Record
+from benchmarks.diverse_pods import documents
+from benchmarks.ratio import Ratio
+from benchmarks.scheduler_diverse import decoded, place, stock_cluster
+from koord.api.kinds.pod import Pod
+from tests.controllers.scheduler.stock import Stock
+
+NODES = 500
+EARLY, LATE = 300, 30_000
+PODS, ROUNDS = 100, 5
+
+
+class Placed:
+    """A cluster with pods of a case on it, and endlessly more of them."""
+
+    def __init__(self, case: str, before: int) -> None:
+        self.stock: Stock = stock_cluster(NODES)
+        self._pods = iter(_all(case))
+        # Counted where they are put: only the last ones are decided, which fills what is kept.
+        for index, pod in enumerate(islice(self._pods, before - EARLY)):
+            self.stock.put(pod, f"node-{index % NODES:05}")
+        place(self.stock, islice(self._pods, EARLY))
+
+    def seconds(self) -> float:
+        """CPU seconds a pod of the next ones, the shapes included."""
+        pods = list(islice(self._pods, PODS))
+        start = time.process_time()
+        place(self.stock, pods)
+        return (time.process_time() - start) / PODS
+
+
+@cache
+def _all(case: str) -> list[Pod]:
+    return decoded(documents(case, LATE + ROUNDS * (RETRIES + 1) * PODS))
+
+
+def in_turn(ours: Callable[[], float], reference: Callable[[], float]) -> Iterator[Ratio]:
+    """The fastest rounds of both; again as often as it is asked."""
+    best = reference_best = float("inf")
+    for _ in range(RETRIES + 1):
+        for _ in range(ROUNDS):
+            best, reference_best = min(best, ours()), min(reference_best, reference())
+        yield Ratio(best, reference_best)
+
+
+def gated(record: Record, name: str, ratios: Iterator[Ratio], at_least: float) -> None:
+    """Records the first ratio that passes, or the last one."""
+    for ratio in ratios:
+        if ratio.times_faster >= at_least:
+            break
+    record(name, ratio, at_least)
+
+
+@pytest.mark.parametrize("case", ["selectors", "in"])
+def test_what_came_before_costs_nothing(record: Record, case: str) -> None:
+    late, early = Placed(case, LATE), Placed(case, EARLY)
+    name = f"scheduler: pod {LATE:,} with a selector of its own ({case}), beside pod {EARLY}"
+    gated(record, name, in_turn(late.seconds, early.seconds), 1 / 1.3)
+
+
+@pytest.mark.parametrize(
+    ("case", "at_least"),
+    [("labels", 0.14), ("requests", 0.06), ("nodeaffinity", 0.05), ("selectors", 0.04)],
+)
+def test_pods_that_differ_beside_equal_ones(record: Record, case: str, at_least: float) -> None:
+    differing, equal = Placed(case, EARLY), Placed("equal", EARLY)
+    name = f"scheduler: pods of {NODES} nodes that differ ({case}), beside equal ones"
+    gated(record, name, in_turn(differing.seconds, equal.seconds), at_least)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selectors against labels without a look at all of them: what a selector matches is looked up.
+
+Each label that a pod has, with its value, is a *label token*, and so are its key alone and the
+pod's namespace. A :class:`PodSelector` is a conjunction over tokens. :class:`ShapesByLabel` keeps
+by token the shapes that have it, :class:`SelectorsByLabel` keeps each selector under one token that
+whatever it matches must have, the one that fewest selectors are kept under. So for ``matchLabels``
+and ``In`` a new selector, or a new shape, costs what it matches however many there are of both;
+for a selector that only says what pods must not have, all shapes come into question.
+
+Rule: Kubernetes' labels.Selector (apimachinery, pkg/labels), as
+:func:`koord.api.selectors.matches` says it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from koord.api.selectors import DOES_NOT_EXIST, IN, NOT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Collection,
+        Hashable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from koord.api.kinds.meta import LabelSelector
+
+    LabelToken = tuple[str, str | None] | str
+    """A label's key and value, its key and None, or a namespace."""
+
+V = TypeVar("V")
+
+_NOWHERE: frozenset[int] = frozenset()
+
+
+class PodSelector:
+    """Which pods are meant, by namespace and labels.
+
+    Args:
+        selector: what their labels must be, as :func:`koord.api.selectors.check` accepts it; None
+            matches nothing.
+        namespaces: pods elsewhere are not meant; None for everywhere.
+        admits: a further condition on the namespace, or None.
+
+    Attributes:
+        wanted: of each of these pods have at least one.
+        unwanted: of these they have none.
+        admits: the same.
+    """
+
+    __slots__ = ("_any_of", "_every", "admits", "unwanted", "wanted")
+
+    def __init__(
+        self,
+        selector: LabelSelector | None,
+        namespaces: Iterable[str] | None = None,
+        admits: Callable[[str], bool] | None = None,
+    ) -> None:
+        wanted: list[tuple[LabelToken, ...]] = []
+        unwanted: set[LabelToken] = set()
+        if selector is None:
+            wanted.append(())
+        else:
+            wanted += [(label,) for label in selector.match_labels.items()]
+            for each in selector.match_expressions:
+                of_key = dict.fromkeys((each.key, value) for value in each.values)
+                tokens = tuple(of_key) if each.operator in (IN, NOT_IN) else ((each.key, None),)
+                if each.operator in (NOT_IN, DOES_NOT_EXIST):
+                    unwanted.update(tokens)
+                else:
+                    wanted.append(tokens)
+        if namespaces is not None:
+            wanted.append(tuple(sorted(namespaces)))
+        self._set(wanted, unwanted, admits)
+
+    def _set(
+        self,
+        wanted: Iterable[tuple[LabelToken, ...]],
+        unwanted: Iterable[LabelToken],
+        admits: Callable[[str], bool] | None,
+    ) -> None:
+        self.wanted = tuple(wanted)
+        self.unwanted = frozenset(unwanted)
+        self.admits = admits
+        self._every = frozenset(tokens[0] for tokens in self.wanted if len(tokens) == 1)
+        self._any_of = tuple(tokens for tokens in self.wanted if len(tokens) != 1)
+
+    def joined(self, other: PodSelector) -> PodSelector:
+        """The pods that both mean."""
+        mine, others = self.admits, other.admits
+
+        def both(namespace: str) -> bool:
+            return (mine is None or mine(namespace)) and (others is None or others(namespace))
+
+        made = PodSelector(None)
+        admits = both if mine is not None or others is not None else None
+        made._set((*self.wanted, *other.wanted), self.unwanted | other.unwanted, admits)
+        return made
+
+    def matches(self, namespace: str, tokens: frozenset[LabelToken]) -> bool:
+        """Whether pods with these tokens, all that :func:`tokens_of` gives, are meant."""
+        return (
+            tokens.issuperset(self._every)
+            and tokens.isdisjoint(self.unwanted)
+            and not any(tokens.isdisjoint(each) for each in self._any_of)
+            and (self.admits is None or self.admits(namespace))
+        )
+
+
+def tokens_of(namespace: str, labels: Mapping[str, str]) -> tuple[LabelToken, ...]:
+    """All tokens of pods with these labels in a namespace, each once."""
+    return (*labels.items(), *[(key, None) for key in labels], namespace)
+
+
+class ShapesByLabel:
+    """Shapes by the tokens that they have."""
+
+    def __init__(self) -> None:
+        self._having: dict[LabelToken, set[int]] = {}
+        self._namespaces: dict[int, str] = {}
+
+    def add(self, number: int, namespace: str, tokens: Iterable[LabelToken]) -> None:
+        """A shape is there from now on.
+
+        Args:
+            number: its id.
+            namespace: of its pods.
+            tokens: all of them.
+        """
+        self._namespaces[number] = namespace
+        for token in tokens:
+            having = self._having.get(token)
+            if having is None:
+                self._having[token] = {number}
+            else:
+                having.add(number)
+
+    def remove(self, number: int, tokens: Iterable[LabelToken]) -> None:
+        """The exact inverse."""
+        del self._namespaces[number]
+        for token in tokens:
+            having = self._having[token]
+            having.discard(number)
+            if not having:
+                del self._having[token]
+
+    def matching(self, selector: PodSelector) -> Collection[int]:
+        """The ids of shapes that a selector means; not to be changed."""
+        found = self._wanted(selector)
+        for token in selector.unwanted:
+            if found and token in self._having:
+                found = found - self._having[token]
+        admits = selector.admits
+        if admits is None:
+            return found
+        known: dict[str, bool] = {}
+        for namespace in map(self._namespaces.__getitem__, found):
+            if namespace not in known:
+                known[namespace] = admits(namespace)
+        return [number for number in found if known[self._namespaces[number]]]
+
+    def _wanted(self, selector: PodSelector) -> set[int] | frozenset[int]:
+        """The shapes that have of all that is wanted; the rarest is looked at first."""
+        if not selector.wanted:
+            return set(self._namespaces)
+        sets = [
+            [self._having[token] for token in tokens if token in self._having]
+            for tokens in selector.wanted
+        ]
+        if not all(sets):
+            return _NOWHERE
+        sets.sort(key=lambda some: sum(map(len, some)))
+        first, *others = sets
+        found = first[0] if len(first) == 1 else set[int]().union(*first)
+        for some in others:
+            if len(some) == 1:
+                found = found & some[0]
+            else:
+                found = {number for number in found if any(number in each for each in some)}
+        return found
+
+
+class SelectorsByLabel(Generic[V]):
+    """Selectors with what they stand for, found by a shape's tokens."""
+
+    def __init__(self) -> None:
+        # Under None those that want nothing.
+        self._under: dict[LabelToken | None, dict[Hashable, tuple[PodSelector, V]]] = {}
+        self._tokens: dict[Hashable, tuple[LabelToken | None, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def add(self, key: Hashable, selector: PodSelector, value: V) -> None:
+        """Keeps a selector.
+
+        Args:
+            key: which no other has that is kept.
+            selector: the selector.
+            value: what :meth:`matching` gives for it.
+        """
+        tokens = self._tokens[key] = self._rarest(selector)
+        for token in tokens:
+            self._under.setdefault(token, {})[key] = selector, value
+
+    def remove(self, key: Hashable) -> None:
+        """The exact inverse."""
+        for token in self._tokens.pop(key):
+            under = self._under[token]
+            del under[key]
+            if not under:
+                del self._under[token]
+
+    def matching(self, namespace: str, tokens: Sequence[LabelToken]) -> Iterator[V]:
+        """What those selectors stand for that mean pods with these tokens."""
+        under_all, having = self._under, frozenset(tokens)
+        for token in (*tokens, None):
+            under = under_all.get(token)
+            if under is not None:
+                for selector, value in under.values():
+                    if selector.matches(namespace, having):
+                        yield value
+
+    def _rarest(self, selector: PodSelector) -> tuple[LabelToken | None, ...]:
+        if not selector.wanted:
+            return (None,)
+        under = self._under
+        # One of several values of a key stands in one place for each: a pod has one of them.
+        return min(
+            selector.wanted,
+            key=lambda tokens: sum(len(under[token]) for token in tokens if token in under),
+        )

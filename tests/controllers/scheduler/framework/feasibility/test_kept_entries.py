@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of shapes that came once, and of those that come again, against some worked out anew."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from koord.api.kinds.pod import Pod
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.decision.decider import Decider
+from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
+from tests.controllers.scheduler.pods import node, pod
+from tests.controllers.scheduler.stock import Stock
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
+NODES = 70  # more than a block of rows
+SHAPES, NEW = 4, 9
+
+
+def _cluster() -> Stock:
+    stock = Stock()
+    for i in range(NODES):
+        stock.add(node(f"n{i:02}", cpu=f"{2 + i % 3}", pods="4", labels={ZONE: f"z{i % 3}"}))
+    return stock
+
+
+def _pod(number: int, kind: int) -> Pod:
+    """Of one of a few kinds, or for higher numbers of a kind that nothing else is of."""
+    app = f"app-{kind if kind < SHAPES else number + SHAPES}"
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    more: dict[str, Any] = {}
+    if kind % 3 == 0:
+        term = {**selector, "topologyKey": HOSTNAME}
+        anti = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        more["affinity"] = {"podAntiAffinity": anti}
+    if kind % 3 == 1:
+        spread = {**selector, "maxSkew": 1, "topologyKey": ZONE}
+        more["topologySpreadConstraints"] = [
+            {**spread, "whenUnsatisfiable": "DoNotSchedule"},
+            {**spread, "whenUnsatisfiable": "ScheduleAnyway"},
+        ]
+    return pod(f"p{number}", cpu=f"{100 + 50 * kind}m", labels={"app": app}, **more)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pod"), st.integers(0, NEW)),
+        st.tuples(st.just("gone"), st.integers(0, 99)),
+        st.tuples(st.just("cordon"), st.integers(0, NODES - 1)),
+        st.tuples(st.just("taint"), st.integers(0, NODES - 1)),
+        st.tuples(st.just("relabel"), st.integers(0, NODES - 1)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(steps=STEPS, limit=st.integers(1, 3))
+def test_decisions_are_those_of_answers_worked_out_anew(
+    steps: list[tuple[str, int]], limit: int
+) -> None:
+    stock, numbers = _cluster(), itertools.count()
+    made = stock.decider
+    made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, limit)
+    placed: list[PodInfo] = []
+    for what, which in steps:
+        if what == "pod":
+            info = stock.world.shapes.info(_pod(next(numbers), which))
+            decision = made.decide(info)
+            anew = Decider(stock.table, stock.world.accounts, made.plugins)
+            again = anew.decide(info)
+            assert decision.row == again.row
+            kept, fresh = made.evaluator, anew.evaluator
+            refused = kept.entry(Cycle(info, stock.table)).board.refused.tolist()
+            assert refused == fresh.entry(Cycle(info, stock.table)).board.refused.tolist()
+            if decision.row >= 0:
+                assert made.assume(decision) is None
+                placed.append(info)
+        elif what == "gone" and placed:
+            stock.world.accounts.drop(placed.pop(which % len(placed)))
+        else:
+            name, more = f"n{which:02}", _changed(what)
+            stock.add(node(name, cpu="2", pods="4", **more))
+
+
+def _changed(what: str) -> dict[str, Any]:
+    labels = {"labels": {ZONE: "z9" if what == "relabel" else "z0"}}
+    if what == "taint":
+        return {**labels, "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    return {**labels, "spec": {"unschedulable": True}} if what == "cordon" else labels
+
+
+def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
+    stock = _cluster()
+    evaluator = stock.decider.evaluator
+    first = [stock.decide(_pod(number, NEW)) for number in range(3)]
+    own = [evaluator.cached_entry(decision.cycle.shape.id) for decision in first]
+    assert own[:2] == [None, None]
+    assert own[2] is not None
+    # An attempt whose answers are gone does not read another's.
+    assert [decision.cycle.board for decision in first] == [None, None, own[2].board]
+    again = stock.decide(_pod(2, NEW))
+    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
+    other = stock.decide(_pod(3, NEW))
+    assert evaluator.cached_entry(other.cycle.shape.id) not in (None, own[2])
+    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
+    assert again.cycle.board is own[2].board
+    one = stock.decide(_pod(0, NEW))
+    assert evaluator.cached_entry(one.cycle.shape.id) is not None
+    assert evaluator.cached_entry(other.cycle.shape.id) is not None
