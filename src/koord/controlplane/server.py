@@ -17,6 +17,10 @@ from koord.controlplane.api_errors import (
     no_such_page,
     no_such_path,
 )
+from koord.controlplane.authorization.access import access_of
+from koord.controlplane.authorization.identity import identity_of
+from koord.controlplane.authorization.impersonation import refused
+from koord.controlplane.authorization.rbac import Authorizer
 from koord.controlplane.extension import AdmitAll, Attributes
 from koord.controlplane.handlers import metadata, scale
 from koord.controlplane.handlers.create_cache import CreateCache
@@ -38,6 +42,7 @@ from koord.controlplane.subresources.binding import bind
 from koord.controlplane.subresources.plain_binding import PlainBindings
 from koord.controlplane.subresources.request import SubresourceRequest
 from koord.controlplane.virtual import reviews
+from koord.controlplane.virtual.review_pages import review_pages
 from koord.kube.errors import ApiError
 from koord.kube.transport.messages import JSON, Response
 
@@ -89,12 +94,17 @@ class Server:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
+        self.authorizer = Authorizer(self.reader)
         self.worker = worker or Worker()
         self.verbs = Verbs(store, admission or AdmitAll(), random, notices, self.worker)
         self.figures = ServerMetrics(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
+        self.pages |= review_pages(self.authorizer)
         self.handlers = dict(handlers or {})
-        self.virtual_apis: dict[str, VirtualApi] = {**reviews.apis(), **(further or {})}
+        self.virtual_apis: dict[str, VirtualApi] = {
+            **reviews.apis(self.authorizer),
+            **(further or {}),
+        }
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds, self.worker)
         self._deletion = Deletion(self.verbs)
@@ -107,6 +117,7 @@ class Server:
         """The answer to any request; every refusal is one too."""
         failures = self.store.failures
         try:
+            self._authorize(request)
             plain = self._bindings.bind(request) if request.method == "POST" else None
             answer = plain or await self._route(request)
             if not self.store.is_settled:
@@ -129,6 +140,14 @@ class Server:
             self.figures.count("WATCH", 200)
             self.figures.follow(answer)
         return answer
+
+    def _authorize(self, request: Request) -> None:
+        identity = identity_of(request)
+        if identity.is_master:
+            return
+        access = access_of(request)
+        if not self.authorizer.verdict(identity, access).allowed:
+            raise refused(identity, access)
 
     async def _committed(self, answer: Response | WatchCursor) -> None:
         try:
@@ -417,7 +436,8 @@ class Server:
         dry_run = bool(query.get("dryRun") or (given or {}).get("dryRun"))
         manager = query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
         now = metadata.timestamp(self._clock.wall_seconds())
-        return Context(now, manager=manager, dry_run=dry_run)
+        who = identity_of(request)
+        return Context(now, who.name, who.groups, manager, dry_run, who.uid, who.extra)
 
     async def _body(
         self, request: Request, resource: Resource, query: Mapping[str, str]
