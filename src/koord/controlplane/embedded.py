@@ -64,6 +64,7 @@ class Options:
         data: folder that keeps state, certificates and token; None for none of them.
         port: 0 for any free one; None for no HTTP at all (calls in the process only).
         insecure: plain HTTP without a token.
+        rbac: roles say who may what; without, everybody who gets in may do everything.
         seed: of uids and generated names; None for a fresh one.
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
@@ -76,6 +77,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int | None = None
     insecure: bool = False
+    rbac: bool = True
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
     limits: HistoryLimits = field(default_factory=HistoryLimits)
@@ -143,7 +145,7 @@ class EmbeddedControlPlane:
             self.store, catalog, options.clock, self._random, self.admission,
             table.handlers(self._tokens),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
-            notices=options.notices, worker=worker,
+            notices=options.notices, worker=worker, rbac=options.rbac,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)

@@ -17,7 +17,6 @@ from koord.controlplane.api_errors import (
     no_such_page,
     no_such_path,
 )
-from koord.controlplane.authorization.access import access_of
 from koord.controlplane.authorization.identity import identity_of
 from koord.controlplane.authorization.impersonation import refused
 from koord.controlplane.authorization.rbac import Authorizer
@@ -26,7 +25,7 @@ from koord.controlplane.handlers import metadata, scale
 from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
-from koord.controlplane.handlers.read import Reads, truth
+from koord.controlplane.handlers.read import Reads
 from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
@@ -34,6 +33,7 @@ from koord.controlplane.metrics import ServerMetrics
 from koord.controlplane.nonresource import pages
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.requests import options, representations, routes
+from koord.controlplane.requests.access import access_of
 from koord.controlplane.requests.bodies import checked, decoded, plain, weight_bytes
 from koord.controlplane.resource import Context
 from koord.controlplane.storage import conversion
@@ -76,6 +76,7 @@ class Server:
         further: by path prefix, APIs that are not stored.
         notices: by storage, what whoever creates an object there is warned of.
         worker: does what large objects cost; None does it at once.
+        rbac: whether roles say who may what.
     """
 
     def __init__(
@@ -90,11 +91,12 @@ class Server:
         bookmark_seconds: float = 60.0,
         notices: Mapping[str, str] | None = None,
         worker: Worker | None = None,
+        rbac: bool = True,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
-        self.authorizer = Authorizer(self.reader)
+        self.authorizer = Authorizer(self.reader, enforced=rbac)
         self.worker = worker or Worker()
         self.verbs = Verbs(store, admission or AdmitAll(), random, notices, self.worker)
         self.figures = ServerMetrics(store)
@@ -228,7 +230,7 @@ class Server:
         if method in ("GET", "HEAD"):
             form = representations.form(request.accept)
             now = self._clock.wall_seconds()
-            if truth(query.get("watch", "")):
+            if options.truth(query.get("watch", "")):
                 render = representations.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             if query:
@@ -268,7 +270,7 @@ class Server:
         if resource.namespaced and not target.namespace:
             raise method_not_allowed() if method == "POST" else no_such_path()
         if method in ("GET", "HEAD"):
-            if truth(query.get("watch", "")):
+            if options.truth(query.get("watch", "")):
                 query = {**query, "fieldSelector": f"metadata.name={target.name}"}
                 return await self._all(request, RequestTarget(resource, target.namespace), query)
             if query:

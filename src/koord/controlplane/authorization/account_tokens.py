@@ -98,21 +98,21 @@ class AccountTokens:
 
     def _of(self, bound: Document, token_id: str) -> Identity | None:
         namespace, named = bound["namespace"], bound["serviceaccount"]
-        if not self._is_there("serviceaccounts", namespace, named):
+        if not self._exists("serviceaccounts", namespace, named):
             return None
         extra = {f"{_EXTRA}credential-id": (f"JTI={token_id}",)}
         for kind, plural, where in (("pod", "pods", namespace), ("node", "nodes", "")):
             other = bound.get(kind)
             if other is None:
                 continue
-            if kind == "pod" and not self._is_there(plural, where, other):
+            if kind == "pod" and not self._exists(plural, where, other):
                 return None
             extra[f"{_EXTRA}{kind}-name"] = (other["name"],)
             if other.get("uid"):
                 extra[f"{_EXTRA}{kind}-uid"] = (other["uid"],)
         return account(namespace, named["name"], named["uid"], **extra)
 
-    def _is_there(self, storage: str, namespace: str, named: Document) -> bool:
+    def _exists(self, storage: str, namespace: str, named: Document) -> bool:
         found = self._reader.document(storage, namespace, named["name"])
         return found is not None and found["metadata"].get("uid", "") == named.get("uid", "")
 

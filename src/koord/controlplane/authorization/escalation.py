@@ -76,7 +76,7 @@ class RoleEscalation(AdmissionPlugin):
         for count, part in enumerate(parts):
             if count == _MAX_PARTS or not any(_covers(rule, part) for rule in granted):
                 why = f'user "{identity.name}" (groups={list(identity.groups)}) is attempting to '
-                why += f"grant RBAC permissions not currently held: {_shown(part)}"
+                why += f"grant RBAC permissions not currently held: {_rule_text(part)}"
                 raise forbidden(attributes.resource, attributes.name, why)
 
 
@@ -101,7 +101,7 @@ def _covers(rule: Document, part: AccessRequest) -> bool:
     return allows(rule, part)
 
 
-def _shown(part: AccessRequest) -> str:
+def _rule_text(part: AccessRequest) -> str:
     if not part.resource:
         return f"{{NonResourceURLs:[{part.path}], Verbs:[{part.verb}]}}"
     what = f"{part.resource}/{part.subresource}" if part.subresource else part.resource
