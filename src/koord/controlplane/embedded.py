@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import tempfile
 from contextlib import AsyncExitStack
@@ -16,6 +17,8 @@ import msgspec
 from koord.base import rng
 from koord.base.clock import SystemClock, VirtualLoop
 from koord.controlplane.admission import WebhookClient, chain
+from koord.controlplane.authorization.account_tokens import AccountTokens
+from koord.controlplane.authorization.default_roles import default_roles
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.customresources.definitions import CRDS, CustomResources
@@ -23,7 +26,6 @@ from koord.controlplane.frontends.inprocess import InProcessTransport
 from koord.controlplane.frontends.kubernetes_service import KubernetesService
 from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds import registry
-from koord.controlplane.nonresource import TOKEN_REVIEWS, token_review
 from koord.controlplane.server import Server
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.collection import HistoryLimits
@@ -31,6 +33,7 @@ from koord.controlplane.storage.conversion import StoreReader
 from koord.controlplane.storage.journal import StorageJournal
 from koord.controlplane.storage.store import Store, StoreWrite
 from koord.controlplane.subresources import table
+from koord.controlplane.virtual.review_pages import TOKEN_REVIEWS, token_review
 from koord.kube.errors import ApiError, Status
 from koord.kube.transport.messages import Request
 
@@ -61,6 +64,7 @@ class Options:
         data: folder that keeps state, certificates and token; None for none of them.
         port: 0 for any free one; None for no HTTP at all (calls in the process only).
         insecure: plain HTTP without a token.
+        rbac: roles say who may what; without, everybody who gets in may do everything.
         seed: of uids and generated names; None for a fresh one.
         controllers: coroutine functions that run while the server does.
         further: by path prefix, APIs that are not stored.
@@ -73,6 +77,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int | None = None
     insecure: bool = False
+    rbac: bool = True
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
     limits: HistoryLimits = field(default_factory=HistoryLimits)
@@ -135,10 +140,12 @@ class EmbeddedControlPlane:
         virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
         worker = Worker(threaded=options.port is not None and not virtual)
         self._started.callback(worker.close)
+        self._tokens = AccountTokens(self._token_key(), StoreReader(self.store), options.clock)
         self.server = Server(
-            self.store, catalog, options.clock, self._random, self.admission, table.handlers(),
+            self.store, catalog, options.clock, self._random, self.admission,
+            table.handlers(self._tokens),
             further=options.further, bookmark_seconds=options.bookmark_seconds,
-            notices=options.notices, worker=worker,
+            notices=options.notices, worker=worker, rbac=options.rbac,
         )  # fmt: skip
         custom = CustomResources(self.server, options.clock)
         self._load(catalog, custom)
@@ -185,6 +192,17 @@ class EmbeddedControlPlane:
         """The text of a kubeconfig that reaches the server."""
         return kubeconfig.text(self.url, self._credentials)
 
+    def _token_key(self) -> bytes:
+        """Signs tokens of accounts; the same after a restart on the same data."""
+        if self.options.port is None or self.options.insecure:
+            return secrets.token_bytes(32)
+        folder = self.options.data
+        if folder is None:
+            name = self._started.enter_context(tempfile.TemporaryDirectory(prefix="koord-"))
+            folder = Path(name)
+        self._credentials = pki.credentials(folder / "pki")
+        return hashlib.sha256(b"service accounts " + self._credentials.token.encode()).digest()
+
     def _put(self, storage: str, document: dict[str, Any]) -> None:
         """Stores a document without selectable fields, past all rules."""
         self.store.put(storage, document, ())
@@ -226,15 +244,10 @@ class EmbeddedControlPlane:
         from koord.controlplane.frontends.http import HttpServer
 
         options, tls, token = self.options, None, None
-        if not options.insecure:
-            folder = options.data
-            if folder is None:
-                name = self._started.enter_context(tempfile.TemporaryDirectory(prefix="koord-"))
-                folder = Path(name)
-            self._credentials = pki.credentials(folder / "pki")
+        if self._credentials is not None:
             tls, token = self._credentials.context(), self._credentials.token
-            self.server.pages[TOKEN_REVIEWS] = token_review(token)
-        front = HttpServer(self.server, options.host, port, tls, token)
+            self.server.pages[TOKEN_REVIEWS] = token_review(token, self._tokens)
+        front = HttpServer(self.server, options.host, port, tls, token, self._tokens)
         await front.start()
         self._started.push_async_callback(front.stop)
         self._front = front
@@ -248,6 +261,8 @@ class EmbeddedControlPlane:
         for name, (value, description) in _PRIORITY_CLASSES.items():
             document = {"metadata": {"name": name}, "value": value, "description": description}
             await _ensure(transport, "/apis/scheduling.k8s.io/v1/priorityclasses", document)
+        for plural, role in default_roles():
+            await _ensure(transport, f"/apis/rbac.authorization.k8s.io/v1/{plural}", role)
 
     async def _publish_authority(self) -> None:
         """Tells whom components of a control plane are to trust that serve requests themselves."""

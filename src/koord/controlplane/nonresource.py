@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is served beside the resources: version, health, metrics, reviews of one's rights."""
+"""What is served beside the resources: version, health, metrics."""
 
 from __future__ import annotations
 
-import hmac
 import platform
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.controlplane.api_errors import method_not_allowed, no_such_path
-from koord.controlplane.requests import bodies
-from koord.controlplane.virtual.reviews import ALLOWED
 from koord.kube.transport.messages import JSON, Response
 
 if TYPE_CHECKING:
@@ -33,15 +30,6 @@ VERSION = {
     "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), '') }",
 }
 _NOT_READY = b"[-]journal failed: it took no writes\nreadyz check failed\n"
-_AUTHORIZATION = "/apis/authorization.k8s.io/v1/"
-_AUTHENTICATION = "/apis/authentication.k8s.io/v1/"
-TOKEN_REVIEWS = _AUTHENTICATION + "tokenreviews"
-_USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
-_ALL_RULES = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
 
 
 def pages(figures: Callable[[], bytes], ready: Callable[[], bool]) -> dict[str, Page]:
@@ -56,26 +44,8 @@ def pages(figures: Callable[[], bytes], ready: Callable[[], bool]) -> dict[str, 
         found[path] = _text(lambda: b"ok")
     found["/readyz"] = _readiness(ready)
     found["/metrics"] = _text(figures)
-    for name in ("selfsubjectaccessreviews", "subjectaccessreviews"):
-        found[_AUTHORIZATION + name] = _review(lambda _: ALLOWED)
-    found[_AUTHORIZATION + "selfsubjectrulesreviews"] = _review(lambda _: _ALL_RULES)
-    found[_AUTHENTICATION + "selfsubjectreviews"] = _review(lambda _: {"userInfo": _USER})
     found["/.well-known/openid-configuration"] = _nothing
     return found
-
-
-def token_review(token: str) -> Page:
-    """Says of a token whether it is the one that requests to this server carry."""
-
-    def status_of(review: dict[str, Any]) -> dict[str, Any]:
-        spec = review.get("spec")
-        given = spec.get("token") if isinstance(spec, dict) else None
-        shown = given.encode("utf-8", "replace") if isinstance(given, str) else b""
-        if hmac.compare_digest(shown, token.encode()):
-            return {"authenticated": True, "user": _USER}
-        return {"user": {}, "error": "invalid bearer token"}
-
-    return _review(status_of)
 
 
 def _document(document: dict[str, Any]) -> Page:
@@ -100,18 +70,6 @@ def _readiness(ready: Callable[[], bool]) -> Page:
         return Response(500, _NOT_READY, "text/plain; charset=utf-8")
 
     return show
-
-
-def _review(status_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Page:
-    async def review(request: Request) -> Response:
-        if request.method != "POST":
-            raise method_not_allowed()
-        document = bodies.review(request.body, request.content_type)
-        document.setdefault("metadata", {})
-        document["status"] = status_of(document)
-        return Response(201, msgspec.json.encode(document))
-
-    return review
 
 
 async def _nothing(request: Request) -> Response:

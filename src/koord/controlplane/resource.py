@@ -29,6 +29,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
         now: wall time as RFC 3339 in whole seconds, e.g. ``2030-01-02T03:04:05Z``.
         user: who asks.
         groups: what the user belongs to.
+        uid: of the user; empty where it is not known.
+        extra: what else is known of the user.
         manager: field manager that the request names or that its user agent implies.
         dry_run: whether nothing must be stored.
     """
@@ -38,6 +40,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
     manager: str = "unknown"
     dry_run: bool = False
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True)

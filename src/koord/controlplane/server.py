@@ -17,12 +17,15 @@ from koord.controlplane.api_errors import (
     no_such_page,
     no_such_path,
 )
+from koord.controlplane.authorization.identity import identity_of
+from koord.controlplane.authorization.impersonation import refused
+from koord.controlplane.authorization.rbac import Authorizer
 from koord.controlplane.extension import AdmitAll, Attributes
 from koord.controlplane.handlers import metadata, scale
 from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
-from koord.controlplane.handlers.read import Reads, truth
+from koord.controlplane.handlers.read import Reads
 from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
@@ -30,6 +33,7 @@ from koord.controlplane.metrics import ServerMetrics
 from koord.controlplane.nonresource import pages
 from koord.controlplane.openapi import OpenApiPages
 from koord.controlplane.requests import options, representations, routes
+from koord.controlplane.requests.access import access_of
 from koord.controlplane.requests.bodies import checked, decoded, plain, weight_bytes
 from koord.controlplane.resource import Context
 from koord.controlplane.storage import conversion
@@ -38,6 +42,7 @@ from koord.controlplane.subresources.binding import bind
 from koord.controlplane.subresources.plain_binding import PlainBindings
 from koord.controlplane.subresources.request import SubresourceRequest
 from koord.controlplane.virtual import reviews
+from koord.controlplane.virtual.review_pages import review_pages
 from koord.kube.errors import ApiError
 from koord.kube.transport.messages import JSON, Response
 
@@ -71,6 +76,7 @@ class Server:
         further: by path prefix, APIs that are not stored.
         notices: by storage, what whoever creates an object there is warned of.
         worker: does what large objects cost; None does it at once.
+        rbac: whether roles say who may what.
     """
 
     def __init__(
@@ -85,16 +91,22 @@ class Server:
         bookmark_seconds: float = 60.0,
         notices: Mapping[str, str] | None = None,
         worker: Worker | None = None,
+        rbac: bool = True,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.reader = StoreReader(store)
+        self.authorizer = Authorizer(self.reader, enforced=rbac)
         self.worker = worker or Worker()
         self.verbs = Verbs(store, admission or AdmitAll(), random, notices, self.worker)
         self.figures = ServerMetrics(store)
         self.pages = pages(self.figures.expose, lambda: store.writable)
+        self.pages |= review_pages(self.authorizer)
         self.handlers = dict(handlers or {})
-        self.virtual_apis: dict[str, VirtualApi] = {**reviews.apis(), **(further or {})}
+        self.virtual_apis: dict[str, VirtualApi] = {
+            **reviews.apis(self.authorizer),
+            **(further or {}),
+        }
         self._openapi = OpenApiPages(catalog)
         self._reads = Reads(store, bookmark_seconds, self.worker)
         self._deletion = Deletion(self.verbs)
@@ -107,6 +119,7 @@ class Server:
         """The answer to any request; every refusal is one too."""
         failures = self.store.failures
         try:
+            self._authorize(request)
             plain = self._bindings.bind(request) if request.method == "POST" else None
             answer = plain or await self._route(request)
             if not self.store.is_settled:
@@ -129,6 +142,14 @@ class Server:
             self.figures.count("WATCH", 200)
             self.figures.follow(answer)
         return answer
+
+    def _authorize(self, request: Request) -> None:
+        identity = identity_of(request)
+        if identity.is_master:
+            return
+        access = access_of(request)
+        if not self.authorizer.verdict(identity, access).allowed:
+            raise refused(identity, access)
 
     async def _committed(self, answer: Response | WatchCursor) -> None:
         try:
@@ -209,7 +230,7 @@ class Server:
         if method in ("GET", "HEAD"):
             form = representations.form(request.accept)
             now = self._clock.wall_seconds()
-            if truth(query.get("watch", "")):
+            if options.truth(query.get("watch", "")):
                 render = representations.event_renderer(resource, form, query, now)
                 return self._reads.watch(resource, target.namespace, query, render)
             if query:
@@ -249,7 +270,7 @@ class Server:
         if resource.namespaced and not target.namespace:
             raise method_not_allowed() if method == "POST" else no_such_path()
         if method in ("GET", "HEAD"):
-            if truth(query.get("watch", "")):
+            if options.truth(query.get("watch", "")):
                 query = {**query, "fieldSelector": f"metadata.name={target.name}"}
                 return await self._all(request, RequestTarget(resource, target.namespace), query)
             if query:
@@ -417,7 +438,8 @@ class Server:
         dry_run = bool(query.get("dryRun") or (given or {}).get("dryRun"))
         manager = query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
         now = metadata.timestamp(self._clock.wall_seconds())
-        return Context(now, manager=manager, dry_run=dry_run)
+        who = identity_of(request)
+        return Context(now, who.name, who.groups, manager, dry_run, who.uid, who.extra)
 
     async def _body(
         self, request: Request, resource: Resource, query: Mapping[str, str]

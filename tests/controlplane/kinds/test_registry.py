@@ -6,7 +6,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from koord.base.clock import SystemClock
+from koord.controlplane.authorization.account_tokens import AccountTokens
 from koord.controlplane.kinds import registry
+from koord.controlplane.storage.conversion import StoreReader
+from koord.controlplane.storage.store import Store
 from koord.controlplane.subresources import table
 from tests.controlplane.goldens import DATA
 
@@ -65,5 +69,5 @@ def test_field_selectors_have_a_value_for_each_field() -> None:
 
 def test_every_handler_serves_a_subresource_of_the_table() -> None:
     served = {(r.storage, name) for r in registry.resources() for name in r.subresources}
-    for key in table.handlers():
+    for key in table.handlers(AccountTokens(b"key", StoreReader(Store()), SystemClock())):
         assert key in served

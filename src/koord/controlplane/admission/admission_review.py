@@ -16,7 +16,7 @@ from koord.kube.errors import ApiError, Status
 
 if TYPE_CHECKING:
     from koord.controlplane.extension import Attributes
-    from koord.controlplane.resource import Resource
+    from koord.controlplane.resource import Context, Resource
 
 
 VERSIONS = ("v1", "v1beta1")
@@ -87,10 +87,19 @@ def _about(attributes: Attributes, as_resource: Resource) -> Document:
         **({"name": attributes.name} if attributes.name else {}),
         **({"namespace": attributes.namespace} if attributes.namespace else {}),
         "operation": attributes.operation,
-        "userInfo": {"username": context.user, "groups": list(context.groups)},
+        "userInfo": _user_info(context),
         "dryRun": context.dry_run,
         "options": options,
     }
+
+
+def _user_info(context: Context) -> Document:
+    found: Document = {"username": context.user, "groups": list(context.groups)}
+    if context.uid:
+        found["uid"] = context.uid
+    if context.extra:
+        found["extra"] = {key: list(values) for key, values in context.extra.items()}
+    return found
 
 
 def response_of(name: str, review: Any, sent: Document, mutating: bool) -> ReviewResponse:

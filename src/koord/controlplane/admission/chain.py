@@ -14,6 +14,8 @@ from koord.controlplane.admission.resource_quota import ResourceQuotas
 from koord.controlplane.admission.validating_policies import ValidatingPolicies
 from koord.controlplane.admission.webhook_client import WebhookClient
 from koord.controlplane.admission.webhooks import Webhooks
+from koord.controlplane.authorization.escalation import RoleEscalation
+from koord.controlplane.authorization.rbac import Authorizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,6 +135,7 @@ def chain(
         DefaultTolerationSeconds(),
         LimitRanger(reader),
         DefaultStorageClass(reader),
+        RoleEscalation(Authorizer(reader)),
     )
     quotas = ResourceQuotas(reader, clock, store or (lambda storage, document: None))
     return Chain(reader, rules, policies, webhooks, caller, quotas)

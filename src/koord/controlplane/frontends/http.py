@@ -24,6 +24,8 @@ from koord.controlplane.api_errors import (
     method_not_allowed,
     unauthorized,
 )
+from koord.controlplane.authorization.identity import ADMINISTRATOR, identified
+from koord.controlplane.authorization.impersonation import impersonated
 from koord.controlplane.frontends import bodies
 from koord.controlplane.frontends.connections import Acceptor, most_connections
 from koord.controlplane.requests import representations
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from koord.controlplane.authorization.account_tokens import AccountTokens
+    from koord.controlplane.authorization.identity import Identity
     from koord.controlplane.server import Server
 
 _HEADER_LIMIT_BYTES = 32 << 10
@@ -72,7 +76,8 @@ class HttpServer:
         host: a loopback address.
         port: 0 for any free one.
         tls: None for plain HTTP.
-        token: that every request must carry; None for no such check.
+        token: the administrator's; None where everybody is.
+        tokens: of service accounts.
         most: connections at a time; 0 for as many as the process has files for.
 
     Raises:
@@ -86,11 +91,13 @@ class HttpServer:
         port: int,
         tls: ssl.SSLContext | None,
         token: str | None,
+        tokens: AccountTokens,
         most: int = 0,
     ) -> None:
         self._server = server
         self._host, self._port, self._tls = _loopback(host), port, tls
         self._authorization = f"Bearer {token}".encode() if token is not None else None
+        self._tokens = tokens
         self._watches: set[WatchCursor] = set()
         self._web = _WebServer(self._handle, request_factory=_request, handler_cancellation=True)
         self._most = most
@@ -148,12 +155,10 @@ class HttpServer:
 
     async def _handle(self, web_request: web.BaseRequest) -> web.StreamResponse:
         target, _, query = web_request.raw_path.partition("?")
-        if self._authorization is not None and target not in _OPEN:
-            given = web_request.headers.get("Authorization", "").encode("utf-8", "replace")
-            if not hmac.compare_digest(given, self._authorization):
-                return _response(representations.refusal(unauthorized()))
-        elif self._authorization is None and is_foreign(web_request.method, web_request.headers):
-            return _response(representations.refusal(_FOREIGN))
+        try:
+            identity = self._identity(web_request, target)
+        except ApiError as error:
+            return _response(representations.refusal(error))
         if not target.startswith("/"):
             return _response(representations.refusal(bad_request("the path is not absolute")))
         try:
@@ -168,13 +173,33 @@ class HttpServer:
             headers.get("Content-Type", JSON), headers.get("Accept", "*/*"),
             headers.get("User-Agent", ""),
         )  # fmt: skip
-        answer = await self._server.handle(request)
+        answer = await self._server.handle(identified(request, identity))
         if isinstance(answer, WatchCursor):
             return await self._stream(web_request, answer)
         if len(answer.body) >= _GZIP_FROM_BYTES and "gzip" in headers.get("Accept-Encoding", ""):
             packed = await asyncio.to_thread(gzip.compress, answer.body, 1)
             return _response(answer, packed)
         return _response(answer)
+
+    def _identity(self, web_request: web.BaseRequest, target: str) -> Identity:
+        """Who sends a request, or whom they act as.
+
+        Raises:
+            ApiError: 401 nobody that is known; 403 a page of elsewhere, or they may not.
+        """
+        headers = web_request.headers
+        identity = ADMINISTRATOR
+        if self._authorization is None:
+            if is_foreign(web_request.method, headers):
+                raise _FOREIGN
+        elif target not in _OPEN:
+            given = headers.get("Authorization", "")
+            if not hmac.compare_digest(given.encode("utf-8", "replace"), self._authorization):
+                account = self._tokens.identity(given.removeprefix("Bearer "))
+                if account is None:
+                    raise unauthorized()
+                identity = account
+        return impersonated(identity, headers.items(), self._server.authorizer)
 
     async def _stream(self, web_request: web.BaseRequest, watch: WatchCursor) -> web.StreamResponse:
         response = web.StreamResponse(headers=_PLAIN_HEADERS)

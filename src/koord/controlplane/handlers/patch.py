@@ -18,7 +18,6 @@ from koord.controlplane.api_errors import (
     unsupported_media_type,
 )
 from koord.controlplane.handlers.metadata import metadata_of
-from koord.controlplane.handlers.read import truth
 from koord.controlplane.handlers.write import ignored_fields
 from koord.controlplane.requests import options
 from koord.controlplane.requests.bodies import plain, weight_bytes
@@ -94,7 +93,7 @@ class Patches:
         if not manager:
             why = "is required for apply patch"
             options.refuse("PatchOptions", [required("fieldManager", why)])
-        resource, force = target.resource, truth(query.get("force", ""))
+        resource, force = target.resource, options.truth(query.get("force", ""))
         worker, weight = self._verbs.worker, weight_bytes(request.body)
         applied = await worker.call(weight, plain, request.body, "application/yaml")
         _check_applied(applied, target)

@@ -19,7 +19,7 @@ from koord.controlplane.api_errors import (
 )
 from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.requests import selectors
-from koord.controlplane.requests.options import refuse
+from koord.controlplane.requests.options import refuse, truth
 from koord.controlplane.requests.representations import ListPage
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.collection import event
@@ -221,11 +221,6 @@ class _ListRequest:
             why = f"{field} is forbidden for watch unless sendInitialEvents is provided"
             causes.append(forbidden_field(field, why))
         refuse("ListOptions", causes)
-
-
-def truth(text: str) -> bool:
-    """A boolean of a query; what is there and not false is true."""
-    return text.lower() not in ("", "0", "false")
 
 
 def bookmark(resource: Resource, version: int, initial_end: bool) -> bytes:

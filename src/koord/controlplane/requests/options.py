@@ -19,6 +19,11 @@ _POLICIES = ("Foreground", "Background", "Orphan", "nil")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 
+def truth(text: str) -> bool:
+    """A boolean of a query; what is there and not false is true."""
+    return text.lower() not in ("", "0", "false")
+
+
 def check_write(method: str, query: Mapping[str, str]) -> None:
     """Refuses options of a create, update or patch that mean nothing.
 

@@ -9,10 +9,11 @@ from koord.controlplane.api_errors import bad_request
 from koord.controlplane.kinds.registry import resources
 from koord.controlplane.subresources.binding import bind
 from koord.controlplane.subresources.eviction import BUDGETS, Evictions
-from koord.controlplane.subresources.service_account_token import token
+from koord.controlplane.subresources.service_account_token import ServiceAccountToken
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
+    from koord.controlplane.authorization.account_tokens import AccountTokens
     from koord.controlplane.subresources.request import Handlers, SubresourceRequest
 
 # By subresource, what a simulated node does instead.
@@ -25,14 +26,18 @@ _NEED_CONTAINERS = {
 }
 
 
-def handlers() -> Handlers:
-    """The subresources with rules of their own, by storage and name."""
-    budgets = next(entry for entry in resources() if entry.storage == BUDGETS)
+def handlers(tokens: AccountTokens) -> Handlers:
+    """The subresources with rules of their own, by storage and name.
+
+    Args:
+        tokens: of service accounts.
+    """
+    by_storage = {entry.storage: entry for entry in resources()}
     return {
         ("pods", "binding"): bind,
-        ("pods", "eviction"): Evictions(budgets),
+        ("pods", "eviction"): Evictions(by_storage[BUDGETS]),
         **{("pods", name): refuse for name in _NEED_CONTAINERS},
-        ("serviceaccounts", "token"): token,
+        ("serviceaccounts", "token"): ServiceAccountToken(tokens, by_storage["pods"]),
     }
 
 

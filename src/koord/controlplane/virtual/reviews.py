@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from koord.controlplane import discovery
 from koord.controlplane.api_errors import bad_request, method_not_allowed, no_such_path
+from koord.controlplane.authorization.access import AccessRequest
+from koord.controlplane.authorization.identity import Identity
 from koord.controlplane.requests import bodies, routes
 from koord.controlplane.resource import Resource
 from koord.controlplane.schema import core_schema
@@ -18,9 +20,9 @@ from koord.kube.transport.messages import Response
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
+    from koord.controlplane.authorization.rbac import AccessVerdict, Authorizer
     from koord.kube.transport.messages import Request
 
-ALLOWED = {"allowed": True, "reason": "every caller is an administrator"}
 _LOCAL = "LocalSubjectAccessReview"
 _KINDS = {
     "authorization.k8s.io": (
@@ -37,8 +39,8 @@ class ReviewApi:
         resources: what discovery lists.
     """
 
-    def __init__(self, group: str) -> None:
-        self._group = group
+    def __init__(self, group: str, authorizer: Authorizer) -> None:
+        self._group, self._authorizer = group, authorizer
         self.resources = tuple(
             Resource(
                 group, "v1", kind, f"{kind.lower()}s", kind == _LOCAL,
@@ -70,12 +72,31 @@ class ReviewApi:
         if not isinstance(meta, dict) or meta.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace "
                               "sent on the request")  # fmt: skip
-        return _answered(201, {**review, "status": ALLOWED})
+        spec = review.get("spec")
+        spec = spec if isinstance(spec, dict) else {}
+        access = AccessRequest.of_review(spec)
+        if access.namespace != route.namespace:
+            raise bad_request("spec.resourceAttributes.namespace must match metadata.namespace")
+        verdict = self._authorizer.verdict(reviewed_identity(spec), access)
+        return _answered(201, {**review, "status": status_of(verdict)})
 
 
-def apis() -> dict[str, ReviewApi]:
+def apis(authorizer: Authorizer) -> dict[str, ReviewApi]:
     """Both, by the prefix of their paths."""
-    return {f"/apis/{group}": ReviewApi(group) for group in _KINDS}
+    return {f"/apis/{group}": ReviewApi(group, authorizer) for group in _KINDS}
+
+
+def reviewed_identity(spec: Document) -> Identity:
+    """Whom a review of somebody's rights is about."""
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    groups = tuple(spec.get("groups") or ())
+    return Identity(spec.get("user") or "", groups, spec.get("uid") or "", extra)
+
+
+def status_of(verdict: AccessVerdict) -> Document:
+    """A verdict as reviews tell it."""
+    found: Document = {"allowed": verdict.allowed}
+    return {**found, "reason": verdict.reason} if verdict.reason else found
 
 
 def _answered(status: int, document: Document) -> Response:

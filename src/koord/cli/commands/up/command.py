@@ -53,6 +53,7 @@ class _UpOptions:
     merge: bool
     port: int
     insecure: bool
+    no_rbac: bool
     names: list[str]
     seed: int
     output: Format
@@ -68,6 +69,7 @@ def up(
     detach: options.DetachOption = False,
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
+    no_rbac: options.NoRbacOption = False,
     without: options.WithoutOption = None,
     seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
@@ -113,7 +115,7 @@ def up(
         data, seed = background.folder_of(data) if detach else data, seed or 0
         machines = node_pools.resolve_pools(nodes, pools, colocation, data)
         up_options = _UpOptions(
-            machines, data, kubeconfig, merge, port, insecure, names, seed, output, day
+            machines, data, kubeconfig, merge, port, insecure, no_rbac, names, seed, output, day
         )
         if detach and data is not None:
             _check(up_options)
@@ -185,6 +187,7 @@ class _Session:
             data=up_options.data,
             port=port,
             insecure=up_options.insecure,
+            rbac=not up_options.no_rbac,
             notices=notices(up_options.names),
         )
         if up_options.colocation is not None:
@@ -353,7 +356,10 @@ def _words(
              for text in (flag, str(value))]  # fmt: skip
     words += [f"--without={each}" for each in without or []]
     words += ["--port", str(up_options.port), "-v", str(verbosity)]
-    flags = {"--insecure": up_options.insecure, "--kubeconfig-merge": up_options.merge}
+    flags = {
+        "--insecure": up_options.insecure, "--no-rbac": up_options.no_rbac,
+        "--kubeconfig-merge": up_options.merge,
+    }  # fmt: skip
     return words + [flag for flag, on in flags.items() if on]
 
 

@@ -61,6 +61,9 @@ PortOption = Annotated[
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="plain HTTP, and no token asked for")
 ]
+NoRbacOption = Annotated[
+    bool, typer.Option("--no-rbac", help="everybody who gets in may do everything")
+]
 WithoutOption = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="COMPONENT,...", help="leave out " + ", ".join(COMPONENTS)),

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _NO_INGRESS = "no ingress controller runs here"
-_NO_ACCESS_RULES = "who has the token may do everything"
 _NO_DEVICE_CLAIMS = "devices are not allocated by claims here"
 
 STORED_ONLY = {
@@ -18,10 +17,6 @@ STORED_ONLY = {
     "networkpolicies.networking.k8s.io": ("NetworkPolicy", "simulated pods have no network"),
     "replicationcontrollers": ("ReplicationController", "use a Deployment"),
     "podtemplates": ("PodTemplate", "no controller makes pods of it"),
-    "roles.rbac.authorization.k8s.io": ("Role", _NO_ACCESS_RULES),
-    "rolebindings.rbac.authorization.k8s.io": ("RoleBinding", _NO_ACCESS_RULES),
-    "clusterroles.rbac.authorization.k8s.io": ("ClusterRole", _NO_ACCESS_RULES),
-    "clusterrolebindings.rbac.authorization.k8s.io": ("ClusterRoleBinding", _NO_ACCESS_RULES),
     "deviceclasses.resource.k8s.io": ("DeviceClass", _NO_DEVICE_CLAIMS),
     "resourceslices.resource.k8s.io": ("ResourceSlice", _NO_DEVICE_CLAIMS),
     "resourceclaims.resource.k8s.io": ("ResourceClaim", _NO_DEVICE_CLAIMS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roles and bindings: stored and checked, though whoever has the token may do everything."""
+"""Roles and bindings; what they allow is koord.controlplane.authorization's."""
 
 from __future__ import annotations
 
