@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of admission: one field a flag, under the original's names and with its defaults.
+
+Rules: docs/reference/admission.md. `koord-manager` has them beside its own, `koord-webhook` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+ANY_NAMESPACE = "*"
+
+
+@dataclass(frozen=True)
+class WebhookOptions:
+    """What admission is told, each with the text of ``--help``; floats are durations in seconds."""
+
+    node_strategy_name_need_check: Annotated[
+        bool, "node strategies of slo-controller-config need names of their own"
+    ] = False
+    quota_update_max_retries: Annotated[int, "of a quota's update; 3 is the least"] = 0
+    quota_update_retry_jitter: Annotated[float, "longest pause before a retry"] = 0.0
+    quota_update_max_total_jitter: Annotated[float, "longest of all pauses together"] = 1.0
+    quota_update_conflict_fresh_get: Annotated[bool, "read past the cache on a conflict"] = False
+    pod_enhanced_validator_config_namespace: Annotated[str, "namespace of its ConfigMap"] = (
+        "koordinator-system"
+    )
+    pod_enhanced_validator_config_name: Annotated[str, "name of its ConfigMap"] = (
+        "pod-enhanced-validator-config"
+    )
+    pod_enhanced_validator_reconcile_interval: Annotated[float, "between two reads of it"] = 300.0
+    binding_admission_user_name: Annotated[str, "who may bind pods; empty for everybody"] = ""
+    binding_admission_dry_run: Annotated[bool, "count bindings to be refused, refuse none"] = False
+    binding_admission_namespaces: Annotated[str, "where bindings are judged"] = ANY_NAMESPACE
+    binding_admission_exclude_namespaces: Annotated[str, "where they are not"] = "kube-system"
+    binding_admission_bypass_labels: Annotated[str, "labels of pods that anybody may bind"] = (
+        "koordinator.sh/binding-admission-bypass"
+    )
+    binding_admission_bypass_annotations: Annotated[
+        str, "annotations of pods that anybody may bind"
+    ] = "koordinator.sh/binding-admission-bypass"
