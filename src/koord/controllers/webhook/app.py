@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 START_SECONDS = 20.0
 """A start whose first round of certificates takes longer says so, and goes on trying."""
 
+_LOOK_SECONDS = 0.05
 _LOG = log.get("webhook")
 _WITHOUT = {
     "ClusterColocationProfile": "no pod is changed by a profile",
@@ -87,20 +88,17 @@ class WebhookApp:
         if self._keeper is None:
             return "starting"
         certificate = self._keeper.readiness()
-        if certificate is not None:
+        if certificate is not None and not isinstance(certificate, ReadinessNote):
             return certificate
         views = self._dependencies.views.readiness()
         if views is None or isinstance(views, ReadinessNote):
-            return views if self._synced else "starting"
+            return (certificate or views) if self._synced else "starting"
         return views
 
     async def ready(self) -> None:
         """Waits until it listens, shows a certificate and knows all objects."""
-        while True:
-            why = self.readiness()
-            if why is None or isinstance(why, ReadinessNote):
-                return
-            await asyncio.sleep(0.05)
+        while (why := self.readiness()) and not isinstance(why, ReadinessNote):
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def run(self) -> None:
         """Serves until cancelled.

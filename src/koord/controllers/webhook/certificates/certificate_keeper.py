@@ -11,11 +11,10 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.registry import Kind
 from koord.base import log
-from koord.base.errors import Code, KoordError
 from koord.controllers.webhook.certificates.key_material import contains
 from koord.controllers.webhook.certificates.renewal import next_step
 from koord.controllers.webhook.certificates.webhook_configuration import (
@@ -23,6 +22,7 @@ from koord.controllers.webhook.certificates.webhook_configuration import (
     desired,
     is_injected,
 )
+from koord.kube.daemon.missing_kinds import ReadinessNote
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
@@ -69,6 +69,12 @@ class ConfigurationNames:
         return ((MUTATING, self.mutating), (VALIDATING, self.validating))
 
 
+class _Found(NamedTuple):
+    kind: Kind
+    name: str
+    document: Document
+
+
 class CertificateKeeper:
     """Makes, renews, shows and publishes the certificate.
 
@@ -102,17 +108,18 @@ class CertificateKeeper:
         self._material: KeyMaterial | None = None
         self._trusted_since: tuple[bytes, float] | None = None
         self._untrusted = "no round has ended yet"
+        self._note: ReadinessNote | None = None
         self._wake = asyncio.Event()
 
     def readiness(self) -> str | None:
-        """Why the certificate does not do now; None if it does."""
+        """Why the certificate does not do now; None, or a note, if it does."""
         if self._material is None or not self._serving.present:
             return "there is no certificate yet"
         if not self._material.authorities:
-            return self._untrusted or None  # of somebody whose authority is not told here
+            return self._untrusted or self._note  # of somebody who doesn't tell its authority
         if not self._material.holds(self._address.name, self._now()):
             return f"the certificate is not good for {self._address.name} now"
-        return self._untrusted or None
+        return self._untrusted or self._note
 
     def wake(self) -> None:
         """Has the next round begin at once."""
@@ -158,23 +165,28 @@ class CertificateKeeper:
             configurations = await self._published(configurations, kept.material.authorities)
         self._untrusted = self._distrust(configurations, kept.material)
 
-    async def _configurations(self) -> list[Document]:
-        found = []
+    async def _configurations(self) -> list[_Found]:
+        """Those of the two that there are."""
+        found, missing = [], []
         for kind, name in self._names.kinds():
             try:
-                found.append(await self._client.get(kind, name))
+                found.append(_Found(kind, name, await self._client.get(kind, name)))
             except ApiError as error:
                 if error.http_status != 404:
                     raise
-                expected = "one, as deploy/ has it"
-                raise KoordError(
-                    f"{kind.name} {name}", "", "none", expected, Code.NOT_FOUND
-                ) from None
+                missing.append(f"{kind.name} {name}")
+        self._tell_missing(missing)
         return found
 
-    def _trusted_for_a_while(
-        self, kept: KeyMaterial | None, configurations: list[Document]
-    ) -> bool:
+    def _tell_missing(self, missing: list[str]) -> None:
+        note = (
+            ReadinessNote(f"nobody asks: there is no {', no '.join(missing)}") if missing else None
+        )
+        if note and note != self._note:
+            _LOG.warning("no configuration", extra=log.fields(missing=", ".join(missing)))
+        self._note = note
+
+    def _trusted_for_a_while(self, kept: KeyMaterial | None, configurations: list[_Found]) -> bool:
         """Whether every entry has trusted the first authority since long enough."""
         now = self._clock.monotonic_seconds()
         if kept is None or not _all_trust(configurations, kept.authorities):
@@ -185,39 +197,37 @@ class CertificateKeeper:
             self._trusted_since = (first, now)
         return now - self._trusted_since[1] >= TRUSTED_FOR_SECONDS
 
-    async def _published(
-        self, configurations: list[Document], authorities: bytes
-    ) -> list[Document]:
+    async def _published(self, configurations: list[_Found], authorities: bytes) -> list[_Found]:
         written = []
-        for (kind, _), document in zip(self._names.kinds(), configurations, strict=True):
-            wanted = desired(document, self._paths, self._address, authorities)
-            if wanted != document:
-                wanted = await self._client.update(wanted, kind=kind)
-                _LOG.info("configuration written", extra=log.fields(kind=kind.name))
-            written.append(wanted)
+        for each in configurations:
+            wanted = desired(each.document, self._paths, self._address, authorities)
+            if wanted != each.document:
+                wanted = await self._client.update(wanted, kind=each.kind)
+                _LOG.info("configuration written", extra=log.fields(kind=each.kind.name))
+            written.append(each._replace(document=wanted))
         return written
 
-    def _distrust(self, configurations: list[Document], material: KeyMaterial) -> str:
+    def _distrust(self, configurations: list[_Found], material: KeyMaterial) -> str:
         """Which configuration does not trust what is shown; empty if all do."""
         if not material.authorities:
             return ""
-        for (kind, name), document in zip(self._names.kinds(), configurations, strict=True):
-            if is_injected(document):
+        for each in configurations:
+            if is_injected(each.document):
                 continue
-            for bundle in bundles(document):
+            for bundle in bundles(each.document):
                 seen = replace(material, authorities=bundle)
                 if not seen.holds(self._address.name, self._now()):
-                    return f"{kind.name} {name} does not trust the certificate yet"
+                    return f"{each.kind.name} {each.name} does not trust the certificate yet"
         return ""
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.wall_seconds(), UTC)
 
 
-def _all_trust(configurations: list[Document], authorities: bytes) -> bool:
+def _all_trust(configurations: list[_Found], authorities: bytes) -> bool:
     return all(
         contains(bundle, authorities)
-        for document in configurations
-        if not is_injected(document)
-        for bundle in bundles(document)
+        for each in configurations
+        if not is_injected(each.document)
+        for bundle in bundles(each.document)
     )

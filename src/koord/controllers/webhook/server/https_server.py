@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.base import log
 from koord.base.errors import MissingExtraError
+from koord.kube.daemon.missing_kinds import ReadinessNote
 
 try:
     from aiohttp import web
@@ -142,7 +143,9 @@ class HTTPSServer:
             return _text(HTTPStatus.OK, "ok")
         if path == "/readyz":
             why = self._ready()
-            return _text(HTTPStatus.INTERNAL_SERVER_ERROR, why) if why else _text(200, "ok")
+            if why and not isinstance(why, ReadinessNote):
+                return _text(HTTPStatus.INTERNAL_SERVER_ERROR, why)
+            return _text(HTTPStatus.OK, f"ok: {why}" if why else "ok")
         return _text(HTTPStatus.NOT_FOUND, "404 page not found")
 
     async def _review(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
