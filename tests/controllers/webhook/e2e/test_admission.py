@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,12 @@ from typing import Any
 import pytest
 
 from koord.controllers.webhook.certificates import certificate_keeper, renewal
-from koord.controllers.webhook.certificates.certificate_store import SecretStore, StoredMaterial
+from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
+from koord.controllers.webhook.certificates.certificate_store import (
+    SECRET,
+    SecretStore,
+    StoredMaterial,
+)
 from koord.controllers.webhook.certificates.key_material import (
     KeyMaterial,
     new_authority,
@@ -117,6 +123,9 @@ def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(certificate_keeper, "ROUND_SECONDS", 0.2)
     monkeypatch.setattr(certificate_keeper, "TRUSTED_FOR_SECONDS", 1.5)
     monkeypatch.setattr(renewal, "FORMER_TRUSTED", timedelta(seconds=1))
+    ahead = pytest.MonkeyPatch()
+    for name in ("CERTIFICATE_AHEAD", "AUTHORITY_AHEAD"):
+        ahead.setattr(renewal, name, timedelta(days=1))
 
     async def script(scene: AdmissionScene) -> None:
         await scene.install("Fail")
@@ -124,6 +133,10 @@ def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPat
         store = SecretStore(scene.client, NAMESPACE, scene.environment.secret)
         assert await store.write(former, StoredMaterial(None))
         async with scene.replica(), scene.replica(leading=False):
+            await scene.until_called("first")
+            assert await _kept(store) == former
+            # From here on what ends in a month is renewed.
+            ahead.undo()
             made = 0
             async with asyncio.timeout(60):
                 while (now := await _kept(store)) == former or len(trusted(now.authorities)) > 1:
@@ -156,29 +169,22 @@ def test_what_an_operator_keeps_is_served_and_left_alone(play: Play) -> None:
     async def script(scene: AdmissionScene) -> None:
         await scene.install()
         theirs = _soon_over(scene.environment.host)
-        secret = await scene.client.create(_tls_secret(theirs, scene.environment.secret))
+        named = _tls_secret(theirs, scene.environment.secret)
+        secret = await scene.client.create(named, kind=SECRET)
         mutating = await scene.configuration()
         mutating["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "a/b"}
         for entry in mutating["webhooks"]:
             entry["clientConfig"]["caBundle"] = _base64(theirs.authorities)
-        await scene.client.update(mutating)
+        await scene.client.update(mutating, kind=MUTATING)
         async with scene.replica():
             await scene.until_called("first")
             found = await scene.configuration()
             bundles = {each["clientConfig"]["caBundle"] for each in found["webhooks"]}
             assert bundles == {_base64(theirs.authorities)}
-        again: Any = await scene.client.get(
-            certificate_keeper_secret(), scene.environment.secret, NAMESPACE
-        )
+        again = await scene.client.get(SECRET, scene.environment.secret, NAMESPACE)
         assert again == secret
 
     play(script)
-
-
-def certificate_keeper_secret() -> Any:
-    from koord.controllers.webhook.certificates.certificate_store import SECRET
-
-    return SECRET
 
 
 def _tls_secret(material: KeyMaterial, name: str) -> dict[str, Any]:
@@ -196,6 +202,4 @@ def _tls_secret(material: KeyMaterial, name: str) -> dict[str, Any]:
 
 
 def _base64(content: bytes) -> str:
-    import base64
-
     return base64.b64encode(content).decode()

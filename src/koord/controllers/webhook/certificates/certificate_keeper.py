@@ -149,7 +149,10 @@ class CertificateKeeper:
         kept = await self._store.read()
         if kept.ours and self._leading():
             trusted = self._trusted_for_a_while(kept.material, configurations)
-            step = next_step(kept.material, self._address.name, self._now(), trusted)
+            # A new key takes a tenth of a second, in which others are answered.
+            step = await asyncio.to_thread(
+                next_step, kept.material, self._address.name, self._now(), trusted
+            )
             if step.reason:
                 if not await self._store.write(step.material, kept):
                     self.wake()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.base.errors import MissingExtraError
@@ -32,6 +33,7 @@ KEY, CERTIFICATE = "key.pem", "cert.pem"
 """The names that they are kept under."""
 
 _KEY_BITS = 2048
+_KEPT = 32
 # What is made now counts already for machines whose clocks are behind.
 _BACKDATED = timedelta(hours=1)
 _FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -71,31 +73,12 @@ class KeyMaterial:
 
     def holds(self, name: str, when: datetime) -> bool:
         """Whether the certificate is the key's, for a name, and trusted at a time."""
-        try:
-            return self._holds(name, when)
-        except _UNREADABLE:
-            return False
-
-    def _holds(self, name: str, when: datetime) -> bool:
-        leaf = x509.load_pem_x509_certificates(self.certificate)[0]
-        key = serialization.load_pem_private_key(self.key, None)
-        return (
-            key.public_key() == leaf.public_key()
-            and _within(leaf, when)
-            and _is_for(leaf, name)
-            and any(
-                _within(each, when) and _signed(leaf, each) for each in trusted(self.authorities)
-            )
-        )
+        return any(first <= when <= last for first, last in _windows(self, name))
 
     def authority_holds(self, when: datetime) -> bool:
         """Whether the first authority can sign now, and is still good at a time."""
-        try:
-            first = trusted(self.authorities)[0]
-            key = serialization.load_pem_private_key(self.authority_key, None)
-            return key.public_key() == first.public_key() and _within(first, when)
-        except (*_UNREADABLE, IndexError):
-            return False
+        first = trusted(self.authorities)[:1]
+        return bool(first) and _is_key(self.authority_key, first[0]) and _within(first[0], when)
 
     def signed_by_first(self) -> bool:
         """Whether the first authority has signed the certificate."""
@@ -197,6 +180,38 @@ def _builder(
         .not_valid_before(now - _BACKDATED)
         .not_valid_after(min(now + valid, _FOREVER))
     )
+
+
+@lru_cache(_KEPT)
+def _windows(material: KeyMaterial, name: str) -> list[tuple[datetime, datetime]]:
+    """When a certificate is its key's, for a name, and trusted; one an authority.
+
+    Kept: it is asked with every look at readiness, and keys take milliseconds to read.
+    """
+    try:
+        leaf = x509.load_pem_x509_certificates(material.certificate)[0]
+        if not (_is_key(material.key, leaf) and _is_for(leaf, name)):
+            return []
+    except _UNREADABLE:
+        return []
+    signers = [each for each in trusted(material.authorities) if _signed(leaf, each)]
+    return [
+        (
+            max(leaf.not_valid_before_utc, each.not_valid_before_utc),
+            min(leaf.not_valid_after_utc, each.not_valid_after_utc),
+        )
+        for each in signers
+    ]
+
+
+@lru_cache(_KEPT)
+def _is_key(key: bytes, certificate: x509.Certificate) -> bool:
+    """Whether a private key is that of a certificate."""
+    try:
+        found = serialization.load_pem_private_key(key, None)
+        return found.public_key() == certificate.public_key()
+    except _UNREADABLE:
+        return False
 
 
 def _general_name(name: str) -> x509.GeneralName:

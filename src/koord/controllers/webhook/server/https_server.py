@@ -103,6 +103,7 @@ class HTTPSServer:
         listening, self._listening = self._listening, None
         if listening is not None and self._manager is not None:
             listening.close()
+            self._manager.pre_shutdown()  # connections on which nothing is asked
             await self._manager.shutdown(_SHUTDOWN_SECONDS)
 
     async def run(self) -> None:
