@@ -131,6 +131,7 @@ async def _parts(
         environment,
         lead.leading if lead is not None else lambda: True,
     )
+    await app.listen()
     health = await _serve_health(options, metrics, app, transport, clock)
     election = [] if lead is None else [
         Component("election", partial(supervisor.keep, "election", lead.run))

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from koord.base import log
+from koord.base.errors import KoordError
 from koord.controllers.webhook.certificates.certificate_keeper import CertificateKeeper
 from koord.controllers.webhook.certificates.certificate_store import SecretStore, UnwrittenStore
 from koord.controllers.webhook.certificates.file_store import FileStore
@@ -25,6 +26,7 @@ from koord.kube.daemon.missing_kinds import ReadinessNote, log_missing_kinds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.base.metrics import MetricRegistry
     from koord.controllers.webhook.certificates.certificate_store import CertificateStore
     from koord.controllers.webhook.environment import WebhookEnvironment
     from koord.controllers.webhook.framework.handler import HandlerDependencies
@@ -51,6 +53,7 @@ class WebhookApp:
         environment: where to serve, and where the certificate is kept.
         leading: whether this process may write certificate and configurations.
         makers: of handlers, by path; None for all of koord's.
+        request_metrics: where requests are counted; None for the handlers' registry.
 
     Attributes:
         paths: where reviews are answered.
@@ -63,6 +66,7 @@ class WebhookApp:
         environment: WebhookEnvironment,
         leading: Callable[[], bool] = lambda: True,
         makers: Makers | None = None,
+        request_metrics: MetricRegistry | None = None,
     ) -> None:
         self._dependencies = dependencies
         chosen = enabled_makers(all_makers() if makers is None else makers, dependencies.gates)
@@ -70,7 +74,7 @@ class WebhookApp:
         self.paths = frozenset(handlers)
         self._service = ReviewService(
             served_paths(handlers, WEBHOOKS),
-            WebhookMetrics(dependencies.metrics),
+            WebhookMetrics(dependencies.metrics, request_metrics),
             dependencies.supervisor,
             dependencies.clock,
         )
@@ -100,14 +104,29 @@ class WebhookApp:
         while (why := self.readiness()) and not isinstance(why, ReadinessNote):
             await asyncio.sleep(_LOOK_SECONDS)
 
+    async def listen(self) -> None:
+        """Listens; :meth:`run` does where this was not called.
+
+        Raises:
+            KoordError: the port cannot be listened on.
+        """
+        try:
+            await self.server.start()
+        except OSError as error:
+            environment = self._environment
+            address = f"{environment.listen}:{environment.port}"
+            expected = f"a free address ({error.strerror or error})"
+            raise KoordError("WEBHOOK_PORT", "", address, expected) from None
+
     async def run(self) -> None:
         """Serves until cancelled.
 
         Raises:
-            OSError: the port cannot be listened on.
+            KoordError: the port cannot be listened on.
         """
         supervisor = self._dependencies.supervisor
-        await self.server.start()
+        if not self.server.listening:
+            await self.listen()
         _LOG.info("listening", extra=log.fields(port=self.server.port, paths=len(self.paths)))
         self._keeper = keeper = self._made_keeper()
         try:

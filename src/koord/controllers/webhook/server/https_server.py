@@ -70,6 +70,11 @@ class HTTPSServer:
         self._listening: asyncio.Server | None = None
 
     @property
+    def listening(self) -> bool:
+        """Whether it listens."""
+        return self._listening is not None
+
+    @property
     def port(self) -> int:
         """Where it listens.
 

@@ -42,22 +42,26 @@ class WebhookMetrics:
 
     Args:
         metrics: the registry; None for one of its own.
+        requests: of what controller-runtime counts; None for the same.
 
     Attributes:
         registry: has them.
     """
 
-    def __init__(self, metrics: MetricRegistry | None = None) -> None:
+    def __init__(
+        self, metrics: MetricRegistry | None = None, requests: MetricRegistry | None = None
+    ) -> None:
         self.registry = registry() if metrics is None else metrics
-        self._seconds = self.registry.histogram(
+        counted = requests or self.registry
+        self._seconds = counted.histogram(
             "controller_runtime_webhook_latency_seconds",
             "Histogram of the latency of processing admission requests.", ("webhook",), _SECONDS,
         )  # fmt: skip
-        self._requests = self.registry.counter(
+        self._requests = counted.counter(
             "controller_runtime_webhook_requests_total",
             "Total number of admission requests by HTTP status code.", ("webhook", "code"),
         )  # fmt: skip
-        self._in_flight = self.registry.gauge(
+        self._in_flight = counted.gauge(
             "controller_runtime_webhook_requests_in_flight",
             "Current number of admission requests being served.", ("webhook",),
         )  # fmt: skip
