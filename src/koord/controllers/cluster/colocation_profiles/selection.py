@@ -43,6 +43,7 @@ def is_selected(
     namespace: Namespace | None,
     *,
     absent_selects: bool = False,
+    with_namespaces: bool = True,
 ) -> bool:
     """Whether a profile is for an object.
 
@@ -52,13 +53,16 @@ def is_selected(
         namespace: the object's; None if it is not known.
         absent_selects: whether a profile without ``selector`` is for every object, as in
             admission, or for none, as in the manager's controller.
+        with_namespaces: whether ``namespaceSelector`` counts.
     """
     if spec.selector is None:
         if not absent_selects:
             return False
     elif not selectors.matches(spec.selector, labels):
         return False
-    if spec.namespace_selector is None or selectors.is_empty(spec.namespace_selector):
+    if not with_namespaces or spec.namespace_selector is None:
+        return True
+    if selectors.is_empty(spec.namespace_selector):
         return True
     return namespace is not None and selectors.matches(
         spec.namespace_selector, namespace.metadata.labels
