@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from koord.api import selectors
 from koord.api.codec import to_json
+from koord.api.kinds.meta import LabelSelector
 from koord.api.protocol import keys
 from koord.api.selectors import IN
 from koord.controllers.cluster.colocation_profiles import selection
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from koord.api.kinds.cluster import Namespace
-    from koord.api.kinds.meta import LabelSelector
     from koord.api.kinds.profile import ClusterColocationProfile
 
+_ANYTHING = LabelSelector()
 _MAX_VALUES = 64
 """A requirement with more values is no help: the profile would stand below each of them."""
 
@@ -64,12 +66,18 @@ class ProfileIndex:
     def __init__(self, *, with_namespaces: bool = True) -> None:
         self._with_namespaces = with_namespaces
         self._places: dict[str, _Place] = {}
+        self._choosy: set[str] = set()
         self._everywhere: _Bucket = {}
         self._of_objects: dict[tuple[str, str], _Bucket] = {}
         self._of_namespaces: dict[tuple[str, str], _Bucket] = {}
 
     def __len__(self) -> int:
         return len(self._places)
+
+    @property
+    def asks_namespaces(self) -> bool:
+        """Whether any profile has conditions on namespaces."""
+        return bool(self._choosy)
 
     def put(self, profile: ClusterColocationProfile) -> None:
         """Takes a profile in, in the place of an earlier one of its name.
@@ -90,12 +98,15 @@ class ProfileIndex:
         place = self._places[name] = self._place(profile)
         for bucket in self._buckets(place):
             bucket[name] = usable
+        if self._with_namespaces and not selectors.is_empty(spec.namespace_selector or _ANYTHING):
+            self._choosy.add(name)
 
     def remove(self, name: str) -> None:
         """Forgets a profile."""
         place = self._places.pop(name, None)
         if place is None:
             return
+        self._choosy.discard(name)
         for bucket in self._buckets(place):
             bucket.pop(name, None)
         buckets = self._of_namespaces if place.of_namespaces else self._of_objects
