@@ -195,7 +195,38 @@ func changed(object any, err error) any {
 	}
 	text, err := json.Marshal(object)
 	must(err)
-	return map[string]any{"object": json.RawMessage(text)}
+	return map[string]any{"object": pruned(decode[any](text))}
+}
+
+// pruned is a document without what says nothing: null, "", [] and {}.
+func pruned(value any) any {
+	switch each := value.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for key, inner := range each {
+			if found := pruned(inner); found != nil {
+				kept[key] = found
+			}
+		}
+		if len(kept) > 0 {
+			return kept
+		}
+		return nil
+	case []any:
+		kept := []any{}
+		for _, inner := range each {
+			kept = append(kept, pruned(inner))
+		}
+		if len(kept) > 0 {
+			return kept
+		}
+		return nil
+	case string:
+		if each == "" {
+			return nil
+		}
+	}
+	return value
 }
 
 func bound(given admissionCase, world *admissionWorld) any {

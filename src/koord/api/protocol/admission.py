@@ -141,7 +141,6 @@ def _shared_problems(
     if count <= 0:
         where = f"{field}[{names.GPU_SHARED}]"
         yield KoordError(title, where, str(shared), "a number of cards above 0")
-        return
     if requested.get(names.NPU_CORE, _ZERO):
         return
     # As in the original, what is 0 counts as not asked for.
@@ -152,6 +151,6 @@ def _shared_problems(
         yield KoordError(title, field, said, expected)
     for name in (names.GPU_CORE, names.GPU_MEMORY_RATIO):
         amount = requested.get(name)
-        if amount is not None and amount.value(Rounding.UP) % count:
+        if amount is not None and count > 0 and amount.value(Rounding.UP) % count:
             expected = f"a multiple of {names.GPU_SHARED}, which is {count}"
             yield KoordError(title, f"{field}[{name}]", str(amount), expected)

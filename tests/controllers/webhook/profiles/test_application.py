@@ -44,7 +44,10 @@ def applied(document: Document, *specs: Document, target: ProfileTarget = PODS) 
 
 def test_every_field_does_what_it_says() -> None:
     found = applied(
-        {"metadata": {"labels": {"team": "search", "app": "web"}}, "spec": {"preemptionPolicy": "x"}},
+        {
+            "metadata": {"labels": {"team": "search", "app": "web"}},
+            "spec": {"preemptionPolicy": "x"},
+        },
         {
             "labels": {"a": "1"}, "annotations": {"b": "2"}, "labelKeysMapping": {"team": "cost"},
             "annotationKeysMapping": {"b": "c"}, "labelSuffixes": {"app": "-v2", "none": "-x"},

@@ -97,7 +97,9 @@ class ProfileChoice:
         self._write_event(profile, "Warning", REASON, str(error))
 
     async def _looked_up(self, meta: ObjectMeta, with_classes: bool) -> ChosenProfiles:
-        namespace = await self._namespaces.get(meta.namespace) if self._namespaces else None
+        namespace = None
+        if self._namespaces is not None and self._index.asks_namespaces:
+            namespace = await self._namespaces.get(meta.namespace)
         selected, drawn = self._select(meta, namespace)
         classes = {}
         for name, title in _class_names(drawn) if with_classes else ():

@@ -32,7 +32,8 @@ def write_spec(pod: Document, title: str) -> Iterator[str]:
     Raises:
         KoordError: the annotation that is there cannot be read.
     """
-    wanted = ExtendedResourceSpec(containers=dict(sorted(_containers(pod))))
+    found = dict(_containers(pod))
+    wanted = ExtendedResourceSpec(containers={name: found[name] for name in sorted(found)})
     if _said(pod, title) == wanted:
         return
     text = annotation.text(wanted)

@@ -37,8 +37,8 @@ class BindingVerdict(StrEnum):
     """How it was decided, in the original's words."""
 
     OFF = "off"
-    USER_NAME = "allowed_by_username"
-    EXCLUDED = "excluded_namespace"
+    USER_NAME = "allowed_username"
+    EXCLUDED = "excluded_ns"
     OUT_OF_SCOPE = "out_of_scope"
     UNKNOWN_POD = "unknown_pod"
     LABEL = "bypass_label"

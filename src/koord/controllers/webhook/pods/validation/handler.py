@@ -55,14 +55,16 @@ class PodValidationHandler:
         )
         self._rules = PodRules(PodQuotas(views.view(ElasticQuota), reach), switches)
         self._write_event = dependencies.write_event
+        self._config_name = (
+            options.pod_enhanced_validator_config_namespace,
+            options.pod_enhanced_validator_config_name,
+        )
         if gates.enabled("EnablePodEnhancedValidator"):
-            views.view_of(
-                ConfigMap, options.pod_enhanced_validator_config_namespace,
-                options.pod_enhanced_validator_config_name,
-            ).on_change(
-                self._configured, lambda _, config_map: self._configured(config_map),
-                lambda gone, unknown: self._use(enhanced_rules.OFF),
-            )  # fmt: skip
+            views.view_of(ConfigMap, *self._config_name).on_change(
+                self._configured,
+                lambda _, config_map: self._configured(config_map),
+                lambda gone, _: self._configured(gone, is_gone=True),
+            )
 
     def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """Whether a pod goes on.
@@ -84,13 +86,17 @@ class PodValidationHandler:
         effects = (RuleEffect(refusal.rule, "", str(error)) for error in refusal.errors)
         return replace(denied(refusal.errors), warnings=told, effects=tuple(effects))
 
-    def _configured(self, config_map: ConfigMap) -> None:
+    def _configured(self, config_map: ConfigMap, *, is_gone: bool = False) -> None:
         """Rules that cannot be read leave the earlier ones in force."""
+        meta = config_map.metadata
+        if (meta.namespace, meta.name) != self._config_name:
+            return
+        rules = enhanced_rules.OFF
         try:
-            self._use(enhanced_rules.read(config_map))
+            if not is_gone:
+                rules = enhanced_rules.read(config_map)
         except KoordError as error:
             _LOG.warning("rules are left as they were", extra=log.fields(error=str(error)))
             self._write_event(config_map, "Warning", "InvalidPodValidation", str(error))
-
-    def _use(self, rules: enhanced_rules.EnhancedRules) -> None:
+            return
         self._rules = replace(self._rules, enhanced=rules)

@@ -92,9 +92,9 @@ class PodRules:
         yield from admission.request_problems(pod)
 
     def _membership(self, pod: Pod, old: Pod | None) -> Iterator[KoordError]:
-        if old is not None:
-            yield from quota_membership.preemptible_problems(pod, old)
-        if not self.switches.parents_take_pods:
+        changed = [] if old is None else list(quota_membership.preemptible_problems(pod, old))
+        yield from changed
+        if not changed and not self.switches.parents_take_pods:
             yield from quota_membership.parent_problems(
                 pod, self.quotas, by_label_alone=self.switches.quota_by_label_alone
             )
