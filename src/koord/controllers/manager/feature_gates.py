@@ -43,6 +43,12 @@ _OFF = {
     "EnableSyncGPUSharedResource": "nodes offer koordinator.sh/gpu.shared",
 }
 _AS_THEY_ARE = "the manager reads pods as they are"
+_OWN = (
+    "DeviceValidatingWebhook",
+    "GroupQuotaValidatingWebhook",
+    "PodMigrationJobValidatingWebhook",
+)
+"""Webhooks that the original does not have."""
 _TRANSFORMERS = (
     "PreemptionPolicyTransformer",
     "PriorityTransformer",
@@ -61,6 +67,7 @@ def feature_gates(text: str = "") -> FeatureGates:
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _OFF.items()),
             *(unused(name, True, GateStage.BETA, _NO_WEBHOOK) for name in _ON),
             *(unused(name, False, GateStage.ALPHA, _NO_WEBHOOK) for name in _ADMISSION),
+            *(unused(name, False, GateStage.ALPHA, _NO_WEBHOOK) for name in _OWN),
             *(unused(name, False, GateStage.ALPHA, _AS_THEY_ARE) for name in _TRANSFORMERS),
             unused("DisablePVCReservation", False, GateStage.BETA, "it is the descheduler's"),
             Gate(

@@ -19,6 +19,7 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.quota_objects import group_name, integer_amounts
+from koord.controllers.cluster.quota_reach import NamespaceReach
 from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -30,7 +31,6 @@ from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import Quo
 from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME, reading
 from koord.controllers.scheduler.plugins.elasticquota.objects.quota_labels import IgnoredQuotaLabels
 from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
-from koord.controllers.scheduler.plugins.elasticquota.state.namespace_reach import NamespaceReach
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
     ChargedPod,
     QuotaLedger,
