@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.webhook import pods, reservations
+from koord.controllers.webhook.elasticquotas import handlers as quotas
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 
 if TYPE_CHECKING:
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 
 def all_makers() -> Makers:
     """What makes the handler of each path."""
-    # One import a package and one line here: **pods.HANDLERS, **elasticquotas.HANDLERS, ...
-    return {}
+    return {**pods.HANDLERS, **reservations.HANDLERS, **quotas.HANDLERS}
 
 
 def enabled_makers(makers: Makers, gates: FeatureGates) -> Makers:
