@@ -44,7 +44,6 @@ class WebhookOptions:
     binding_admission_bypass_annotations: Annotated[
         str, "annotations of pods that anybody may bind"
     ] = ""
-    quota_scope: Annotated[str, "what quotas reach: cluster or namespace"] = CLUSTER_SCOPE
     reservation_scope: Annotated[str, "whom reservations are for: cluster or namespace"] = (
         CLUSTER_SCOPE
     )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All handlers of admission, by path: the one place where the packages' lists are joined; and what
+answers reviews with them, over TLS (``app``) or for an API server in the same process.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from koord.api import codec
+from koord.controllers.webhook import pods, reservations
+from koord.controllers.webhook.elasticquotas import handlers as quotas
+from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
+from koord.controllers.webhook.server.metrics import WebhookMetrics
+from koord.controllers.webhook.server.review_service import ReviewService, served_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from koord.base.documents import Document
+    from koord.base.metrics import MetricRegistry
+    from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
+
+    Makers = Mapping[str, Callable[[HandlerDependencies], Handler]]
+
+
+class ReviewFailedError(OSError):
+    """A review that was not answered: a failed call, for which the failure policy decides."""
+
+
+def all_makers() -> Makers:
+    """What makes the handler of each path."""
+    return {**pods.HANDLERS, **reservations.HANDLERS, **quotas.HANDLERS}
+
+
+def review_service(
+    dependencies: HandlerDependencies,
+    makers: Makers | None = None,
+    request_metrics: MetricRegistry | None = None,
+) -> ReviewService:
+    """Handlers whose webhooks' gates are on; none without ``WebhookFramework``.
+
+    Args:
+        dependencies: of handlers; their views are to be run before the service is asked.
+        makers: by path; None for all of koord's.
+        request_metrics: where requests are counted; None for the handlers' registry.
+    """
+    gates = dependencies.gates
+    on = {each.path for each in WEBHOOKS if gates.enabled(each.gate)}
+    if not gates.enabled("WebhookFramework"):
+        on = set()
+    chosen = all_makers() if makers is None else makers
+    handlers = {path: make(dependencies) for path, make in chosen.items() if path in on}
+    return ReviewService(
+        served_paths(handlers, WEBHOOKS),
+        WebhookMetrics(dependencies.metrics, request_metrics),
+        dependencies.supervisor,
+        dependencies.clock,
+    )
+
+
+def review_call(service: ReviewService) -> Callable[[str, Document], Awaitable[Document]]:
+    """What an API server in the same process calls: JSON in and out, as over TLS.
+
+    Returns:
+        Takes path and review, gives the review that answers.
+    """
+
+    async def call(path: str, review: Document) -> Document:
+        if path not in service.paths:
+            raise ReviewFailedError(f"nobody answers {path}")
+        answer = await service.answer(path, codec.to_json(review))
+        if answer.status != HTTPStatus.OK:
+            raise ReviewFailedError(answer.body.decode("utf-8", "replace"))
+        document: Document = codec.parse_json(answer.body, "AdmissionReview")
+        return document
+
+    return call
