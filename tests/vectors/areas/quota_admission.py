@@ -77,7 +77,9 @@ class _Contended(Client):
         self._conflicts = list(conflicts)
         self.tries = 0
 
-    async def patch(self, target: type, name: str, patch: Any, namespace: str = "", **_: Any) -> Any:
+    async def patch(
+        self, target: type, name: str, patch: Any, namespace: str = "", **_: Any
+    ) -> Any:
         self.tries += 1
         if self._conflicts:
             server = self._replica.server
@@ -117,19 +119,27 @@ def _container(draw: random.Random, number: int) -> Json:
 
 
 def _pod(draw: random.Random, number: int) -> Json:
-    spec: dict[str, Any] = {"containers": [_container(draw, at) for at in range(draw.randint(1, 2))]}
+    spec: dict[str, Any] = {
+        "containers": [_container(draw, at) for at in range(draw.randint(1, 2))]
+    }
     if draw.random() < 0.3:
         spec["initContainers"] = [_container(draw, 9)]
         if draw.random() < 0.4:
             spec["initContainers"][0]["restartPolicy"] = "Always"
     if draw.random() < 0.2:
         spec["overhead"] = {"cpu": "250m"}
-    metadata: dict[str, Any] = {"name": f"p{number}", "namespace": "d", "labels": {PREFIX + "name": "q"}}
+    metadata: dict[str, Any] = {
+        "name": f"p{number}",
+        "namespace": "d",
+        "labels": {PREFIX + "name": "q"},
+    }
     status = {}
     if draw.random() < 0.1:
         status["phase"] = draw.choice(["Succeeded", "Failed", "Pending", "Running"])
     if draw.random() < 0.1:
-        metadata["deletionTimestamp"] = draw.choice(["1969-01-01T00:00:00Z", "2999-01-01T00:00:00Z"])
+        metadata["deletionTimestamp"] = draw.choice(
+            ["1969-01-01T00:00:00Z", "2999-01-01T00:00:00Z"]
+        )
         metadata["deletionGracePeriodSeconds"] = 30
     return {"metadata": metadata, "spec": spec, "status": status}
 
