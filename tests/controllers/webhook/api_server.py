@@ -6,7 +6,9 @@ Each write gets the next resource version, and reaches a replica when the test s
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ import msgspec
 
 from koord.api import codec
 from koord.api.kinds.quota import ElasticQuota
-from koord.base.clock import VirtualClock
+from koord.base.clock import VirtualClock, VirtualLoop
 from koord.controllers.manager.feature_gates import feature_gates
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.webhook.framework.admission_decision import AdmissionDecision
@@ -88,6 +90,20 @@ class Server:
         self.clock = VirtualClock(1000.0)
         self.lose_answers = 0
         self.writes = 0
+        self.draw: random.Random | None = None
+
+    async def pause(self) -> None:
+        """Lets others go on for a while, where the test draws lots."""
+        if self.draw is not None and self.draw.random() < 0.7:
+            await asyncio.sleep(self.draw.choice([0.0, 0.0, 0.01, 0.1]))
+
+    async def deliver(self, rounds: int, longest_seconds: float) -> None:
+        """Brings replicas what was written, bit by bit."""
+        assert self.draw is not None
+        for _ in range(rounds):
+            await asyncio.sleep(self.draw.uniform(0, longest_seconds))
+            replica = self.draw.choice(self.replicas)
+            replica.catch_up(self.draw.randint(1, 4))
 
     def put(self, item: Any) -> Any:
         """Stores an object, whatever was there."""
@@ -170,7 +186,9 @@ class Client:
         """Objects of a name."""
         name = field_selector.removeprefix("metadata.name=")
         objects = self._replica.server.objects
-        found = [v for (kind, _), v in objects.items() if kind is target and v.metadata.name == name]
+        found = [
+            v for (kind, _), v in objects.items() if kind is target and v.metadata.name == name
+        ]
         return msgspec.defstruct("Found", [("items", list)])(found)
 
     async def patch(
@@ -179,9 +197,8 @@ class Client:
         """A merge patch of annotations that names the version it holds of."""
         replica, server = self._replica, self._replica.server
         meta = json.loads(patch.body)["metadata"]
+        await server.pause()
         found = await self.get(target, name, namespace)
-        if replica.prompt:
-            replica.catch_up()
         if found.metadata.resource_version != meta["resourceVersion"]:
             raise ApiError(Status(code=409, reason="Conflict", message="changed"))
         annotations = {**found.metadata.annotations, **meta["annotations"]}
@@ -191,6 +208,9 @@ class Client:
                 found, metadata=msgspec.structs.replace(found.metadata, annotations=annotations)
             )
         )
+        if replica.prompt:
+            replica.catch_up()
+        await server.pause()
         if server.lose_answers:
             server.lose_answers -= 1
             raise TransportError("cut")
@@ -205,13 +225,8 @@ async def asked(handler: Any, given: AdmissionRequest) -> AdmissionDecision:
 
 def on_virtual_time(clock: VirtualClock, what: Callable[[], Any]) -> Any:
     """Runs a coroutine function on an event loop of virtual time."""
-    from koord.base.clock import VirtualLoop  # noqa: PLC0415
-
-    loop = VirtualLoop(clock)
-    try:
-        return loop.run_until_complete(what())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+        return runner.run(what())
 
 
 def _key(item: Any) -> str:

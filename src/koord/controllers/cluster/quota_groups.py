@@ -72,9 +72,9 @@ def group_of(item: ElasticQuota) -> QuotaGroup:
 
 
 def amounts_of(quantities: ResourceList) -> dict[str, int]:
-    """A resource list as integers: cpu in milli-units, all else in units, rounded up, 0 or more."""
+    """A resource list as integers: cpu in milli-units, all else in units, rounded up."""
     return with_current_names(
-        {name: max(0, amount(name, quantity)) for name, quantity in quantities.items()}
+        {name: amount(name, quantity) for name, quantity in quantities.items()}
     )
 
 

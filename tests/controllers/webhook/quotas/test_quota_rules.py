@@ -45,7 +45,9 @@ def world(*items: Any, gates: str = "", **options: Any) -> Replica:
     return replica
 
 
-PARENT = quota("p", is_parent="true", min={"cpu": 10, "memory": 51200}, max={"cpu": 64, "memory": 99999})
+PARENT = quota(
+    "p", is_parent="true", min={"cpu": 10, "memory": 51200}, max={"cpu": 64, "memory": 99999}
+)
 
 
 def child(name: str = "c", cpu: Any = 1, **more: Any) -> Any:
@@ -307,7 +309,7 @@ def test_a_min_is_guaranteed_above(cpu: int, good: bool) -> None:
 
 
 def test_what_a_quota_reaches() -> None:
-    from koord.api.kinds.cluster import Namespace  # noqa: PLC0415
+    from koord.api.kinds.cluster import Namespace
 
     opened = {"name": "b", "annotations": {"koord.sh/quotas-from": "default"}}
     namespaces = [

@@ -112,7 +112,7 @@ class ValidateQuota:
             yield from _name_is_taken(item, self._state)
         else:
             yield from quota_changes.name_problems(item)
-        yield from quota_changes.namespace_problems(item, tree)
+        yield from quota_changes.namespace_problems(item, old, tree)
         yield from own_problems(item)
         group = group_of(item)
         if not group.parent:

@@ -57,10 +57,15 @@ def name_problems(item: ElasticQuota) -> Iterator[KoordError]:
         yield KoordError(item.title, "metadata.name", item.metadata.name, expected)
 
 
-def namespace_problems(item: ElasticQuota, tree: QuotaTree) -> Iterator[KoordError]:
-    """Namespaces that another quota has, or that a quota does not reach."""
+def namespace_problems(
+    item: ElasticQuota, old: ElasticQuota | None, tree: QuotaTree
+) -> Iterator[KoordError]:
+    """Namespaces that a quota did not list, and that another has or that it does not reach."""
     name, own = item.metadata.name, item.metadata.namespace
+    listed = quotas.namespaces(old) if old is not None else []
     for namespace in quotas.namespaces(item):
+        if namespace in listed:
+            continue
         taken = tree.bound_to(namespace)
         if taken is not None and taken != name:
             expected = f"namespaces without a quota; {taken} has it"

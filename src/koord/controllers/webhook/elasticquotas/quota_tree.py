@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from koord.api.kinds.quota import ElasticQuota
+    from koord.controllers.cluster.quota_groups import Amounts
 
 
 def reaches_all(quotas_of: str, namespace: str) -> bool:
@@ -161,7 +162,7 @@ class QuotaTree:
         left_out = self.children(name).get(without)
         if left_out is not None:
             for resource, amount in getattr(left_out, part).items():
-                total[resource] -= amount
+                total[resource] -= max(0, amount)
         return total
 
     def _settle(self, name: str) -> None:
@@ -173,8 +174,8 @@ class QuotaTree:
             return
         group = self.groups[name] = group_of(item)
         self._children[group.parent][name] = group
-        self._min[group.parent].add(group.min)
-        self._guaranteed[group.parent].add(group.guaranteed)
+        self._min[group.parent].add(_taken(group.min))
+        self._guaranteed[group.parent].add(_taken(group.guaranteed))
         for namespace in quotas.namespaces(item):
             if self.reaches(item.metadata.namespace, namespace):
                 self._bound[namespace].add(name)
@@ -189,11 +190,16 @@ class QuotaTree:
             if not self._bound[namespace]:
                 del self._bound[namespace]
         del self._children[group.parent][name]
-        self._min[group.parent].add(group.min, -1)
-        self._guaranteed[group.parent].add(group.guaranteed, -1)
+        self._min[group.parent].add(_taken(group.min), -1)
+        self._guaranteed[group.parent].add(_taken(group.guaranteed), -1)
         if not self._children[group.parent]:
             del self._children[group.parent], self._min[group.parent]
             del self._guaranteed[group.parent]
+
+
+def _taken(amounts: Amounts) -> dict[str, int]:
+    """What a child takes: less than nothing makes no room for others."""
+    return {name: max(0, amount) for name, amount in amounts.items()}
 
 
 def _age(item: ElasticQuota) -> tuple[bool, datetime | None, str]:

@@ -6,7 +6,7 @@ Rule: docs/reference/admission.md#quota-admission.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor, log2
 from typing import TYPE_CHECKING
 
@@ -53,12 +53,14 @@ class ChargeRound:
     Attributes:
         budget: of the quota.
         charged: pods that fit, and cost something.
+        free: pods that cost nothing.
         refused: lines by pod.
         delta: what ``charged`` costs together.
     """
 
     budget: QuotaBudget
     charged: list[WaitingPod] = field(default_factory=list)
+    free: list[WaitingPod] = field(default_factory=list)
     refused: list[tuple[WaitingPod, str]] = field(default_factory=list)
     delta: Amounts = field(default_factory=dict)
 
@@ -89,6 +91,7 @@ def decide(
     for each in waiting:
         charge = charge_of(each.pod, budget.names, wall_seconds)
         if not charge:
+            decided.free.append(each)
             continue
         refusal = budget.after(decided.delta).refusal(charge)
         if refusal is None:
@@ -102,14 +105,21 @@ def decide(
 def decide_again(
     quota: ElasticQuota, before: ChargeRound, waiting: Sequence[WaitingPod], wall_seconds: float
 ) -> ChargeRound | KoordError:
-    """Decides after a conflict: as before where the sum still fits, else pod by pod."""
+    """Decides after a conflict: as before where the sum still fits, else pod by pod.
+
+    Pods that were refused stay refused.
+    """
     try:
         budget = budget_of(quota)
     except KoordError as error:
         return error
     if budget.names == before.budget.names and not budget.exceeded(before.delta):
-        return ChargeRound(budget, before.charged, before.refused, before.delta)
-    return decide(quota, waiting, wall_seconds)
+        return replace(before, budget=budget)
+    settled = {id(each) for each, _ in before.refused}
+    decided = decide(quota, [each for each in waiting if id(each) not in settled], wall_seconds)
+    if isinstance(decided, ChargeRound):
+        decided.refused += before.refused
+    return decided
 
 
 def retries_for(charged: int, most: int) -> int:

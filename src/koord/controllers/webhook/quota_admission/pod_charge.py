@@ -80,7 +80,7 @@ class QuotaBudget(NamedTuple):
         if not wrong:
             return None
         parts = [
-            ",".join(f"{name}={quantity_text(name, of.get(name, 0))}" for name in wrong)
+            ",".join(f"{name}={quantity_text(name, of[name])}" for name in wrong if name in of)
             for of in (charge, self.used, self.limit)
         ]
         asked, used, limited = parts

@@ -117,6 +117,8 @@ class QuotaWriter:
                 _tell(decided, batch)  # it was written, and the answer lost
                 return
             if left <= 0 or newer is None:
+                _refuse(decided)
+                _answer(decided.free, None)
                 raise failure
             left, quota = left - 1, newer
             now = self._clock.wall_seconds()
@@ -159,6 +161,10 @@ def _answer(batch: Sequence[WaitingPod], text: str | None) -> None:
 
 
 def _tell(decided: ChargeRound, batch: Sequence[WaitingPod]) -> None:
+    _refuse(decided)
+    _answer(batch, None)
+
+
+def _refuse(decided: ChargeRound) -> None:
     for each, refusal in decided.refused:
         _answer([each], refusal)
-    _answer(batch, None)

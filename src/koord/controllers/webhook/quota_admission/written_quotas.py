@@ -31,9 +31,9 @@ class WrittenQuotas:
         self._kept: OrderedDict[str, ElasticQuota] = OrderedDict()
 
     def newest(self, key: str) -> ElasticQuota | None:
-        """A quota by ``namespace/name``; None where it is not there any more."""
+        """A quota by ``namespace/name``; None where it is not known."""
         cached, kept = self._view.get(key), self._kept.get(key)
-        if kept is None or cached is None or at_version(cached) >= at_version(kept):
+        if kept is None or (cached is not None and at_version(cached) >= at_version(kept)):
             self._kept.pop(key, None)
             return cached
         return kept
