@@ -7,14 +7,18 @@ and is not in its cache yet, it is looked up once, with a bound in time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from koord.base.metrics import registry
+from koord.base.supervision import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.base.clock import Clock
     from koord.base.feature_gates import FeatureGates
+    from koord.base.metrics import MetricRegistry
     from koord.controllers.cluster.views import InformerViews
     from koord.controllers.webhook.framework.admission_decision import AdmissionDecision
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
@@ -35,6 +39,10 @@ class HandlerDependencies:
         clock: the time.
         write_event: ``(object, type, reason, message)``; writes events about configuration objects
             that a rule cannot use.
+        metrics: where a rule counts; each handler makes what it needs there, once.
+        supervisor: keeps ``loops`` going.
+        loops: what a handler does beside answering, by name; put there when it is made, begun once
+            all views are complete, in every replica.
     """
 
     client: Client
@@ -43,6 +51,9 @@ class HandlerDependencies:
     options: WebhookOptions
     clock: Clock
     write_event: Callable[..., None]
+    metrics: MetricRegistry = field(default_factory=registry)
+    supervisor: Supervisor = field(default_factory=lambda: Supervisor("webhook"))
+    loops: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
 
 
 class Handler(Protocol):
