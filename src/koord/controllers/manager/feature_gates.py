@@ -42,6 +42,12 @@ _OFF = {
     "EnableSyncGPUSharedResource": "nodes offer koordinator.sh/gpu.shared",
 }
 _AS_THEY_ARE = "the manager reads pods as they are"
+_OWN = {
+    "DeviceValidatingWebhook": "Devices are checked",
+    "GroupQuotaValidatingWebhook": "quotas of quota.koordinator.sh are checked",
+    "PodMigrationJobValidatingWebhook": "PodMigrationJobs are checked",
+}
+"""Webhooks that the original does not have."""
 _TRANSFORMERS = (
     "PreemptionPolicyTransformer",
     "PriorityTransformer",
@@ -60,6 +66,7 @@ def feature_gates(text: str = "") -> FeatureGates:
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _OFF.items()),
             *(Gate(name, True, GateStage.BETA, doc) for name, doc in _ON.items()),
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _ADMISSION.items()),
+            *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _OWN.items()),
             *(unused(name, False, GateStage.ALPHA, _AS_THEY_ARE) for name in _TRANSFORMERS),
             unused("DisablePVCReservation", False, GateStage.BETA, "it is the descheduler's"),
             Gate(

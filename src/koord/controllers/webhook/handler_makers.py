@@ -5,6 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.webhook import (
+    config_maps,
+    elasticquotas,
+    extras,
+    nodes,
+    pods,
+    reservations,
+)
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 
 if TYPE_CHECKING:
@@ -18,8 +26,14 @@ if TYPE_CHECKING:
 
 def all_makers() -> Makers:
     """What makes the handler of each path."""
-    # One import a package and one line here: **pods.HANDLERS, **elasticquotas.HANDLERS, ...
-    return {}
+    return {
+        **pods.HANDLERS,
+        **reservations.HANDLERS,
+        **elasticquotas.HANDLERS,
+        **nodes.HANDLERS,
+        **config_maps.HANDLERS,
+        **extras.HANDLERS,
+    }
 
 
 def enabled_makers(makers: Makers, gates: FeatureGates) -> Makers:

@@ -24,6 +24,9 @@ class WebhookOptions:
     quota_update_retry_jitter: Annotated[float, "longest pause before a retry"] = 0.0
     quota_update_max_total_jitter: Annotated[float, "longest of all pauses together"] = 1.0
     quota_update_conflict_fresh_get: Annotated[bool, "read past the cache on a conflict"] = False
+    quota_scope: Annotated[str, "whose namespaces a quota reaches: cluster or namespace"] = (
+        CLUSTER_SCOPE
+    )
     pod_enhanced_validator_config_namespace: Annotated[str, "namespace of its ConfigMap"] = (
         "koordinator-system"
     )
@@ -41,7 +44,6 @@ class WebhookOptions:
     binding_admission_bypass_annotations: Annotated[
         str, "annotations of pods that anybody may bind"
     ] = ""
-    quota_scope: Annotated[str, "what quotas reach: cluster or namespace"] = CLUSTER_SCOPE
     reservation_scope: Annotated[str, "whom reservations are for: cluster or namespace"] = (
         CLUSTER_SCOPE
     )

@@ -33,8 +33,8 @@ Document = dict[str, Any]
 GATES = (
     "BindingAdmissionWebhook", "ColocationProfileSkipMutatingResources",
     "ColocationProfileSkipValidatingPriority", "DisableDefaultQuota", "DisableDeviceResourceSpec",
-    "DisableExtendedResourceSpec", "EnablePodEnhancedValidator", "MultiQuotaTree",
-    "SupportParentQuotaSubmitPod", "ValidatePodDeviceResource",
+    "DisableExtendedResourceSpec", "EnablePodEnhancedValidator", "EnableQuotaAdmission",
+    "MultiQuotaTree", "SupportParentQuotaSubmitPod", "ValidatePodDeviceResource",
 )  # fmt: skip
 BATCH = PriorityClass(metadata=ObjectMeta(name="koord-batch"), value=5500)
 

@@ -27,6 +27,9 @@ MUTATE_NODE_STATUS = "/mutate-node-status"
 VALIDATE_NODE = "/validate-node"
 VALIDATE_CONFIG_MAP = "/validate-configmap"
 MUTATE_RESERVATION = "/mutate-reservation"
+VALIDATE_GROUP_QUOTA = "/validate-quota-koordinator-sh-v1alpha1-elasticquota"
+VALIDATE_MIGRATION_JOB = "/validate-podmigrationjob"
+VALIDATE_DEVICE = "/validate-device"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Webhook:
     """One entry of a webhook configuration.
 
     Attributes:
-        name: ends in ``.koordinator.sh``.
+        name: ends in ``.koordinator.sh``, koord's own in ``.koord.sh``.
         path: where it is asked.
         mutating: whether it may change the object.
         resource: what it is asked about.
@@ -107,6 +110,22 @@ WEBHOOKS = (
         "mreservation-create.koordinator.sh", MUTATE_RESERVATION, True,
         ResourceName("scheduling.koordinator.sh", "reservations"), "v1alpha1", (_CREATE,),
         "ReservationMutatingWebhook",
+    ),
+    # koord's own, which the original does not have.
+    Webhook(
+        "vgroupquota.koord.sh", VALIDATE_GROUP_QUOTA, False,
+        ResourceName("quota.koordinator.sh", "elasticquotas"), "v1alpha1", (_CREATE, _UPDATE),
+        "GroupQuotaValidatingWebhook", "Ignore",
+    ),
+    Webhook(
+        "vpodmigrationjob.koord.sh", VALIDATE_MIGRATION_JOB, False,
+        ResourceName("scheduling.koordinator.sh", "podmigrationjobs"), "v1alpha1",
+        (_CREATE, _UPDATE), "PodMigrationJobValidatingWebhook", "Ignore",
+    ),
+    Webhook(
+        "vdevice.koord.sh", VALIDATE_DEVICE, False,
+        ResourceName("scheduling.koordinator.sh", "devices"), "v1alpha1", (_CREATE, _UPDATE),
+        "DeviceValidatingWebhook", "Ignore",
     ),
 )  # fmt: skip
 """In the order in which they are asked."""
