@@ -17,12 +17,12 @@ from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.profile import ClusterColocationProfile
 from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
-from koord.api.protocol import keys, quotas
+from koord.api.protocol import keys
 from koord.base.errors import KoordError
 from koord.controllers.cluster.colocation_profiles.profile_index import ProfileIndex, UsableProfile
-from koord.controllers.cluster.pod_quotas import PodQuotas
-from koord.controllers.scheduler.cache.local_views import LocalView
+from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
 from koord.controllers.webhook.options import WebhookOptions
+from koord.controllers.webhook.pods.mutation.handler import tree_of
 from koord.controllers.webhook.pods.mutation.pod_mutation import (
     MutationSwitches,
     PodSurroundings,
@@ -108,19 +108,15 @@ def _mutated(case: Json) -> Json:
     return {"object": cases.canonical(found.document)}
 
 
-def _quotas(case: Json) -> PodQuotas:
-    view: LocalView[ElasticQuota] = LocalView()
+def _quotas(case: Json) -> QuotaTree:
+    tree = QuotaTree()
     for document in case["quotas"]:
-        view.put(codec.convert(document, ElasticQuota, "quota"))
-    return PodQuotas(view)
+        tree.put(codec.convert(document, ElasticQuota, "quota"))
+    return tree
 
 
 def _tree(case: Json) -> ElasticQuotaProfile | None:
-    known = _quotas(case)
-    meta = codec.convert(case["object"]["metadata"], ObjectMeta, "pod")
-    name = meta.labels.get(keys.QUOTA_NAME) or meta.namespace
-    quota = known.named(name, meta.namespace) or known.bound_to(meta.namespace)
-    tree = quotas.tree_id(quota) if quota is not None else ""
+    tree = tree_of(_quotas(case), codec.convert(case["object"]["metadata"], ObjectMeta, "pod"))
     if not tree:
         return None
     profiles = [codec.convert(each, ElasticQuotaProfile, "p") for each in case["quotaProfiles"]]

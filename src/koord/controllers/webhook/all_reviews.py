@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All handlers of admission, by path: the one place where the packages' lists are joined; and what
-answers reviews with them, over TLS (``app``) or for an API server in the same process.
+"""What answers reviews with all of koord's handlers, over TLS (``app``) or for an API server in the
+same process.
 """
 
 from __future__ import annotations
@@ -9,29 +9,22 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from koord.api import codec
-from koord.controllers.webhook import pods, reservations
-from koord.controllers.webhook.elasticquotas import handlers as quotas
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
+from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
 from koord.controllers.webhook.server.metrics import WebhookMetrics
 from koord.controllers.webhook.server.review_service import ReviewService, served_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from koord.base.documents import Document
     from koord.base.metrics import MetricRegistry
-    from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
-
-    Makers = Mapping[str, Callable[[HandlerDependencies], Handler]]
+    from koord.controllers.webhook.framework.handler import HandlerDependencies
+    from koord.controllers.webhook.handler_makers import Makers
 
 
 class ReviewFailedError(OSError):
     """A review that was not answered: a failed call, for which the failure policy decides."""
-
-
-def all_makers() -> Makers:
-    """What makes the handler of each path."""
-    return {**pods.HANDLERS, **reservations.HANDLERS, **quotas.HANDLERS}
 
 
 def review_service(
@@ -46,12 +39,8 @@ def review_service(
         makers: by path; None for all of koord's.
         request_metrics: where requests are counted; None for the handlers' registry.
     """
-    gates = dependencies.gates
-    on = {each.path for each in WEBHOOKS if gates.enabled(each.gate)}
-    if not gates.enabled("WebhookFramework"):
-        on = set()
-    chosen = all_makers() if makers is None else makers
-    handlers = {path: make(dependencies) for path, make in chosen.items() if path in on}
+    chosen = enabled_makers(all_makers() if makers is None else makers, dependencies.gates)
+    handlers = {path: make(dependencies) for path, make in chosen.items()}
     return ReviewService(
         served_paths(handlers, WEBHOOKS),
         WebhookMetrics(dependencies.metrics, request_metrics),

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from koord.base.metrics import MetricRegistry
-    from koord.controllers.webhook.all_reviews import Makers
     from koord.controllers.webhook.certificates.certificate_store import CertificateStore
     from koord.controllers.webhook.environment import WebhookEnvironment
     from koord.controllers.webhook.framework.handler import HandlerDependencies
+    from koord.controllers.webhook.handler_makers import Makers
 
 START_SECONDS = 20.0
 """A start whose first round of certificates takes longer says so, and goes on trying."""

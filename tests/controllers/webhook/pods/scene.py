@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from koord.api.kinds.cluster import Namespace, PriorityClass
 from koord.api.kinds.meta import ObjectMeta
 from koord.base.clock import VirtualClock
-from koord.base.feature_gates import FeatureGates, Gate
+from koord.controllers.manager.feature_gates import feature_gates
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.webhook.framework.admission_request import (
     AdmissionRequest,
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
 
 Document = dict[str, Any]
-GATES = (
-    "BindingAdmissionWebhook", "ColocationProfileSkipMutatingResources",
-    "ColocationProfileSkipValidatingPriority", "DisableDefaultQuota", "DisableDeviceResourceSpec",
-    "DisableExtendedResourceSpec", "EnablePodEnhancedValidator", "MultiQuotaTree",
-    "SupportParentQuotaSubmitPod", "ValidatePodDeviceResource",
-)  # fmt: skip
 BATCH = PriorityClass(metadata=ObjectMeta(name="koord-batch"), value=5500)
 
 
@@ -70,7 +64,7 @@ class Scene:
         self.dependencies = HandlerDependencies(
             cast("Client", self.server),
             cast("InformerViews", self.views),
-            FeatureGates([Gate(name, name in gates) for name in GATES]),
+            feature_gates(",".join(f"{name}=true" for name in gates)),
             WebhookOptions(**options),
             self.clock,
             self._event,

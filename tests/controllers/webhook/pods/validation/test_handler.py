@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from koord.api.protocol import keys
 from koord.controllers.webhook.framework.admission_decision import ALLOWED
 from koord.controllers.webhook.framework.admission_request import Operation, ResourceName
 from koord.controllers.webhook.pods.validation.handler import PodValidationHandler
+from koord.kernels.quantity import Quantity
 from tests.controllers.webhook.pods.scene import Scene, admitted, request
 
 Document = dict[str, Any]
@@ -308,3 +310,20 @@ def test_other_requests_pass_unseen() -> None:
         request(wrong, resource=ResourceName("", "services")),
     ):
         assert admitted(handler, asked) == ALLOWED
+
+
+def test_a_pod_is_charged_last_so_that_what_is_refused_costs_nothing() -> None:
+    scene = Scene(("EnableQuotaAdmission",))
+    handler = PodValidationHandler(scene.dependencies)
+    known = quota("q", "n")
+    known.spec.max = {"cpu": Quantity.parse("1")}
+    scene.put(known)
+    charged = pod({keys.QUOTA_NAME: "q"}, requests={"cpu": "2"})
+    decision = admitted(handler, replace(request(charged), dry_run=True))
+    assert not decision.allowed
+    assert decision.message.startswith("exceeded quota: n/q, requested: cpu=2")
+    assert [effect.rule for effect in decision.effects] == ["quota-admission"]
+    charged["metadata"]["labels"][QOS] = "BE"
+    decision = admitted(handler, request(charged))
+    assert [effect.rule for effect in decision.effects] == ["qos-class-priority-and-resources"]
+    assert scene.server.asked == []

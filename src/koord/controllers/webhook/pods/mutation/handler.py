@@ -9,20 +9,17 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.pod import Pod
-from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
+from koord.api.kinds.quota import ElasticQuotaProfile
 from koord.api.protocol import keys, quotas
 from koord.base.errors import KoordError
-from koord.controllers.cluster.pod_quotas import PodQuotas
-from koord.controllers.cluster.quota_reach import NamespaceReach
+from koord.controllers.webhook.elasticquotas.quota_state import QuotaState
 from koord.controllers.webhook.framework.admission_decision import (
     ALLOWED,
     AdmissionDecision,
     denied,
 )
 from koord.controllers.webhook.framework.admission_request import Operation, ResourceName
-from koord.controllers.webhook.options import NAMESPACE_SCOPE
 from koord.controllers.webhook.pods.mutation.pod_mutation import (
     MutationSwitches,
     PodSurroundings,
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.meta import ObjectMeta
     from koord.controllers.cluster.colocation_profiles.profile_index import UsableProfile
+    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
@@ -111,11 +109,8 @@ class QuotaTreeProfiles:
     """
 
     def __init__(self, dependencies: HandlerDependencies) -> None:
-        views = dependencies.views
-        by_namespace = dependencies.options.quota_scope == NAMESPACE_SCOPE
-        reach = NamespaceReach(views.view(Namespace)) if by_namespace else None
-        self._quotas = PodQuotas(views.view(ElasticQuota), reach)
-        self._profiles = views.view(ElasticQuotaProfile)
+        self._tree = QuotaState.of(dependencies).tree
+        self._profiles = dependencies.views.view(ElasticQuotaProfile)
 
     def of(self, meta: ObjectMeta) -> ElasticQuotaProfile | None:
         """The profile of a pod's tree; None where it is in none.
@@ -123,9 +118,7 @@ class QuotaTreeProfiles:
         Args:
             meta: of the pod, with its namespace.
         """
-        name = meta.labels.get(keys.QUOTA_NAME) or meta.namespace
-        found = self._quotas.named(name, meta.namespace) or self._quotas.bound_to(meta.namespace)
-        tree = quotas.tree_id(found) if found is not None else ""
+        tree = tree_of(self._tree, meta)
         if not tree:
             return None
         return profile_of_tree(
@@ -133,3 +126,17 @@ class QuotaTreeProfiles:
             for _, profile in self._profiles.items()
             if profile.metadata.labels.get(keys.QUOTA_TREE_ID) == tree
         )
+
+
+def tree_of(known: QuotaTree, meta: ObjectMeta) -> str:
+    """The id of a pod's quota tree, empty for none.
+
+    Args:
+        known: quotas.
+        meta: of the pod, with its namespace.
+    """
+    named = known.item(meta.labels.get(keys.QUOTA_NAME) or meta.namespace)
+    if named is None or not known.reaches(named.metadata.namespace, meta.namespace):
+        bound = known.bound_to(meta.namespace)
+        named = known.item(bound) if bound is not None else None
+    return quotas.tree_id(named) if named is not None else ""

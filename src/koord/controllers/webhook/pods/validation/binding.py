@@ -47,6 +47,9 @@ class BindingVerdict(StrEnum):
     DENIED = "denied"
 
 
+_UNCOUNTED = (BindingVerdict.OFF, BindingVerdict.UNKNOWN_POD)
+
+
 @dataclass(frozen=True)
 class BindingRules:
     """The flags, taken apart.
@@ -116,6 +119,10 @@ class BindingHandler:
         self._rules = BindingRules.of(dependencies.options)
         on = dependencies.gates.enabled(GATE) and bool(self._rules.user_names)
         self._pods = dependencies.views.view(Pod) if on else None
+        self._decisions = dependencies.metrics.counter(
+            "koord_manager_webhook_binding_admission_decisions_total",
+            "Number of decisions of pod binding admission.", ("decision",),
+        )  # fmt: skip
 
     def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """Whether a binding goes on."""
@@ -125,6 +132,8 @@ class BindingHandler:
         username = request.requester.username
         pod = self._pods.get(f"{request.namespace}/{request.name}")
         verdict = self._rules.verdict(username, request.namespace, pod)
+        if verdict not in _UNCOUNTED:
+            self._decisions.labels(verdict).inc()
         effects = (RuleEffect(RULE, "", verdict),)
         if verdict is not BindingVerdict.DENIED:
             return AdmissionDecision(effects=effects)

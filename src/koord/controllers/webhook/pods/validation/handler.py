@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.cluster import ConfigMap, Namespace
+from koord.api.kinds.cluster import ConfigMap
 from koord.api.kinds.pod import Pod
-from koord.api.kinds.quota import ElasticQuota
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.controllers.cluster.pod_quotas import PodQuotas
-from koord.controllers.cluster.quota_reach import NamespaceReach
+from koord.controllers.webhook.elasticquotas.quota_state import QuotaState
 from koord.controllers.webhook.framework.admission_decision import (
     ALLOWED,
     AdmissionDecision,
@@ -23,12 +21,14 @@ from koord.controllers.webhook.framework.admission_decision import (
     denied,
 )
 from koord.controllers.webhook.framework.admission_request import Operation, ResourceName
-from koord.controllers.webhook.options import NAMESPACE_SCOPE
 from koord.controllers.webhook.pods.validation import enhanced_rules
 from koord.controllers.webhook.pods.validation.pod_rules import PodRules, ValidationSwitches
 from koord.controllers.webhook.pods.validation.pod_warnings import warnings
+from koord.controllers.webhook.quota_admission import QuotaAdmission
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
@@ -45,15 +45,15 @@ class PodValidationHandler:
 
     def __init__(self, dependencies: HandlerDependencies) -> None:
         gates, options, views = dependencies.gates, dependencies.options, dependencies.views
-        by_namespace = options.quota_scope == NAMESPACE_SCOPE
-        reach = NamespaceReach(views.view(Namespace)) if by_namespace else None
         switches = ValidationSwitches(
             priority_may_change=gates.enabled("ColocationProfileSkipValidatingPriority"),
             parents_take_pods=gates.enabled("SupportParentQuotaSubmitPod"),
             quota_by_label_alone=gates.enabled("DisableDefaultQuota"),
             checks_devices=gates.enabled("ValidatePodDeviceResource"),
         )
-        self._rules = PodRules(PodQuotas(views.view(ElasticQuota), reach), switches)
+        self._rules = PodRules(QuotaState.of(dependencies).tree, switches)
+        charges = gates.enabled("EnableQuotaAdmission")
+        self._charges = QuotaAdmission(dependencies) if charges else None
         self._write_event = dependencies.write_event
         self._config_name = (
             options.pod_enhanced_validator_config_namespace,
@@ -66,8 +66,8 @@ class PodValidationHandler:
                 lambda gone, _: self._configured(gone, is_gone=True),
             )
 
-    def admit(self, request: AdmissionRequest) -> AdmissionDecision:
-        """Whether a pod goes on.
+    def admit(self, request: AdmissionRequest) -> AdmissionDecision | Awaitable[AdmissionDecision]:
+        """Whether a pod goes on. It is charged last: what another rule refuses costs nothing.
 
         Raises:
             KoordError: a pod cannot be read.
@@ -82,9 +82,19 @@ class PodValidationHandler:
         told = warnings(pod, old, request.requester.username, self._rules.quotas)
         refusal = self._rules.refusal(pod, old)
         if refusal is None:
+            if self._charges is not None:
+                return self._charged(pod, old, request, told)
             return replace(ALLOWED, warnings=told)
         effects = (RuleEffect(refusal.rule, "", str(error)) for error in refusal.errors)
         return replace(denied(refusal.errors), warnings=told, effects=tuple(effects))
+
+    async def _charged(
+        self, pod: Pod, old: Pod | None, request: AdmissionRequest, told: tuple[str, ...]
+    ) -> AdmissionDecision:
+        assert self._charges is not None
+        decision = await self._charges.admit(pod, old, request)
+        effects = () if decision.allowed else (RuleEffect("quota-admission", "", decision.message),)
+        return replace(decision, warnings=told, effects=effects)
 
     def _configured(self, config_map: ConfigMap, *, is_gone: bool = False) -> None:
         """Rules that cannot be read leave the earlier ones in force."""

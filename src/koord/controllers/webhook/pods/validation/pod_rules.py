@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.pod import Pod
     from koord.base.errors import KoordError
-    from koord.controllers.cluster.pod_quotas import PodQuotas
+    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class PodRules:
         enhanced: labels that an operator wants.
     """
 
-    quotas: PodQuotas
+    quotas: QuotaTree
     switches: ValidationSwitches = ValidationSwitches()
     enhanced: EnhancedRules = OFF
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.cluster.pod_quotas import PodQuotas
+    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
 
 _NAME = f"labels[{keys.QUOTA_NAME}]"
 _PREEMPTIBLE = f"labels[{keys.QUOTA_PREEMPTIBLE}]"
@@ -31,37 +31,36 @@ def preemptible_problems(pod: Pod, old: Pod) -> Iterator[KoordError]:
 
 
 def parent_problems(
-    pod: Pod, found: PodQuotas, *, by_label_alone: bool = False
+    pod: Pod, tree: QuotaTree, *, by_label_alone: bool = False
 ) -> Iterator[KoordError]:
     """A pod of a quota that has children.
 
     Args:
         pod: with its namespace.
-        found: quotas that there are.
+        tree: quotas that there are.
         by_label_alone: the namespace does not choose a quota.
     """
-    namespace = pod.metadata.namespace
-    name = found.name_for(pod.metadata.labels, namespace, by_label_alone=by_label_alone)
-    if name == quotas.DEFAULT_QUOTA:
-        return
-    quota = found.named(name, namespace)
-    if quota is not None and quotas.is_parent(quota):
-        expected = f"a quota without children, which {quota.title} may have"
+    meta = pod.metadata
+    name = tree.of_pod(meta.labels, meta.namespace, label_only=by_label_alone)
+    group = tree.groups.get(name)
+    if name != quotas.DEFAULT_QUOTA and group is not None and group.is_parent:
+        expected = f"a quota without children, which {group.title} may have"
         yield KoordError(pod.title, _NAME, name, expected)
 
 
-def membership_warnings(pod: Pod, found: PodQuotas) -> Iterator[KoordError]:
+def membership_warnings(pod: Pod, tree: QuotaTree) -> Iterator[KoordError]:
     """A label that does not count: no such quota, or one that is not for the pod's namespace."""
-    labels, namespace = pod.metadata.labels, pod.metadata.namespace
-    name = labels.get(keys.QUOTA_NAME, "")
+    namespace = pod.metadata.namespace
+    name = pod.metadata.labels.get(keys.QUOTA_NAME, "")
     if not name or name in (quotas.DEFAULT_QUOTA, quotas.SYSTEM_QUOTA, quotas.ROOT_QUOTA):
         return
-    if found.is_out_of_reach(labels, namespace):
+    item = tree.item(name)
+    if item is None:
+        expected = f"the name of an ElasticQuota: the pod uses {quotas.DEFAULT_QUOTA}"
+        yield KoordError(pod.title, _NAME, name, expected)
+    elif not tree.reaches(item.metadata.namespace, namespace):
         expected = (
             f"a quota that reaches namespace {namespace}: the label does not count "
             f"(annotation {keys.QUOTAS_FROM} of the Namespace)"
         )
-        yield KoordError(pod.title, _NAME, name, expected)
-    elif found.named(name, namespace) is None:
-        expected = f"the name of an ElasticQuota: the pod uses {quotas.DEFAULT_QUOTA}"
         yield KoordError(pod.title, _NAME, name, expected)
