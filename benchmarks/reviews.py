@@ -169,9 +169,8 @@ def main() -> None:
         cost = measured(ours)
         p99 = cost.latencies[int(len(cost.latencies) * 0.99)] * 1000
         a_second = 1 / cost.cpu_seconds
-        print(
-            f"{name}: {a_second:.0f} reviews a second of CPU, p99 {p99:.1f} ms at {CONNECTIONS} connections"
-        )
+        at = f"at {CONNECTIONS} connections"
+        print(f"{name}: {a_second:.0f} reviews a second of CPU, p99 {p99:.1f} ms {at}")
 
 
 if __name__ == "__main__":
