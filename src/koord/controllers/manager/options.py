@@ -2,7 +2,7 @@
 """Flags of koord-manager: one field a flag, under the original's names and with its defaults.
 
 Rules: docs/reference/manager.md#flags, docs/reference/manager.md#controllers,
-docs/reference/admission.md#profiles-on-pods-that-wait.
+docs/reference/admission.md#profiles-on-pods-that-wait. Those of admission are beside them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from koord.api.duration import Duration
 from koord.base import log
 from koord.base.errors import KoordError, nearest
 from koord.controllers.manager.feature_gates import feature_gates
+from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ NODERESOURCE_PLUGINS = (
 
 
 @dataclass(frozen=True)
-class ManagerOptions(SecurePortOptions):
+class ManagerOptions(WebhookOptions, SecurePortOptions):
     """What koord-manager is told, each with the text of ``--help``; floats are durations in
     seconds.
     """

@@ -36,11 +36,14 @@ class WebhookOptions:
     pod_enhanced_validator_reconcile_interval: Annotated[float, "between two reads of it"] = 300.0
     binding_admission_user_name: Annotated[str, "who may bind pods; empty for everybody"] = ""
     binding_admission_dry_run: Annotated[bool, "count bindings to be refused, refuse none"] = False
-    binding_admission_namespaces: Annotated[str, "where bindings are judged"] = ANY_NAMESPACE
+    binding_admission_namespaces: Annotated[str, "where bindings are judged; * everywhere"] = ""
     binding_admission_exclude_namespaces: Annotated[str, "where they are not"] = "kube-system"
     binding_admission_bypass_labels: Annotated[str, "labels of pods that anybody may bind"] = (
         "koordinator.sh/binding-admission-bypass"
     )
     binding_admission_bypass_annotations: Annotated[
         str, "annotations of pods that anybody may bind"
-    ] = "koordinator.sh/binding-admission-bypass"
+    ] = ""
+    reservation_scope: Annotated[str, "whom reservations are for: cluster or namespace"] = (
+        CLUSTER_SCOPE
+    )

@@ -10,8 +10,9 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
+from koord.api.patching.strategic_merge import json_type
 from koord.controlplane.api_errors import bad_request, failure
-from koord.controlplane.patching.bodies import copied, is_deep, json_type, read, read_object
+from koord.controlplane.patching.bodies import copied, is_deep, read, read_object
 from koord.kube.errors import StatusDetails
 
 if TYPE_CHECKING:

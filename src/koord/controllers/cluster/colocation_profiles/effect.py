@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile makes of a pod: a function of plain values.
+"""What a profile makes of labels and annotations: functions of plain values.
 
 Rule: docs/reference/admission.md#effect-of-one-profile. Applied to its own result it changes
 nothing, as long as no mapping reads a key that the profile's own class or priority overwrites.
@@ -9,66 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from koord.api import selectors
 from koord.api.protocol import keys
-from koord.base import rng
-from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.api.kinds.cluster import Namespace
     from koord.api.kinds.meta import ObjectMeta
-    from koord.api.kinds.profile import ClusterColocationProfile, ClusterColocationProfileSpec
-
-_ALL_PERCENT = 100
-
-
-def is_selected(
-    profile: ClusterColocationProfile, pod: ObjectMeta, namespace: Namespace | None
-) -> bool:
-    """Whether a profile is for a pod.
-
-    Args:
-        profile: whose selectors can be evaluated.
-        pod: its metadata.
-        namespace: the pod's; None if it is not known.
-    """
-    spec = profile.spec
-    if not selectors.matches(spec.selector, pod.labels):
-        return False
-    if spec.namespace_selector is None or selectors.is_empty(spec.namespace_selector):
-        return True
-    return namespace is not None and selectors.matches(
-        spec.namespace_selector, namespace.metadata.labels
-    )
-
-
-def percent(profile: ClusterColocationProfile) -> int:
-    """The share of pods that a profile changes, 0 to 100.
-
-    Raises:
-        KoordError: neither a number nor a percentage.
-    """
-    given = profile.spec.probability
-    if given is None:
-        return _ALL_PERCENT
-    if isinstance(given, str):
-        digits = given.removesuffix("%")
-        if digits == given or not digits.isascii() or not digits.isdigit() or len(digits) > 9:
-            expected = "a number, or a percentage such as 30%"
-            raise KoordError(profile.title, "spec.probability", given, expected)
-        given = int(digits)
-    return min(max(given, 0), _ALL_PERCENT)
-
-
-def is_drawn(profile: ClusterColocationProfile, pod_uid: str, share_percent: int) -> bool:
-    """Whether a pod is among the share that a profile changes.
-
-    Each pod draws once for each profile, and draws the same whenever it is asked: ``share_percent``
-    of a hundred draws say yes, and a larger share takes in all pods of a smaller one.
-    """
-    return rng.derive(0, "profile", profile.metadata.name, pod_uid) % _ALL_PERCENT < share_percent
+    from koord.api.kinds.profile import ClusterColocationProfileSpec
 
 
 def change(spec: ClusterColocationProfileSpec, pod: ObjectMeta) -> dict[str, Any]:

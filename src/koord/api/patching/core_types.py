@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from koord.controlplane.schema.shapes import ANY, ATOMIC, LIST, MAP, STRUCT, Field, Shape
+from koord.api.patching.shapes import ANY, ATOMIC, LIST, MAP, STRUCT, Field, Shape
 
 PREFIX = "io.k8s."
 ZEROS: dict[str, Any] = {"string": "", "boolean": False, "int32": 0, "int64": 0, "double": 0}
@@ -25,7 +25,7 @@ ZEROS: dict[str, Any] = {"string": "", "boolean": False, "int32": 0, "int64": 0,
 @cache
 def table() -> dict[str, dict[str, Any]]:
     """The file as it is: a type's name without :data:`PREFIX` to its entry."""
-    text = files("koord.controlplane.schema.builtin").joinpath("core.json").read_bytes()
+    text = files("koord.api.patching").joinpath("core.json").read_bytes()
     return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
 
 

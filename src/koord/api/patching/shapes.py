@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of documents: what decoding, patches and managed fields need to know of a type.
 
-Core types come from the table (:mod:`koord.controlplane.schema.builtin.types`), those of custom
+Core types come from the table (:mod:`koord.api.patching.core_types`), those of custom
 resources from their structural schemas; nothing that uses shapes can tell the difference.
 """
 
