@@ -24,7 +24,7 @@ _ADMISSION = {
     "DisableDeviceResourceSpec": "no device resource spec",
     "DisableExtendedResourceSpec": "no extended resource spec",
     "ElasticQuotaEnableUpdateResourceKey": "a child's max may name fewer resources",
-    "ElasticQuotaEvaluationTransformPod": "replace-resources is applied before charging",
+    "ElasticQuotaEvaluationTransformPod": "transformers are applied before charging",
     "ElasticQuotaGuaranteeUsage": "a min must be guaranteed above",
     "ElasticQuotaIgnorePodOverhead": "overhead is not charged",
     "EnablePodEnhancedValidator": "labels that pods must have",
@@ -33,6 +33,7 @@ _ADMISSION = {
     "MultiQuotaTree": "pods stay on the nodes of their quota tree",
     "NodeMutatingWebhook": "amplification of nodes' resources",
     "NodeValidatingWebhook": "rules of nodes' labels",
+    "ReplaceResourcesTransformer": "pods are charged as replace-resources has them",
     "ReservationMutatingWebhook": "profiles on Reservations",
     "SupportParentQuotaSubmitPod": "pods may use a parent quota",
     "ValidatePodDeviceResource": "rules of device resources",
@@ -51,7 +52,6 @@ _OWN = {
 _TRANSFORMERS = (
     "PreemptionPolicyTransformer",
     "PriorityTransformer",
-    "ReplaceResourcesTransformer",
 )
 
 
