@@ -91,6 +91,7 @@ class Server:
         self.lose_answers = 0
         self.writes = 0
         self.draw: random.Random | None = None
+        self.put_before_patch: Callable[[], Any] = lambda: None
 
     async def pause(self) -> None:
         """Lets others go on for a while, where the test draws lots."""
@@ -182,12 +183,18 @@ class Client:
             raise ApiError(Status(code=404, message=f"{name} not found"))
         return found
 
-    async def list(self, target: type, field_selector: str = "", **_: Any) -> Any:
+    async def list(
+        self, target: type, field_selector: str = "", namespace: str = "", **_: Any
+    ) -> Any:
         """Objects of a name."""
         name = field_selector.removeprefix("metadata.name=")
         objects = self._replica.server.objects
         found = [
-            v for (kind, _), v in objects.items() if kind is target and v.metadata.name == name
+            each
+            for (kind, _), each in objects.items()
+            if kind is target
+            and each.metadata.name == name
+            and namespace in ("", each.metadata.namespace)
         ]
         return msgspec.defstruct("Found", [("items", list)])(found)
 
@@ -198,6 +205,7 @@ class Client:
         replica, server = self._replica, self._replica.server
         meta = json.loads(patch.body)["metadata"]
         await server.pause()
+        server.put_before_patch()
         found = await self.get(target, name, namespace)
         if found.metadata.resource_version != meta["resourceVersion"]:
             raise ApiError(Status(code=409, reason="Conflict", message="changed"))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from koord.api.kinds.device import Device
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base.errors import Code, KoordError
 from koord.controllers.webhook.extras import devices, migration_jobs
 from koord.controllers.webhook.framework.admission_decision import AdmissionDecision, denied
 from koord.controllers.webhook.framework.admission_request import Operation
@@ -70,13 +68,9 @@ class ValidateDevice:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
         device = request.decode(Device)
         wrong = list(devices.spec_problems(device))
-        name = device.metadata.name
         if request.operation is Operation.CREATE:
-            node = await _looked_up(self._client, Node, name, "")
-            if node is None:
-                expected = "the name of a node that exists"
-                code = Code.NOT_FOUND
-                wrong.append(KoordError(device.title, "metadata.name", name, expected, code))
+            node = await _looked_up(self._client, Node, device.metadata.name, "")
+            wrong += devices.name_problems(device, has_node=node is not None)
         return denied(wrong)
 
 
@@ -110,11 +104,15 @@ class _JobsByPod:
 async def _looked_up(client: Client, kind: type[T], name: str, namespace: str) -> T | str | None:
     """An object past the cache; None where it is not there, a text where nobody says."""
     try:
-        return await client.get(kind, name, namespace, timeout_seconds=_LOOKUP_SECONDS)
-    except ApiError as error:
-        return None if error.http_status == HTTPStatus.NOT_FOUND else _UNKNOWN
-    except (TransportError, TimeoutError):
+        found = await client.list(
+            kind,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            timeout_seconds=_LOOKUP_SECONDS,
+        )
+    except (ApiError, TransportError, TimeoutError):
         return _UNKNOWN
+    return found.items[0] if found.items else None
 
 
 HANDLERS: Mapping[str, Callable[[HandlerDependencies], Handler]] = {
