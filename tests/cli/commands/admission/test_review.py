@@ -170,6 +170,27 @@ def test_against_a_cluster(koord: Run, tmp_path: Path) -> None:
         api.close()
         words = ("admission", "review", "-f", job, "--kubeconfig", embedded.kubeconfig)
         status, out, error = koord(*words)
+        pod = {
+            "metadata": {"name": "p", "namespace": "jobs"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        api.close()
+        api = Api(embedded.port, embedded.tls(), embedded.headers)
+        assert api.post("/api/v1/namespaces/jobs/pods", pod).code == 201
+        api.close()
+        explain = ("explain", "profile", "--kubeconfig", embedded.kubeconfig)
+        explained, nobody = koord(*explain, "ours"), koord(*explain, "none")
+    assert explained == (
+        0,
+        "profile ours: 0 pods caught, 1 once they are made anew, 0 not drawn, 0 cannot be "
+        "converted\n"
+        "NAMESPACE  OWNER  CAUGHT  NEXT TIME  NOT DRAWN  REFUSED\n"
+        "jobs       Pod p       0          1          0        0\n",
+        "",
+    )
+    assert nobody == (
+        2, "", "error: PROFILE: got 'none', expected the name of a ClusterColocationProfile\n"
+    )  # fmt: skip
     assert (status, error) == (0, "")
     assert "  clustercolocationprofile (ClusterColocationProfile ours):\n    labels[by]" in out
     # The server has gone.

@@ -45,6 +45,21 @@ class UsableProfile:
     patch: bytes | None
 
 
+def usable(profile: ClusterColocationProfile) -> UsableProfile:
+    """A profile as it is evaluated.
+
+    Raises:
+        KoordError: it cannot be.
+    """
+    selection.check(profile)
+    return UsableProfile(
+        profile,
+        selection.percent(profile),
+        keys.SKIP_UPDATE_RESOURCES in profile.metadata.annotations,
+        to_json(profile.spec.patch) if profile.spec.patch is not None else None,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Below which labels a profile stands: of objects, of namespaces, or of neither."""
@@ -86,18 +101,11 @@ class ProfileIndex:
             KoordError: it cannot be evaluated, and selects nothing.
         """
         self.remove(profile.metadata.name)
-        selection.check(profile)
-        spec = profile.spec
-        usable = UsableProfile(
-            profile,
-            selection.percent(profile),
-            keys.SKIP_UPDATE_RESOURCES in profile.metadata.annotations,
-            to_json(spec.patch) if spec.patch is not None else None,
-        )
+        found, spec = usable(profile), profile.spec
         name = profile.metadata.name
         place = self._places[name] = self._place(profile)
         for bucket in self._buckets(place):
-            bucket[name] = usable
+            bucket[name] = found
         if self._with_namespaces and not selectors.is_empty(spec.namespace_selector or _ANYTHING):
             self._choosy.add(name)
 
@@ -124,15 +132,15 @@ class ProfileIndex:
             namespace: the object's; None if it is not known.
         """
         found = [
-            usable
-            for usable in self._candidates(labels, namespace)
+            each
+            for each in self._candidates(labels, namespace)
             if selection.is_selected(
-                usable.profile.spec, labels, namespace, absent_selects=True,
+                each.profile.spec, labels, namespace, absent_selects=True,
                 with_namespaces=self._with_namespaces,
             )
         ]  # fmt: skip
         if len(found) > 1:
-            found.sort(key=lambda usable: usable.profile.metadata.name)
+            found.sort(key=lambda each: each.profile.metadata.name)
         return found
 
     def _candidates(

@@ -119,9 +119,12 @@ def _applied(
     changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, said)}
     at = _pod_spec(changed, target)
     if at is not None:
-        at.update(_pod_fields(spec, classes, said))
-        if spec.priority_class_name and at["preemptionPolicy"] is None:
-            del at["preemptionPolicy"]
+        for name, value in _pod_fields(spec, classes).items():
+            if at.get(name) != value:
+                said.append(f"spec.{name} = {value}")
+                at[name] = value
+                if value is None:
+                    del at[name]
     if usable.patch is None:
         return changed
     patch: Document = msgspec.json.decode(usable.patch)
@@ -131,7 +134,8 @@ def _applied(
         expected = f"a strategic merge patch that fits {title} ({error})"
         raise KoordError(usable.profile.title, "spec.patch", patch, expected) from None
     _check(patched, target, usable, patch)
-    said += (f"patch of {path}" for path in sorted(_paths(patch)))
+    if patched != changed:
+        said += (f"patch of {path}" for path in sorted(_paths(patch)))
     return patched
 
 
@@ -162,8 +166,9 @@ def _pod_spec(document: Document, target: ProfileTarget) -> Document | None:
 
 
 def _pod_fields(
-    spec: ClusterColocationProfileSpec, classes: Mapping[str, PriorityClass], said: list[str]
+    spec: ClusterColocationProfileSpec, classes: Mapping[str, PriorityClass]
 ) -> Document:
+    """What becomes of fields of a pod's spec; None for one that goes."""
     fields: Document = {}
     if spec.scheduler_name:
         fields["schedulerName"] = spec.scheduler_name
@@ -172,7 +177,6 @@ def _pod_fields(
         fields["priorityClassName"] = spec.priority_class_name
         fields["priority"] = priority_class.value
         fields["preemptionPolicy"] = priority_class.preemption_policy
-    said += (f"spec.{name} = {value}" for name, value in fields.items() if value is not None)
     return fields
 
 
