@@ -35,10 +35,10 @@ def show(reviewed: list[ReviewedObject], notes: list[str]) -> None:
     say(f"{objects}: {changed} changed, {refused} refused")
 
 
-def _lines(each: ReviewedObject) -> Iterator[str]:
-    review = each.review
-    of = f", of {each.maker}" if each.maker else ""
-    yield one_line(f"{each.file}: {review.title}{of}")
+def _lines(item: ReviewedObject) -> Iterator[str]:
+    review = item.review
+    of = f", of {item.maker}" if item.maker else ""
+    yield one_line(f"{item.file}: {review.title}{of}")
     for verdict in review.verdicts:
         decision = verdict.decision
         if decision.allowed:
@@ -82,12 +82,12 @@ def document(reviewed: list[ReviewedObject], notes: list[str]) -> dict[str, Any]
     return {"objects": [_object(each) for each in reviewed], "notes": notes}
 
 
-def _object(each: ReviewedObject) -> dict[str, Any]:
-    review = each.review
+def _object(item: ReviewedObject) -> dict[str, Any]:
+    review = item.review
     return {
-        "file": each.file,
+        "file": item.file,
         "object": review.title,
-        **({"of": each.maker} if each.maker else {}),
+        **({"of": item.maker} if item.maker else {}),
         "allowed": review.allowed,
         "webhooks": [
             {

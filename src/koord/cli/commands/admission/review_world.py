@@ -133,11 +133,11 @@ class ReviewWorld:
         self._note(found)
         return found
 
-    def _note(self, found: list[ReviewedObject]) -> None:
+    def _note(self, reviewed: list[ReviewedObject]) -> None:
         self.notes += [message for _, message in self._preview.notes]
         namespaces = {
             each.review.submitted["metadata"]["namespace"]
-            for each in found
+            for each in reviewed
             if each.review.submitted.get("metadata", {}).get("namespace")
         }
         self.notes += [

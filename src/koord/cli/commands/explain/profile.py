@@ -70,17 +70,17 @@ async def answer(name: str, kubeconfig: Path | None) -> dict[str, Any]:
     }
 
 
-def show(told: Mapping[str, Any]) -> None:
+def show(document: Mapping[str, Any]) -> None:
     """Prints the answer."""
-    owners = told["owners"]
+    owners = document["owners"]
     names = [stands.replace(" ", "_") for stands in PodReach]
     sums = {name: sum(owner[name] for owner in owners) for name in names}
     if not owners:
-        say(f"profile {told['profile']}: no pod is selected")
+        say(f"profile {document['profile']}: no pod is selected")
         return
     say(
-        f"profile {told['profile']}: {sums['caught']} pods caught, {sums['next_time']} once they "
-        f"are made anew, {sums['not_drawn']} not drawn, {sums['refused']} cannot be converted"
+        f"profile {document['profile']}: {sums['caught']} pods caught, {sums['next_time']} once "
+        f"they are made anew, {sums['not_drawn']} not drawn, {sums['refused']} cannot be converted"
     )
     print_table(
         ["NAMESPACE", "OWNER", "CAUGHT", "NEXT TIME", "NOT DRAWN", "REFUSED"],

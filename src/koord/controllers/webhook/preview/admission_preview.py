@@ -129,7 +129,7 @@ class AdmissionPreview:
             Requester(username), dry_run=True,
         )  # fmt: skip
         admitted, verdicts = submitted, list[WebhookVerdict]()
-        for webhook in self._asked(kind):
+        for webhook in self._webhooks_for(kind):
             if not self._is_selected(webhook, labels, where):
                 continue
             asked = replace(request, raw_object=codec.to_json(admitted))
@@ -141,7 +141,7 @@ class AdmissionPreview:
                 admitted = decision.document
         return ObjectReview(request.title, submitted, admitted, tuple(verdicts))
 
-    def _asked(self, kind: Kind) -> list[Webhook]:
+    def _webhooks_for(self, kind: Kind) -> list[Webhook]:
         """The webhooks for new objects of a kind, those that may change the object first."""
         found = [
             each
@@ -163,7 +163,7 @@ class AdmissionPreview:
     def _unreadable(self, document: Document, kind: Kind, error: KoordError) -> ObjectReview:
         """An object that cannot be read: the first webhook says so."""
         decision = AdmissionDecision(False, HTTPStatus.BAD_REQUEST, str(error))
-        verdicts = (WebhookVerdict(each, decision) for each in self._asked(kind)[:1])
+        verdicts = (WebhookVerdict(each, decision) for each in self._webhooks_for(kind)[:1])
         return ObjectReview(kind.name, document, document, tuple(verdicts))
 
     async def _decision(self, webhook: Webhook, request: AdmissionRequest) -> AdmissionDecision:

@@ -97,13 +97,13 @@ def apply(
     effects: list[RuleEffect] = []
     failures: list[tuple[UsableProfile, KoordError]] = []
     for usable in profiles:
-        said: list[str] = []
+        lines: list[str] = []
         try:
-            document = _applied(document, usable, classes, target, title, said)
+            document = _applied(document, usable, classes, target, title, lines)
         except KoordError as error:
             failures.append((usable, error))
         else:
-            effects += (RuleEffect(RULE, usable.profile.title, line) for line in said)
+            effects += (RuleEffect(RULE, usable.profile.title, line) for line in lines)
     return AppliedProfiles(document, effects, failures)
 
 
@@ -113,15 +113,15 @@ def _applied(
     classes: Mapping[str, PriorityClass],
     target: ProfileTarget,
     title: str,
-    said: list[str],
+    lines: list[str],
 ) -> Document:
     spec = usable.profile.spec
-    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, said)}
+    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, lines)}
     at = _pod_spec(changed, target)
     if at is not None:
         for name, value in _pod_fields(spec, classes).items():
             if at.get(name) != value:
-                said.append(f"spec.{name} = {value}")
+                lines.append(f"spec.{name} = {value}")
                 at[name] = value
                 if value is None:
                     del at[name]
@@ -135,11 +135,11 @@ def _applied(
         raise KoordError(usable.profile.title, "spec.patch", patch, expected) from None
     _check(patched, target, usable, patch)
     if patched != changed:
-        said += (f"patch of {path}" for path in sorted(_paths(patch)))
+        lines += (f"patch of {path}" for path in sorted(_paths(patch)))
     return patched
 
 
-def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, said: list[str]) -> Document:
+def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, lines: list[str]) -> Document:
     found = dict(metadata)
     for key, after in (("labels", effect.labels_after), ("annotations", effect.annotations_after)):
         old = metadata.get(key) or {}
@@ -147,7 +147,7 @@ def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, said: list
         if new != old:
             found[key] = new
             changes = (name for name in new if old.get(name) != new[name])
-            said += (f"{key}[{name}] = {new[name]}" for name in changes)
+            lines += (f"{key}[{name}] = {new[name]}" for name in changes)
     return found
 
 
