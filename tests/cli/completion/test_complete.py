@@ -27,6 +27,7 @@ from tests.cli.conftest import Run
 
 CODE = {
     "koord": "main", "koord-scheduler": "scheduler", "koord-manager": "manager",
+    "koord-webhook": "webhook",
     "koordlet": "koordlet",
 }  # fmt: skip
 
@@ -61,7 +62,7 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
         ("koord simulate openb --policy fgd,b", ["fgd,bestfit", "fgd,balanced"]),
         ("koord crds check rese", ["reservations.scheduling.koordinator.sh"]),
         ("koord completion ", ["bash", "zsh", "fish"]),
-        ("koord completion bash koord-", ["koord-scheduler", "koord-manager"]),
+        ("koord completion bash koord-", ["koord-scheduler", "koord-manager", "koord-webhook"]),
         ("koord completion -- -", []),
         ("koord bogus ", list(words("koord ") or ())),
         ("koordlet --pods-from ", ["kubelet", "apiserver"]),
@@ -116,7 +117,8 @@ def test_a_script_comes_out_for_each_program(koord: Run, shell: str, program: st
     [
         (["tcsh"], "SHELL: got 'tcsh', expected bash, zsh or fish"),
         (["bash", "koordlte"],
-         "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager or koordlet; "
+         "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager, "
+         "koord-webhook or koordlet; "
          "did you mean koordlet?"),
     ],
 )  # fmt: skip

@@ -26,7 +26,6 @@ _ADMISSION = {
     "ElasticQuotaEnableUpdateResourceKey": "a child's max may name fewer resources",
     "ElasticQuotaEvaluationTransformPod": "replace-resources is applied before charging",
     "ElasticQuotaGuaranteeUsage": "a min must be guaranteed above",
-    "ElasticQuotaIgnorePodOverhead": "overhead is not charged",
     "EnablePodEnhancedValidator": "labels that pods must have",
     "EnableQuotaAdmission": "pods are charged when they are made",
     "EnableQuotaAdmissionOnUpdate": "and when their quota changes",
@@ -43,9 +42,9 @@ _OFF = {
 }
 _AS_THEY_ARE = "the manager reads pods as they are"
 _OWN = {
-    "DeviceValidatingWebhook": "Devices are checked",
-    "GroupQuotaValidatingWebhook": "quotas of quota.koordinator.sh are checked",
-    "PodMigrationJobValidatingWebhook": "PodMigrationJobs are checked",
+    "DeviceValidatingWebhook": "ours: rules of Devices",
+    "GroupQuotaValidatingWebhook": "ours: rules of ElasticQuotas of quota.koordinator.sh",
+    "PodMigrationJobValidatingWebhook": "ours: rules of PodMigrationJobs",
 }
 """Webhooks that the original does not have."""
 _TRANSFORMERS = (
@@ -68,6 +67,9 @@ def feature_gates(text: str = "") -> FeatureGates:
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _ADMISSION.items()),
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _OWN.items()),
             *(unused(name, False, GateStage.ALPHA, _AS_THEY_ARE) for name in _TRANSFORMERS),
+            unused(
+                "ElasticQuotaIgnorePodOverhead", False, GateStage.ALPHA, "it is the scheduler's"
+            ),
             unused("DisablePVCReservation", False, GateStage.BETA, "it is the descheduler's"),
             Gate(
                 "SyncOldGPULabels",

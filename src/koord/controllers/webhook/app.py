@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 
 from koord.base import log
 from koord.base.errors import KoordError
+from koord.controllers.webhook.all_reviews import review_service
 from koord.controllers.webhook.certificates.certificate_keeper import CertificateKeeper
 from koord.controllers.webhook.certificates.certificate_store import SecretStore, UnwrittenStore
 from koord.controllers.webhook.certificates.file_store import FileStore
-from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
-from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
 from koord.controllers.webhook.server.https_server import HTTPSServer
-from koord.controllers.webhook.server.metrics import WebhookMetrics
-from koord.controllers.webhook.server.review_service import ReviewService, served_paths
 from koord.controllers.webhook.server.serving_certificate import ServingCertificate
 from koord.kube.daemon.missing_kinds import ReadinessNote, log_missing_kinds
 
@@ -69,15 +66,8 @@ class WebhookApp:
         request_metrics: MetricRegistry | None = None,
     ) -> None:
         self._dependencies = dependencies
-        chosen = enabled_makers(all_makers() if makers is None else makers, dependencies.gates)
-        handlers = {path: make(dependencies) for path, make in chosen.items()}
-        self.paths = frozenset(handlers)
-        self._service = ReviewService(
-            served_paths(handlers, WEBHOOKS),
-            WebhookMetrics(dependencies.metrics, request_metrics),
-            dependencies.supervisor,
-            dependencies.clock,
-        )
+        self._service = review_service(dependencies, makers, request_metrics)
+        self.paths = self._service.paths
         self._certificate = ServingCertificate()
         self.server = HTTPSServer(
             self._certificate.context, self.paths, self.readiness, environment.listen,

@@ -59,7 +59,7 @@ class WebhookClient:
         self._session: aiohttp.ClientSession | None = None
 
     def register_local(self, name: str, webhook: LocalWebhook) -> None:
-        """Serves a service in this process.
+        """Serves a service in this process; an OSError that it raises is a call that failed.
 
         Args:
             name: ``namespace/name`` of the service that configurations refer to.
@@ -79,8 +79,7 @@ class WebhookClient:
         try:
             async with asyncio.timeout(timeout_seconds):
                 if local is not None:
-                    answer = local(path, review)
-                    return await answer if inspect.isawaitable(answer) else answer
+                    return await _answer(local, path, review)
                 return await self._post(client, review, timeout_seconds)
         except TimeoutError:
             shown = f"{_address(client)}?timeout={timeout_seconds:.0f}s"
@@ -133,6 +132,14 @@ class WebhookClient:
             raise WebhookCallError(f'Post "{shown}": service "{name}" not found')
         host, real_port = self._resolve(namespace, name, port)
         return f"https://{host}:{real_port}{path}", shown, server_name
+
+
+async def _answer(local: LocalWebhook, path: str, review: Document) -> Document:
+    try:
+        answer = local(path, review)
+        return await answer if inspect.isawaitable(answer) else answer
+    except OSError as error:
+        raise WebhookCallError(_first_line(error)) from None
 
 
 def _address(client: Document) -> str:

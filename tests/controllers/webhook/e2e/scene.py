@@ -40,10 +40,20 @@ PATIENCE_SECONDS = 60.0
 
 
 class AdmissionScene:
-    """An API server as its administrator sees it, and replicas of admission."""
+    """An API server as its administrator sees it, and replicas of admission.
 
-    def __init__(self, client: Client, environment: WebhookEnvironment | None = None) -> None:
-        self.client = client
+    Args:
+        client: the administrator's.
+        own: admission's; None for the same.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        environment: WebhookEnvironment | None = None,
+        own: Client | None = None,
+    ) -> None:
+        self.client, self._own = client, own or client
         # By URL, since nothing routes to a service here; kept in the Secret all the same.
         self.environment = environment or WebhookEnvironment(
             host="127.0.0.1", listen="127.0.0.1", port=0, writer="secret"
@@ -73,18 +83,18 @@ class AdmissionScene:
 
     @asynccontextmanager
     async def replica(
-        self, leading: bool = True, gates: str = "", **environment: Any
+        self, leading: bool = True, gates: str = "", koords: bool = False, **environment: Any
     ) -> AsyncIterator[WebhookApp]:
-        """One that is ready."""
+        """One that is ready; with koord's own handlers, or with two for tests."""
         metrics, clock = registry(), SystemClock()
         supervisor = Supervisor("webhook", metrics, clock)
-        views = admission_views(self.client, metrics, supervisor)
+        views = admission_views(self._own, metrics, supervisor)
         dependencies = HandlerDependencies(
-            self.client, views, feature_gates(gates), WebhookOptions(), clock,
+            self._own, views, feature_gates(gates), WebhookOptions(), clock,
             lambda *_: None, metrics, supervisor,
         )  # fmt: skip
         where = replace(self.environment, **environment)
-        app = WebhookApp(dependencies, where, lambda: leading, HANDLERS)
+        app = WebhookApp(dependencies, where, lambda: leading, None if koords else HANDLERS)
         running = [asyncio.create_task(views.run()), asyncio.create_task(app.run())]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

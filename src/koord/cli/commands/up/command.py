@@ -69,6 +69,7 @@ def up(
     port: options.PortOption = 0,
     insecure: options.InsecureOption = False,
     without: options.WithoutOption = None,
+    webhooks: options.WebhooksOption = options.Switch.ON,
     seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
@@ -99,6 +100,8 @@ def up(
     Example: koord up --colocation
     """
     _log(verbosity)
+    if webhooks is options.Switch.OFF:
+        without = [*(without or []), "webhooks"]
     try:
         day = None
         if colocation:
@@ -159,7 +162,7 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None, deta
         raise KoordError("--detach", "", "beside --colocation", "one of the two")
     if data is not None:
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
-    if without:
+    if without and without != ["webhooks"]:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
 
 

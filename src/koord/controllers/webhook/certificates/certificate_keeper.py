@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
 
 PART = "certificates"
-ROUND_SECONDS = 60.0
+ROUND_SECONDS = 10.0
 FIRST_ROUNDS_SECONDS = 1.0
 """Between two rounds until one has gone well."""
 TRUSTED_FOR_SECONDS = 60.0

@@ -30,13 +30,13 @@ class AmplifiedNode(NamedTuple):
     """What a node's annotations say.
 
     Attributes:
-        ratios: by resource; empty where nothing is to be amplified.
-        raw: what it offered before; None where that is not known.
+        ratios: by resource.
+        raw: what it offered before; None where that is not known, an error where nobody can read it.
         applied: the ratios that made its allocatable of ``raw``; None where nobody says.
     """
 
     ratios: Mapping[str, float]
-    raw: ResourceList | None
+    raw: ResourceList | KoordError | None
     applied: Mapping[str, float] | None
 
 
@@ -44,16 +44,18 @@ def read_annotations(node: Node) -> AmplifiedNode:
     """See :class:`AmplifiedNode`; what was applied counts as unknown where it cannot be read.
 
     Raises:
-        KoordError: ratios or raw amounts cannot be read.
+        KoordError: ratios cannot be read.
     """
-    ratios = {}
-    if node.metadata.annotations.get(keys.RESOURCE_AMPLIFICATION_RATIO):
-        ratios = nodes.amplification_ratios(node)
     try:
         applied = annotation.read(node, keys.APPLIED_AMPLIFICATION, dict[str, float])
     except KoordError:
         applied = None
-    return AmplifiedNode(ratios, nodes.raw_allocatable(node) if ratios else None, applied)
+    raw: ResourceList | KoordError | None
+    try:
+        raw = nodes.raw_allocatable(node)
+    except KoordError as error:
+        raw = error
+    return AmplifiedNode(nodes.amplification_ratios(node), raw, applied)
 
 
 def is_of_kubelet(node: Node, old: Node, username: str) -> bool:
@@ -78,27 +80,31 @@ def raw_amounts(
         new: allocatable as it is written.
         old: allocatable as it is.
         own: whether the kubelet writes it.
+
+    Raises:
+        KoordError: it has to be what an annotation says that cannot be read.
     """
-    raw = {}
-    for name in AMPLIFIED:
-        amount = new.get(name)
-        if amount is None:
-            continue
-        known = said.raw.get(name) if said.raw is not None else None
-        stays = known is not None and not own and _is_ours(said, name, known, amount, old)
-        raw[name] = known if stays and known is not None else amount
-    return raw
-
-
-def _is_ours(
-    said: AmplifiedNode, name: str, known: Quantity, amount: Quantity, old: ResourceList
-) -> bool:
-    """Whether an amount is what ``known`` was amplified to, or stands for it unchanged."""
+    written = {name: new[name] for name in AMPLIFIED if name in new}
+    if said.raw is None or own:
+        return written
+    # Koordinator's webhook does not say what it applied: a change is the kubelet's.
+    before = {name: old[name] for name in AMPLIFIED if name in old}
+    if said.applied is None and before != written:
+        return written
+    if isinstance(said.raw, KoordError):
+        raise said.raw
     if said.applied is None:
-        # Koordinator's webhook, which does not say what it applied: a change is the kubelet's.
-        return old.get(name) == amount
-    made = (said.applied.get(name, 1.0), said.ratios.get(name, 1.0))
-    return amount in [amplified(known, ratio) for ratio in made]
+        return said.raw
+    return {
+        name: said.raw[name] if _is_ours(said, said.raw.get(name), name, amount) else amount
+        for name, amount in written.items()
+    }
+
+
+def _is_ours(said: AmplifiedNode, raw: Quantity | None, name: str, amount: Quantity) -> bool:
+    """Whether an amount is what the raw one was amplified to, by what was applied or is to be."""
+    ratios = (of.get(name, 1.0) for of in (said.applied or {}, said.ratios))
+    return raw is not None and amount in [amplified(raw, ratio) for ratio in ratios]
 
 
 def amplified(amount: Quantity, ratio: float) -> Quantity:
@@ -124,10 +130,8 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
     Raises:
         KoordError: an annotation, or an amount, that cannot be read.
     """
-    node = codec.convert(codec.without_nulls(document, title), Node, title)
-    said = read_annotations(node)
     annotations: dict[str, Any] = document["metadata"].get("annotations") or {}
-    if not said.ratios:
+    if not annotations.get(keys.RESOURCE_AMPLIFICATION_RATIO):
         for key in (keys.RAW_ALLOCATABLE, keys.APPLIED_AMPLIFICATION):
             if annotations.pop(key, None) is not None:
                 yield RuleEffect(_RULE, "", f"{annotation.field_of(key)} removed")
@@ -135,6 +139,8 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
     allocatable: dict[str, Any] | None = (document.get("status") or {}).get("allocatable")
     if allocatable is None:
         return
+    node = codec.convert(codec.without_nulls(document, title), Node, title)
+    said = read_annotations(node)
     new = node.status.allocatable
     own = is_of_kubelet(node, old, username)
     try:
@@ -143,7 +149,7 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
     except ValueError as error:
         raise KoordError.wrap(title, "status.allocatable", error) from None
     for name, amount in wanted.items():
-        if amount != new[name]:
+        if amount != new.get(name):
             allocatable[name] = str(amount)
             source = f"annotation {keys.RESOURCE_AMPLIFICATION_RATIO}"
             yield RuleEffect(_RULE, source, f"status.allocatable[{name}] = {amount}")
@@ -152,20 +158,26 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
 
 def _wanted(said: AmplifiedNode, raw: ResourceList, new: ResourceList) -> ResourceList:
     wanted = {}
-    for name, amount in raw.items():
+    for name in AMPLIFIED:
+        amount = raw.get(name)
+        if amount is None:
+            continue
         ratio = said.ratios.get(name, 1.0)
         before = (said.applied or {}).get(name, 1.0)
         if ratio > 1:
             wanted[name] = amplified(amount, ratio)
-        elif before > 1 and new[name] == amplified(amount, before):
+        elif before > 1 and new.get(name) == amplified(amount, before):
             wanted[name] = amount  # is amplified no more
     return wanted
 
 
 def _recorded(
-    annotations: dict[str, Any], said: AmplifiedNode, raw: ResourceList
+    annotations: dict[str, Any],
+    said: AmplifiedNode,
+    raw: ResourceList,
 ) -> Iterator[RuleEffect]:
-    applied = {name: said.ratios[name] for name in raw if said.ratios.get(name, 1.0) > 1}
+    ratios = said.ratios
+    applied = {name: ratios[name] for name in AMPLIFIED if name in raw and ratios.get(name, 1) > 1}
     texts = {keys.APPLIED_AMPLIFICATION: annotation.text(applied)}
     if raw and raw != said.raw:
         texts[keys.RAW_ALLOCATABLE] = annotation.text(raw)

@@ -28,7 +28,9 @@ class SelectedStrategy(NamedTuple):
 
 
 def selected_strategies(data: Mapping[str, str]) -> dict[str, list[SelectedStrategy]]:
-    """The node strategies of each section that can be read, and whose selectors can.
+    """The node strategies of each section that can be read, with selectors that each say something.
+
+    A section with any other selector is left out: nobody can say what its author means.
 
     Args:
         data: of the ConfigMap.
@@ -44,8 +46,12 @@ def selected_strategies(data: Mapping[str, str]) -> dict[str, list[SelectedStrat
         found[key] = [
             SelectedStrategy(each.name or each.path, each.selector)
             for each in config.nodes
-            if each.selector is not None and selector_problem(each) is None
+            if each.selector is not None
+            and not selectors.is_empty(each.selector)
+            and selector_problem(each) is None
         ]
+        if len(found[key]) < len(config.nodes):
+            del found[key]
     return found
 
 

@@ -100,11 +100,16 @@ class ReviewService:
         self._supervisor = supervisor
         self._clock = clock
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """Where reviews are answered."""
+        return frozenset(self._paths)
+
     async def answer(self, path: str, body: bytes) -> Answer:
         """The answer to the body of a review.
 
         Args:
-            path: one of the paths.
+            path: one of :attr:`paths`.
             body: as it came, its size bounded by the caller.
         """
         began, served = self._clock.monotonic_seconds(), self._paths[path]
