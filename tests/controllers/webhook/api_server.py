@@ -91,6 +91,7 @@ class Server:
         self.lose_answers = 0
         self.writes = 0
         self.draw: random.Random | None = None
+        self.put_before_patch: Callable[[], Any] = lambda: None
 
     async def pause(self) -> None:
         """Lets others go on for a while, where the test draws lots."""
@@ -198,6 +199,7 @@ class Client:
         replica, server = self._replica, self._replica.server
         meta = json.loads(patch.body)["metadata"]
         await server.pause()
+        server.put_before_patch()
         found = await self.get(target, name, namespace)
         if found.metadata.resource_version != meta["resourceVersion"]:
             raise ApiError(Status(code=409, reason="Conflict", message="changed"))

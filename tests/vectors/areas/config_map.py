@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SEED = 20283
 COVERAGE = {
-    "cm/plugins/sloconfig/slo_config_plugin.go:Validate": "the rest is for other ConfigMaps and DELETE",
+    "cm/plugins/sloconfig/slo_config_plugin.go:Validate": "the rest is for DELETE and others",
 }
 
 _KEYS = [sections.COLOCATION, sections.THRESHOLD, sections.QOS, sections.SYSTEM, sections.BURST]
@@ -53,7 +53,8 @@ _FIELDS: dict[str, dict[str, list[Any]]] = {
     sections.THRESHOLD: {
         "enable": [True], "cpuSuppressThresholdPercent": [65, 0, 100, 101, -1],
         "cpuSuppressPolicy": ["cpuset", "cfsQuota", "x"], "cpuEvictTimeWindowSeconds": [60, 0],
-        "cpuEvictPolicy": ["evictByRealLimit", "x"], "allocatableEvictPriorityThreshold": [5999, 8000],
+        "cpuEvictPolicy": ["evictByRealLimit", "x"],
+        "allocatableEvictPriorityThreshold": [5999, 8000],
     },
     sections.SYSTEM: {
         "minFreeKbytesFactor": [100, 0], "watermarkScaleFactor": [150, 400, 401],

@@ -30,7 +30,8 @@ COVERAGE: dict[str, str] = {}
 _RATIOS = ["", "", '{"cpu":1.5}', '{"cpu":1.5,"memory":1.2}', '{"memory":2}', '{"cpu":1}',
            '{"cpu":0.5}', '{"cpu":1.33}', "{}", "x", '{"cpu":"2"}', '{"koordinator.sh/gpu":2}',
            '{"cpu":1.07,"memory":1.01}']  # fmt: skip
-_RAWS = ['{"cpu":"10","memory":"20Gi"}', '{"cpu":"10"}', '{"cpu":"9999m","memory":"20000000k"}', "x",
+_RAWS = ['{"cpu":"10","memory":"20Gi"}', '{"cpu":"10"}',
+         '{"cpu":"9999m","memory":"20000000k"}', "x",
          "{}"]  # fmt: skip
 _SELECTORS: list[Json] = [
     {}, {"matchLabels": {"pool": "a"}}, {"matchLabels": {"pool": "b"}}, None,

@@ -20,7 +20,7 @@ from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile
 from koord.api.protocol import keys
 from koord.base.errors import KoordError
 from koord.controllers.cluster.colocation_profiles.profile_index import ProfileIndex, UsableProfile
-from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 from koord.controllers.webhook.options import WebhookOptions
 from koord.controllers.webhook.pods.mutation.handler import tree_of
 from koord.controllers.webhook.pods.mutation.pod_mutation import (
@@ -108,8 +108,8 @@ def _mutated(case: Json) -> Json:
     return {"object": cases.canonical(found.document)}
 
 
-def _quotas(case: Json) -> QuotaTree:
-    tree = QuotaTree()
+def _quotas(case: Json) -> QuotaTopology:
+    tree = QuotaTopology()
     for document in case["quotas"]:
         tree.put(codec.convert(document, ElasticQuota, "quota"))
     return tree

@@ -153,9 +153,8 @@ def _case(draw: random.Random) -> Json:
     if draw.random() < 0.04:
         annotations[PREFIX + draw.choice(["child-request", "admission"])] = "x"
     most = _list(draw, 12, 0.7) if draw.random() < 0.95 else {"example.com/other": 3}
-    quota = {
-        "metadata": {"name": "q", "namespace": "d", "annotations": annotations}, "spec": {"max": most}
-    }  # fmt: skip
+    metadata = {"name": "q", "namespace": "d", "annotations": annotations}
+    quota = {"metadata": metadata, "spec": {"max": most}}
     conflicts = [_list(draw, 1, 0.3) for _ in range(draw.choice([0, 0, 0, 1, 1, 2, 5]))]
     if any(annotations.get(PREFIX + word) == "x" for word in ("child-request", "admission")):
         conflicts = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PARENT_FIELD = f"labels[{keys.QUOTA_PARENT}]"
 TREE_FIELD = f"labels[{keys.QUOTA_TREE_ID}]"
-_NAMES_TOLD = 5
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Surroundings:
 
 
 def problems(
-    group: QuotaGroup, around: Surroundings, *, fewer_resources: bool = False
+    group: QuotaGroup, surroundings: Surroundings, *, fewer_resources: bool = False
 ) -> Iterator[KoordError]:
     """What is wrong with a group among the others; a parent that is missing is not looked at.
 
@@ -54,24 +54,24 @@ def problems(
 
     Args:
         group: which.
-        around: its parent, siblings, and children.
+        surroundings: its parent, siblings, and children.
         fewer_resources: whether a child's max may name fewer resources than its parent's.
     """
-    parent = around.parent
+    parent = surroundings.parent
     if parent is not None:
         if not parent.is_parent:
             expected = f'a group with the label {keys.QUOTA_IS_PARENT}: "true"'
             yield KoordError(group.title, PARENT_FIELD, parent.name, expected)
         yield from tree_problems(group, parent, "parent")
         yield from _pair_problems(group, parent, group, fewer_resources)
-    for child in around.children:
+    for child in surroundings.children:
         yield from tree_problems(group, child, "child")
         yield from _pair_problems(child, group, group, fewer_resources)
     if group.is_forced or group.is_tree_root:
         return
-    if parent is not None and around.others_min is not None:
-        yield from _sum_problems(group, parent, around.others_min, around.siblings)
-    for resource, total in sorted(around.children_min.items()):
+    if parent is not None and surroundings.others_min is not None:
+        yield from _sum_problems(group, parent, surroundings.others_min, surroundings.siblings)
+    for resource, total in sorted(surroundings.children_min.items()):
         if total > group.min.get(resource, 0):
             least = quantity_text(resource, total)
             expected = f"at least {least}, what the minimums of its children add up to"
@@ -79,33 +79,33 @@ def problems(
             yield KoordError(group.title, f"spec.min[{resource}]", shown, expected)
 
 
-def tree_problems(asked: QuotaGroup, other: QuotaGroup, role: str) -> Iterator[KoordError]:
+def tree_problems(subject: QuotaGroup, other: QuotaGroup, role: str) -> Iterator[KoordError]:
     """A group of another tree than its parent or a child; ``role`` says which that is."""
-    if asked.tree != other.tree:
+    if subject.tree != other.tree:
         shown = other.tree or "nothing"
         expected = f"{shown}, the tree of its {role} {other.name}"
-        yield KoordError(asked.title, TREE_FIELD, asked.tree, expected)
+        yield KoordError(subject.title, TREE_FIELD, subject.tree, expected)
 
 
 def _pair_problems(
-    child: QuotaGroup, parent: QuotaGroup, asked: QuotaGroup, fewer: bool
+    child: QuotaGroup, parent: QuotaGroup, subject: QuotaGroup, fewer: bool
 ) -> Iterator[KoordError]:
-    """Resources of child and parent that do not go together, told of the one that is asked for."""
+    """Resources of child and parent that do not go together, told of the one in question."""
     differing = set(child.max) - set(parent.max) if fewer else set(child.max) ^ set(parent.max)
     if differing:
-        is_child = asked is child
+        is_child = subject is child
         other, role = (parent, "its parent") if is_child else (child, "its child")
         relation = "no resource but those" if fewer and is_child else "the resources"
         names = ", ".join(sorted(other.max))
         expected = f"{relation} that the max of {role} {other.name} has: {names}"
-        yield KoordError(asked.title, "spec.max", ", ".join(sorted(asked.max)), expected)
+        yield KoordError(subject.title, "spec.max", ", ".join(sorted(subject.max)), expected)
     for resource in sorted(set(child.min) - set(parent.min)):
-        if asked is child:
+        if subject is child:
             expected = f"a resource that the min of its parent {parent.name} has too"
-            yield KoordError(asked.title, f"spec.min[{resource}]", resource, expected)
+            yield KoordError(subject.title, f"spec.min[{resource}]", resource, expected)
         else:
             expected = f"an amount, since the min of its child {child.name} has one"
-            yield KoordError(asked.title, f"spec.min[{resource}]", None, expected)
+            yield KoordError(subject.title, f"spec.min[{resource}]", None, expected)
 
 
 def _sum_problems(
@@ -118,9 +118,9 @@ def _sum_problems(
         if together <= most or (resource in group.min and resource not in parent.min):
             continue  # the latter is told of already
         children = siblings()
-        more = " ..." if len(children) > _NAMES_TOLD else ""
+        more = " ..." if len(children) > _MOST_NAMES else ""
         expected = (
-            f"minimums of {', '.join(children[:_NAMES_TOLD])}{more} "
+            f"minimums of {', '.join(children[:_MOST_NAMES])}{more} "
             f"that add up to at most {quantity_text(resource, most)}, the min of {parent.name}"
         )
         shown = f"{quantity_text(resource, together)} together"

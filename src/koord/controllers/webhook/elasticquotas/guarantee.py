@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.controllers.cluster.quota_groups import Amounts, QuotaGroup
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 
 
-def guarantee_problems(group: QuotaGroup, tree: QuotaTree) -> Iterator[KoordError]:
+def guarantee_problems(group: QuotaGroup, tree: QuotaTopology) -> Iterator[KoordError]:
     """A minimum that nothing above has guaranteed yet.
 
     Args:

@@ -29,7 +29,7 @@ LIFETIME_SECONDS = 90.0
 MOST_CLAIMS = 500
 
 
-class Claim(WireStruct):
+class MinimumClaim(WireStruct):
     """What one request takes.
 
     Attributes:
@@ -45,10 +45,13 @@ class Claim(WireStruct):
     until: float = 0.0
 
 
-def read_claims(parent: ElasticQuota) -> list[Claim]:
+def read_claims(parent: ElasticQuota) -> list[MinimumClaim]:
     """The claims on an object; what cannot be read is none."""
     try:
-        found = annotation.read(parent, keys.QUOTA_CLAIMS, list[Claim], empty_is_absent=True) or []
+        found = (
+            annotation.read(parent, keys.QUOTA_CLAIMS, list[MinimumClaim], empty_is_absent=True)
+            or []
+        )
     except KoordError:
         return []
     return found[:MOST_CLAIMS]
@@ -63,7 +66,7 @@ class ClaimBook:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._open: defaultdict[str, dict[str, Claim]] = defaultdict(dict)
+        self._open: defaultdict[str, dict[str, MinimumClaim]] = defaultdict(dict)
         self._done: dict[str, float] = {}
 
     def see(self, item: ElasticQuota, group: QuotaGroup) -> None:
@@ -87,7 +90,7 @@ class ClaimBook:
         """Whether a request's claim on a parent stands."""
         return request in self._open.get(parent, {}) or request in self._done
 
-    def open(self, parent: str) -> list[Claim]:
+    def open(self, parent: str) -> list[MinimumClaim]:
         """The claims on a parent that stand."""
         now = self._now()
         for uid in [uid for uid, until in self._done.items() if until <= now]:
@@ -119,9 +122,9 @@ class ClaimBook:
             have = children[name].min if name in children else {}
             yield name, {key: max(0, amount - have.get(key, 0)) for key, amount in amounts.items()}
 
-    def claim(self, request: str, child: QuotaGroup) -> Claim:
+    def claim(self, request: str, child: QuotaGroup) -> MinimumClaim:
         """A claim that begins now."""
-        return Claim(request, child.name, dict(child.min), self._now() + LIFETIME_SECONDS)
+        return MinimumClaim(request, child.name, dict(child.min), self._now() + LIFETIME_SECONDS)
 
     def _now(self) -> float:
         return self._clock.wall_seconds()

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.quota import ElasticQuota
     from koord.controllers.cluster.quota_groups import QuotaGroup
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 
 NAMESPACES_FIELD = annotation.field_of(keys.QUOTA_NAMESPACES)
 _IS_PARENT_FIELD = f"labels[{keys.QUOTA_IS_PARENT}]"
 _UNCHANGEABLE = (quotas.SYSTEM_QUOTA, quotas.ROOT_QUOTA)
 _LASTING = (*_UNCHANGEABLE, quotas.DEFAULT_QUOTA)
 _LABELS = (keys.QUOTA_PARENT, keys.QUOTA_IS_PARENT, keys.QUOTA_TREE_ID)
-_NAMES_TOLD = 2
+_MOST_NAMES = 2
 
 
 class BoundPods(Protocol):
@@ -58,7 +58,7 @@ def name_problems(item: ElasticQuota) -> Iterator[KoordError]:
 
 
 def namespace_problems(
-    item: ElasticQuota, old: ElasticQuota | None, tree: QuotaTree
+    item: ElasticQuota, old: ElasticQuota | None, tree: QuotaTopology
 ) -> Iterator[KoordError]:
     """Namespaces that a quota did not list, and that another has or that it does not reach."""
     name, own = item.metadata.name, item.metadata.namespace
@@ -75,7 +75,7 @@ def namespace_problems(
             yield KoordError(item.title, NAMESPACES_FIELD, namespace, expected)
 
 
-def parent_problems(item: ElasticQuota, tree: QuotaTree) -> Iterator[KoordError]:
+def parent_problems(item: ElasticQuota, tree: QuotaTopology) -> Iterator[KoordError]:
     """A parent that is not there, is below the quota, or does not reach it."""
     name, parent = item.metadata.name, quotas.parent(item)
     if parent in ("", quotas.ROOT_QUOTA):
@@ -129,7 +129,7 @@ def deletion_problems(item: ElasticQuota, children: int, pods: BoundPods) -> Ite
         expected = f"a quota without children; it has {children}"
         yield KoordError(item.title, "", "deletion", expected)
     elif using := pods.naming(name):
-        more = ", ..." if len(using) > _NAMES_TOLD else ""
-        listed = ", ".join(using[:_NAMES_TOLD]) + more
+        more = ", ..." if len(using) > _MOST_NAMES else ""
+        listed = ", ".join(using[:_MOST_NAMES]) + more
         expected = f"a quota without pods; {len(using)} name it: {listed}"
         yield KoordError(item.title, "", "deletion", expected)

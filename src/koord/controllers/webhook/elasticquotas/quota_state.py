@@ -17,7 +17,7 @@ from koord.controllers.cluster.quota_reach import NamespaceReach
 from koord.controllers.cluster.quota_validation import Surroundings
 from koord.controllers.webhook.elasticquotas.bound_pods import PodsByQuota
 from koord.controllers.webhook.elasticquotas.minimum_claims import ClaimBook
-from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree, reaches_all
+from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology, reaches_all
 from koord.controllers.webhook.options import NAMESPACE_SCOPE
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class QuotaState:
     def __init__(self, given: HandlerDependencies) -> None:
         by_namespace = given.options.quota_scope == NAMESPACE_SCOPE
         reach = NamespaceReach(given.views.view(Namespace)) if by_namespace else reaches_all
-        self.tree = QuotaTree(reach)
+        self.tree = QuotaTopology(reach)
         if isinstance(reach, NamespaceReach):
             reach.changed = self.tree.reach_changed
         self.book = ClaimBook(given.clock)
@@ -116,15 +116,15 @@ class QuotaState:
     def _put(self, item: ElasticQuota) -> None:
         self.tree.put(item)
         self.book.see(item, group_of(item))
-        self._tell(item.metadata.name)
+        self._wake(item.metadata.name)
 
     def _remove(self, item: ElasticQuota) -> None:
         self.tree.remove(item)
         if self.tree.item(item.metadata.name) is None:
             self.book.forget(item.metadata.name)
-        self._tell(item.metadata.name)
+        self._wake(item.metadata.name)
 
-    def _tell(self, name: str) -> None:
+    def _wake(self, name: str) -> None:
         for event in self._waiting.get(name, ()):
             event.set()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY_RATIO
-from koord.base.errors import KoordError
+from koord.base.errors import Code, KoordError
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -36,3 +36,10 @@ def spec_problems(device: Device) -> Iterator[KoordError]:
             if amount is not None and not _NOTHING <= amount <= _WHOLE:
                 field = f"{where}.resources[{name}]"
                 yield KoordError(device.title, field, str(amount), "a percentage from 0 to 100")
+
+
+def name_problems(device: Device, *, has_node: bool) -> Iterator[KoordError]:
+    """A device is named as its node is."""
+    if not has_node:
+        name, expected = device.metadata.name, "the name of a node that exists"
+        yield KoordError(device.title, "metadata.name", name, expected, Code.NOT_FOUND)

@@ -15,7 +15,6 @@ from koord.api.kinds.device import Device
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base.errors import Code, KoordError
 from koord.controllers.webhook.extras import devices, migration_jobs
 from koord.controllers.webhook.framework.admission_decision import AdmissionDecision, denied
 from koord.controllers.webhook.framework.admission_request import Operation
@@ -70,13 +69,9 @@ class ValidateDevice:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
         device = request.decode(Device)
         wrong = list(devices.spec_problems(device))
-        name = device.metadata.name
         if request.operation is Operation.CREATE:
-            node = await _looked_up(self._client, Node, name, "")
-            if node is None:
-                expected = "the name of a node that exists"
-                code = Code.NOT_FOUND
-                wrong.append(KoordError(device.title, "metadata.name", name, expected, code))
+            node = await _looked_up(self._client, Node, device.metadata.name, "")
+            wrong += devices.name_problems(device, has_node=node is not None)
         return denied(wrong)
 
 

@@ -31,7 +31,7 @@ class AmplifiedNode(NamedTuple):
 
     Attributes:
         ratios: by resource.
-        raw: what it offered before; None where that is not known, an error where nobody can read it.
+        raw: what it offered before; None where nobody says, an error where it cannot be read.
         applied: the ratios that made its allocatable of ``raw``; None where nobody says.
     """
 
@@ -71,12 +71,12 @@ def is_of_kubelet(node: Node, old: Node, username: str) -> bool:
 
 
 def raw_amounts(
-    said: AmplifiedNode, new: ResourceList, old: ResourceList, own: bool
+    record: AmplifiedNode, new: ResourceList, old: ResourceList, own: bool
 ) -> ResourceList:
     """What the machine itself offers.
 
     Args:
-        said: by the annotations.
+        record: by the annotations.
         new: allocatable as it is written.
         old: allocatable as it is.
         own: whether the kubelet writes it.
@@ -85,25 +85,25 @@ def raw_amounts(
         KoordError: it has to be what an annotation says that cannot be read.
     """
     written = {name: new[name] for name in AMPLIFIED if name in new}
-    if said.raw is None or own:
+    if record.raw is None or own:
         return written
     # Koordinator's webhook does not say what it applied: a change is the kubelet's.
     before = {name: old[name] for name in AMPLIFIED if name in old}
-    if said.applied is None and before != written:
+    if record.applied is None and before != written:
         return written
-    if isinstance(said.raw, KoordError):
-        raise said.raw
-    if said.applied is None:
-        return said.raw
+    if isinstance(record.raw, KoordError):
+        raise record.raw
+    if record.applied is None:
+        return record.raw
     return {
-        name: said.raw[name] if _is_ours(said, said.raw.get(name), name, amount) else amount
+        name: record.raw[name] if _is_ours(record, record.raw.get(name), name, amount) else amount
         for name, amount in written.items()
     }
 
 
-def _is_ours(said: AmplifiedNode, raw: Quantity | None, name: str, amount: Quantity) -> bool:
+def _is_ours(record: AmplifiedNode, raw: Quantity | None, name: str, amount: Quantity) -> bool:
     """Whether an amount is what the raw one was amplified to, by what was applied or is to be."""
-    ratios = (of.get(name, 1.0) for of in (said.applied or {}, said.ratios))
+    ratios = (of.get(name, 1.0) for of in (record.applied or {}, record.ratios))
     return raw is not None and amount in [amplified(raw, ratio) for ratio in ratios]
 
 
@@ -140,12 +140,12 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
     if allocatable is None:
         return
     node = codec.convert(codec.without_nulls(document, title), Node, title)
-    said = read_annotations(node)
+    record = read_annotations(node)
     new = node.status.allocatable
     own = is_of_kubelet(node, old, username)
     try:
-        raw = raw_amounts(said, new, old.status.allocatable, own)
-        wanted = _wanted(said, raw, new)
+        raw = raw_amounts(record, new, old.status.allocatable, own)
+        wanted = _wanted(record, raw, new)
     except ValueError as error:
         raise KoordError.wrap(title, "status.allocatable", error) from None
     for name, amount in wanted.items():
@@ -153,17 +153,17 @@ def amplify(document: Document, old: Node, username: str, title: str) -> Iterato
             allocatable[name] = str(amount)
             source = f"annotation {keys.RESOURCE_AMPLIFICATION_RATIO}"
             yield RuleEffect(_RULE, source, f"status.allocatable[{name}] = {amount}")
-    yield from _recorded(annotations, said, raw)
+    yield from _recorded(annotations, record, raw)
 
 
-def _wanted(said: AmplifiedNode, raw: ResourceList, new: ResourceList) -> ResourceList:
+def _wanted(record: AmplifiedNode, raw: ResourceList, new: ResourceList) -> ResourceList:
     wanted = {}
     for name in AMPLIFIED:
         amount = raw.get(name)
         if amount is None:
             continue
-        ratio = said.ratios.get(name, 1.0)
-        before = (said.applied or {}).get(name, 1.0)
+        ratio = record.ratios.get(name, 1.0)
+        before = (record.applied or {}).get(name, 1.0)
         if ratio > 1:
             wanted[name] = amplified(amount, ratio)
         elif before > 1 and new.get(name) == amplified(amount, before):
@@ -173,13 +173,13 @@ def _wanted(said: AmplifiedNode, raw: ResourceList, new: ResourceList) -> Resour
 
 def _recorded(
     annotations: dict[str, Any],
-    said: AmplifiedNode,
+    record: AmplifiedNode,
     raw: ResourceList,
 ) -> Iterator[RuleEffect]:
-    ratios = said.ratios
+    ratios = record.ratios
     applied = {name: ratios[name] for name in AMPLIFIED if name in raw and ratios.get(name, 1) > 1}
     texts = {keys.APPLIED_AMPLIFICATION: annotation.text(applied)}
-    if raw and raw != said.raw:
+    if raw and raw != record.raw:
         texts[keys.RAW_ALLOCATABLE] = annotation.text(raw)
     for key, text in sorted(texts.items()):
         if annotations.get(key) != text:

@@ -99,13 +99,13 @@ class QuotaWriter:
                 _answer(batch, str(decided))
                 return
             if not decided.charged:
-                _tell(decided, batch)
+                _resolve(decided, batch)
                 return
             most = self._options.quota_update_max_retries
             left = min(left, charge_batch.retries_for(len(decided.charged), most))
             failure = await self._write(key, quota, decided, name)
             if failure is None:
-                _tell(decided, batch)
+                _resolve(decided, batch)
                 return
             pause = self._options.quota_update_retry_jitter
             if 0 < pause <= self._options.quota_update_max_total_jitter - paused and left > 0:
@@ -114,7 +114,7 @@ class QuotaWriter:
             fresh = self._options.quota_update_conflict_fresh_get
             newer = await self._quotas.newer(key, quota, fresh=fresh)
             if newer is not None and name in charge_batch.charges(newer):
-                _tell(decided, batch)  # it was written, and the answer lost
+                _resolve(decided, batch)  # it was written, and the answer lost
                 return
             if left <= 0 or newer is None:
                 _refuse(decided)
@@ -160,7 +160,7 @@ def _answer(batch: Sequence[WaitingPod], text: str | None) -> None:
             each.answer.set_result(text)
 
 
-def _tell(decided: ChargeRound, batch: Sequence[WaitingPod]) -> None:
+def _resolve(decided: ChargeRound, batch: Sequence[WaitingPod]) -> None:
     _refuse(decided)
     _answer(batch, None)
 

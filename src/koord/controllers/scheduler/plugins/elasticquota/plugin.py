@@ -24,7 +24,7 @@ from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SC
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.elasticquota import hooks
-from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
 from koord.controllers.scheduler.plugins.elasticquota.explain import debug, shortfall
 from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import QuotaMetrics
@@ -116,7 +116,7 @@ class ElasticQuota(Plugin):
             reach.changed = self._reach_changed
         self.ledger.is_decided = self._is_decided
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
-        self.admission = QuotaAdmission(self.groups, self.ledger, made)
+        self.admission = RuntimeQuotaAdmission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
         policy = QuotaVictimPolicy(
             self.groups,
@@ -150,7 +150,7 @@ class ElasticQuota(Plugin):
         return Rejection(NAME, (refusal.reason,), unresolvable=refusal.unresolvable)
 
     def admit(self, pods: Sequence[PodInfo]) -> Rejection | None:
-        """Whether a job's pods may all run (:meth:`QuotaAdmission.check_all`); changes nothing.
+        """Whether a job's pods may all run; changes nothing.
 
         Returns:
             The refusal of the first pod that may not run once those before it do.

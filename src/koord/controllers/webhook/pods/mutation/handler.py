@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.meta import ObjectMeta
     from koord.controllers.cluster.colocation_profiles.profile_index import UsableProfile
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
@@ -128,7 +128,7 @@ class QuotaTreeProfiles:
         )
 
 
-def tree_of(known: QuotaTree, meta: ObjectMeta) -> str:
+def tree_of(known: QuotaTopology, meta: ObjectMeta) -> str:
     """The id of a pod's quota tree, empty for none.
 
     Args:

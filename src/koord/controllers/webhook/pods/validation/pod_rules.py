@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.pod import Pod
     from koord.base.errors import KoordError
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class PodRules:
         enhanced: labels that an operator wants.
     """
 
-    quotas: QuotaTree
+    quotas: QuotaTopology
     switches: ValidationSwitches = ValidationSwitches()
     enhanced: EnhancedRules = OFF
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 
 MAX_WARNINGS = 10
 """An API server passes on 4096 bytes in all."""
@@ -34,7 +34,7 @@ ACCOUNTS = (
 )
 
 
-def warnings(pod: Pod, old: Pod | None, username: str, quotas: QuotaTree | None) -> tuple[str, ...]:
+def warnings(pod: Pod, old: Pod | None, username: str, quotas: QuotaTopology | None) -> tuple[str, ...]:
     """Lines for the user, each naming object, field, value and what would be right.
 
     Args:
@@ -50,7 +50,7 @@ def warnings(pod: Pod, old: Pod | None, username: str, quotas: QuotaTree | None)
     return tuple(lines)
 
 
-def _of_new(pod: Pod, quotas: QuotaTree | None) -> Iterator[KoordError]:
+def _of_new(pod: Pod, quotas: QuotaTopology | None) -> Iterator[KoordError]:
     yield from absent.pod_labels(pod)
     if quotas is not None:
         yield from membership_warnings(pod, quotas)

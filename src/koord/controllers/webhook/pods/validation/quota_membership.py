@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.webhook.elasticquotas.quota_tree import QuotaTree
+    from koord.controllers.webhook.elasticquotas.quota_topology import QuotaTopology
 
 _NAME = f"labels[{keys.QUOTA_NAME}]"
 _PREEMPTIBLE = f"labels[{keys.QUOTA_PREEMPTIBLE}]"
@@ -31,7 +31,7 @@ def preemptible_problems(pod: Pod, old: Pod) -> Iterator[KoordError]:
 
 
 def parent_problems(
-    pod: Pod, tree: QuotaTree, *, by_label_alone: bool = False
+    pod: Pod, tree: QuotaTopology, *, by_label_alone: bool = False
 ) -> Iterator[KoordError]:
     """A pod of a quota that has children.
 
@@ -48,7 +48,7 @@ def parent_problems(
         yield KoordError(pod.title, _NAME, name, expected)
 
 
-def membership_warnings(pod: Pod, tree: QuotaTree) -> Iterator[KoordError]:
+def membership_warnings(pod: Pod, tree: QuotaTopology) -> Iterator[KoordError]:
     """A label that does not count: no such quota, or one that is not for the pod's namespace."""
     namespace = pod.metadata.namespace
     name = pod.metadata.labels.get(keys.QUOTA_NAME, "")

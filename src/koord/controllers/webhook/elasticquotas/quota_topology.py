@@ -28,7 +28,7 @@ def reaches_all(quotas_of: str, namespace: str) -> bool:
     return True
 
 
-class QuotaTree:
+class QuotaTopology:
     """All groups.
 
     Args:
