@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON patches (RFC 6902), as lenient as a kube-apiserver is, merge patches (RFC 7386), and
-strategic merge patches as requests bring them: their rules are :mod:`koord.api.patching.strategic_merge`'s.
+strategic merge patches as requests bring them: :mod:`koord.api.patching.strategic_merge` has their
+rules.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ ACCOUNTS = (
 )
 
 
-def warnings(pod: Pod, old: Pod | None, username: str, quotas: QuotaTopology | None) -> tuple[str, ...]:
+def warnings(
+    pod: Pod, old: Pod | None, username: str, quotas: QuotaTopology | None
+) -> tuple[str, ...]:
     """Lines for the user, each naming object, field, value and what would be right.
 
     Args:
