@@ -324,12 +324,31 @@ def test_a_webhook_for_bindings_sees_a_binding() -> None:
     assert asked["object"]["target"] == {"kind": "Node", "name": "n1"}
 
 
-def test_conditions_in_cel_are_refused_where_they_are_configured() -> None:
+@pytest.mark.parametrize(
+    ("expressions", "policy", "code"),
+    [
+        (["object.metadata.name == 'web'"], "Fail", 201),
+        (["object.metadata.name == 'x'", "object.nope"], "Fail", 201),
+        (["object.metadata.nope == 'x'", "true"], "Fail", 403),
+        (["object.metadata.nope == 'x'", "true"], "Ignore", 201),
+    ],
+    ids=["met", "one is not met", "broken", "broken and ignored"],
+)
+def test_conditions(expressions: list[str], policy: str, code: int) -> None:
+    called: list[str] = []
+
+    def answer(_: str, review: Document) -> Document:
+        called.append(review["request"]["name"])
+        return allow(review)
+
     async def check(api: Api) -> None:
-        with pytest.raises(AssertionError, match="CEL expressions are not evaluated"):
-            await register(api, "a", broken, matchConditions=[{"name": "x", "expression": "true"}])
+        told = [{"name": f"c{n}", "expression": text} for n, text in enumerate(expressions)]
+        await register(api, "a", answer, matchConditions=told, failurePolicy=policy)
+        made = await api("POST", PODS, pod())
+        assert made.get("code", 201) == code, made
 
     with_api(check)
+    assert called == (["web"] if expressions[0].endswith("'web'") else [])
 
 
 def test_a_webhook_that_an_injected_fault_hits_has_failed() -> None:

@@ -49,31 +49,47 @@ class ReviewResponse:
 def request(webhook: Document, attributes: Attributes, as_resource: Resource, uid: str) -> Document:
     """The review that is sent: in the first version of the webhook's list that is known here."""
     version = next(v for v in webhook["admissionReviewVersions"] if v in VERSIONS)
+    return {
+        "kind": "AdmissionReview",
+        "apiVersion": f"{_GROUP}/{version}",
+        "request": {
+            "uid": uid,
+            **_about(attributes, as_resource),
+            "object": _as_version(attributes.document, as_resource),
+            "oldObject": _as_version(attributes.old, as_resource),
+        },
+    }
+
+
+def variables_of(attributes: Attributes, as_resource: Resource) -> Document:
+    """What expressions of webhooks and policies see of a write, by name."""
+    return {
+        "object": _as_version(attributes.document, as_resource),
+        "oldObject": _as_version(attributes.old, as_resource),
+        "request": _about(attributes, as_resource),
+    }
+
+
+def _about(attributes: Attributes, as_resource: Resource) -> Document:
+    """The request without its objects."""
     context, asked = attributes.context, attributes.resource
     options = attributes.options or {
         "kind": _KINDS_OF_OPTIONS.get(attributes.operation, "CreateOptions"),
         "apiVersion": "meta.k8s.io/v1",
     }
     return {
-        "kind": "AdmissionReview",
-        "apiVersion": f"{_GROUP}/{version}",
-        "request": {
-            "uid": uid,
-            "kind": _kind(as_resource, attributes),
-            "resource": _resource(as_resource),
-            **({"subResource": attributes.subresource} if attributes.subresource else {}),
-            "requestKind": _kind(asked, attributes),
-            "requestResource": _resource(asked),
-            **({"requestSubResource": attributes.subresource} if attributes.subresource else {}),
-            **({"name": attributes.name} if attributes.name else {}),
-            **({"namespace": attributes.namespace} if attributes.namespace else {}),
-            "operation": attributes.operation,
-            "userInfo": {"username": context.user, "groups": list(context.groups)},
-            "object": _as_version(attributes.document, as_resource),
-            "oldObject": _as_version(attributes.old, as_resource),
-            "dryRun": context.dry_run,
-            "options": options,
-        },
+        "kind": _kind(as_resource, attributes),
+        "resource": _resource(as_resource),
+        **({"subResource": attributes.subresource} if attributes.subresource else {}),
+        "requestKind": _kind(asked, attributes),
+        "requestResource": _resource(asked),
+        **({"requestSubResource": attributes.subresource} if attributes.subresource else {}),
+        **({"name": attributes.name} if attributes.name else {}),
+        **({"namespace": attributes.namespace} if attributes.namespace else {}),
+        "operation": attributes.operation,
+        "userInfo": {"username": context.user, "groups": list(context.groups)},
+        "dryRun": context.dry_run,
+        "options": options,
     }
 
 

@@ -11,6 +11,7 @@ from koord.controlplane.admission.namespace_lifecycle import NamespaceLifecycle
 from koord.controlplane.admission.not_ready_nodes import DefaultTolerationSeconds, TaintNewNodes
 from koord.controlplane.admission.priority import Priority
 from koord.controlplane.admission.resource_quota import ResourceQuotas
+from koord.controlplane.admission.validating_policies import ValidatingPolicies
 from koord.controlplane.admission.webhook_client import WebhookClient
 from koord.controlplane.admission.webhooks import Webhooks
 
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 
 
 class Chain:
-    """Rules one after the other; the first that refuses ends it. Webhooks, then quotas come last.
+    """Rules one after the other; the first that refuses ends it.
+
+    Policies come after the built-in ones, then webhooks, then quotas.
 
     Args:
         reader: what the rules look at.
         rules: built-in ones, in order.
+        policies: those that are bound.
         webhooks: those that are configured.
         caller: how webhooks are reached.
         quotas: asked last, for what they count is stored then.
@@ -40,6 +44,7 @@ class Chain:
         self,
         reader: Reader,
         rules: Sequence[AdmissionPlugin],
+        policies: ValidatingPolicies,
         webhooks: Webhooks,
         caller: WebhookClient,
         quotas: ResourceQuotas,
@@ -49,23 +54,25 @@ class Chain:
         self._depends_on = (
             *dict.fromkeys(name for rule in rules for name in rule.depends_on),
             *webhooks.depends_on,
+            *policies.depends_on,
         )
         self._generations: tuple[int, ...] = ()
         self._has_webhooks = False
         self._mutating = [rule for rule in rules if rule.mutates]
         self._validating = [rule for rule in rules if rule.validates]
-        self._webhooks, self._caller = webhooks, caller
+        self._policies, self._webhooks, self._caller = policies, webhooks, caller
 
     def generations(self, namespace: str = "") -> AdmissionGenerations:
         """The generations of all that the rules look at.
 
-        None while there are webhooks, or where quotas count what is created.
+        None while there are webhooks or policies, or where quotas count what is created.
         """
         if namespace and self._quotas.count_in(namespace):
             return None
         generations = self._reader.generations(*self._depends_on)
         if generations != self._generations:
-            self._generations, self._has_webhooks = generations, self._webhooks.configured
+            self._generations = generations
+            self._has_webhooks = self._webhooks.configured or self._policies.configured
         return None if self._has_webhooks else generations
 
     async def mutate(self, attributes: Attributes) -> None:
@@ -84,6 +91,7 @@ class Chain:
         """Refuses, or does nothing."""
         for rule in self._validating:
             rule.validate(attributes)
+        self._policies.validate(attributes)
         await self._webhooks.validate(attributes)
         # Nothing is awaited from here until the object is stored.
         self._quotas.admit(attributes)
@@ -116,7 +124,8 @@ def chain(
         equivalents: the same resource at all its versions; without, each has one version.
     """
     caller = caller or WebhookClient()
-    webhooks = Webhooks(reader, caller, equivalents or (lambda resource: (resource,)))
+    same = equivalents or (lambda resource: (resource,))
+    webhooks, policies = Webhooks(reader, caller, same), ValidatingPolicies(reader, same)
     rules = (
         NamespaceLifecycle(reader),
         TaintNewNodes(),
@@ -126,4 +135,4 @@ def chain(
         DefaultStorageClass(reader),
     )
     quotas = ResourceQuotas(reader, clock, store or (lambda storage, document: None))
-    return Chain(reader, rules, webhooks, caller, quotas)
+    return Chain(reader, rules, policies, webhooks, caller, quotas)

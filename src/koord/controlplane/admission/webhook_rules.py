@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests a webhook is called for."""
+"""Which requests a webhook is called for, or a policy asked about."""
 
 from __future__ import annotations
 
@@ -44,8 +44,14 @@ class WebhookMatcher:
 
     def match(self, webhook: Document, attributes: Attributes) -> Resource | None:
         """The resource as whose object the webhook wants to see it; None if it does not."""
-        if attributes.resource.storage in _EXEMPT:
-            return None
+        return None if attributes.resource.storage in _EXEMPT else self.select(webhook, attributes)
+
+    def select(self, webhook: Document, attributes: Attributes) -> Resource | None:
+        """The same by rules and selectors alone.
+
+        Args:
+            webhook: has ``rules``, ``matchPolicy``, ``namespaceSelector``, ``objectSelector``.
+        """
         found = self._by_rules(webhook, attributes)
         if found is None or not self._in_namespace(webhook, attributes):
             return None
@@ -83,6 +89,9 @@ def _covers(rule: Document, attributes: Attributes, resource: Resource) -> bool:
     if scope == "Namespaced" and not (attributes.namespace and resource.namespaced):
         return False
     if scope == "Cluster" and attributes.namespace and resource.storage != "namespaces":
+        return False
+    names = rule.get("resourceNames")
+    if names and attributes.name not in names:
         return False
     return (
         _lists(rule.get("operations"), attributes.operation)

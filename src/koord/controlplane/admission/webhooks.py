@@ -19,11 +19,14 @@ from koord.controlplane.admission.admission_review import (
     ReviewResponse,
     request,
     response_of,
+    variables_of,
 )
 from koord.controlplane.admission.plugin import LookupCache
 from koord.controlplane.admission.webhook_client import WebhookCallError
 from koord.controlplane.admission.webhook_rules import WebhookMatcher
-from koord.controlplane.api_errors import bad_request, internal
+from koord.controlplane.api_errors import bad_request, forbidden, internal
+from koord.controlplane.cel.conditions import VARIABLES, are_met
+from koord.controlplane.cel.expression import EvaluationError
 from koord.controlplane.patching import json_patch
 from koord.kube.errors import ApiError
 
@@ -109,7 +112,7 @@ class Webhooks:
         calls = [
             _WebhookCall(webhook, as_resource)
             for webhook in self._validating.get()
-            if (as_resource := self._matcher.match(webhook, attributes)) is not None
+            if (as_resource := self._matched(webhook, attributes)) is not None
         ]
         if not calls:
             return
@@ -122,7 +125,7 @@ class Webhooks:
 
     async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool | None:
         """Calls one webhook; whether it has changed the document, None if it does not match."""
-        as_resource = self._matcher.match(webhook, attributes)
+        as_resource = self._matched(webhook, attributes)
         if as_resource is None:
             return None
         answer = await self._ask(_WebhookCall(webhook, as_resource), attributes, mutating=True)
@@ -133,6 +136,20 @@ class Webhooks:
         if not answer.patch or answer.patch.strip() in (b"[]", b"null"):
             return False
         return _apply(webhook["name"], answer.patch, attributes, as_resource)
+
+    def _matched(self, webhook: Document, attributes: Attributes) -> Resource | None:
+        """The resource as whose object a webhook wants to see it, its conditions met."""
+        as_resource = self._matcher.match(webhook, attributes)
+        conditions = webhook.get("matchConditions")
+        if as_resource is None or not conditions:
+            return as_resource
+        try:
+            met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
+        except EvaluationError as error:
+            if webhook.get("failurePolicy") == "Ignore":
+                return None
+            raise forbidden(attributes.resource, attributes.name, str(error)) from None
+        return as_resource if met else None
 
     async def _ask(
         self, call: _WebhookCall, attributes: Attributes, mutating: bool

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 _NO_INGRESS = "no ingress controller runs here"
 _NO_ACCESS_RULES = "who has the token may do everything"
-_NO_POLICIES = "policies are not evaluated here"
 _NO_DEVICE_CLAIMS = "devices are not allocated by claims here"
 
 STORED_ONLY = {
@@ -23,14 +22,6 @@ STORED_ONLY = {
     "rolebindings.rbac.authorization.k8s.io": ("RoleBinding", _NO_ACCESS_RULES),
     "clusterroles.rbac.authorization.k8s.io": ("ClusterRole", _NO_ACCESS_RULES),
     "clusterrolebindings.rbac.authorization.k8s.io": ("ClusterRoleBinding", _NO_ACCESS_RULES),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": (
-        "ValidatingAdmissionPolicy",
-        _NO_POLICIES,
-    ),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
-        "ValidatingAdmissionPolicyBinding",
-        _NO_POLICIES,
-    ),
     "deviceclasses.resource.k8s.io": ("DeviceClass", _NO_DEVICE_CLAIMS),
     "resourceslices.resource.k8s.io": ("ResourceSlice", _NO_DEVICE_CLAIMS),
     "resourceclaims.resource.k8s.io": ("ResourceClaim", _NO_DEVICE_CLAIMS),

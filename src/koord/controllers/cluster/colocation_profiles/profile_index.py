@@ -45,8 +45,23 @@ class UsableProfile:
     patch: bytes | None
 
 
+def usable(profile: ClusterColocationProfile) -> UsableProfile:
+    """A profile as it is evaluated.
+
+    Raises:
+        KoordError: it cannot be.
+    """
+    selection.check(profile)
+    return UsableProfile(
+        profile,
+        selection.percent(profile),
+        keys.SKIP_UPDATE_RESOURCES in profile.metadata.annotations,
+        to_json(profile.spec.patch) if profile.spec.patch is not None else None,
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _IndexEntry:
     """Below which labels a profile stands: of objects, of namespaces, or of neither."""
 
     of_namespaces: bool
@@ -65,14 +80,14 @@ class ProfileIndex:
 
     def __init__(self, *, with_namespaces: bool = True) -> None:
         self._with_namespaces = with_namespaces
-        self._places: dict[str, _Place] = {}
+        self._entries: dict[str, _IndexEntry] = {}
         self._choosy: set[str] = set()
         self._everywhere: _Bucket = {}
         self._of_objects: dict[tuple[str, str], _Bucket] = {}
         self._of_namespaces: dict[tuple[str, str], _Bucket] = {}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._entries)
 
     @property
     def asks_namespaces(self) -> bool:
@@ -86,31 +101,24 @@ class ProfileIndex:
             KoordError: it cannot be evaluated, and selects nothing.
         """
         self.remove(profile.metadata.name)
-        selection.check(profile)
-        spec = profile.spec
-        usable = UsableProfile(
-            profile,
-            selection.percent(profile),
-            keys.SKIP_UPDATE_RESOURCES in profile.metadata.annotations,
-            to_json(spec.patch) if spec.patch is not None else None,
-        )
+        found, spec = usable(profile), profile.spec
         name = profile.metadata.name
-        place = self._places[name] = self._place(profile)
-        for bucket in self._buckets(place):
-            bucket[name] = usable
+        entry = self._entries[name] = self._entry(profile)
+        for bucket in self._buckets(entry):
+            bucket[name] = found
         if self._with_namespaces and not selectors.is_empty(spec.namespace_selector or _ANYTHING):
             self._choosy.add(name)
 
     def remove(self, name: str) -> None:
         """Forgets a profile."""
-        place = self._places.pop(name, None)
-        if place is None:
+        entry = self._entries.pop(name, None)
+        if entry is None:
             return
         self._choosy.discard(name)
-        for bucket in self._buckets(place):
+        for bucket in self._buckets(entry):
             bucket.pop(name, None)
-        buckets = self._of_namespaces if place.of_namespaces else self._of_objects
-        for label in place.labels:
+        buckets = self._of_namespaces if entry.of_namespaces else self._of_objects
+        for label in entry.labels:
             if not buckets[label]:
                 del buckets[label]
 
@@ -124,15 +132,15 @@ class ProfileIndex:
             namespace: the object's; None if it is not known.
         """
         found = [
-            usable
-            for usable in self._candidates(labels, namespace)
+            each
+            for each in self._candidates(labels, namespace)
             if selection.is_selected(
-                usable.profile.spec, labels, namespace, absent_selects=True,
+                each.profile.spec, labels, namespace, absent_selects=True,
                 with_namespaces=self._with_namespaces,
             )
         ]  # fmt: skip
         if len(found) > 1:
-            found.sort(key=lambda usable: usable.profile.metadata.name)
+            found.sort(key=lambda each: each.profile.metadata.name)
         return found
 
     def _candidates(
@@ -147,26 +155,26 @@ class ProfileIndex:
                 if label in self._of_namespaces:
                     yield from self._of_namespaces[label].values()
 
-    def _place(self, profile: ClusterColocationProfile) -> _Place:
+    def _entry(self, profile: ClusterColocationProfile) -> _IndexEntry:
         """The place with the fewest others, so that few are asked in vain."""
         spec = profile.spec
         given = [(False, spec.selector)]
         if self._with_namespaces:
             given.append((True, spec.namespace_selector))
-        best, least = _Place(False, ()), -1
+        best, least = _IndexEntry(False, ()), -1
         for of_namespaces, selector in given:
             buckets = self._of_namespaces if of_namespaces else self._of_objects
             for required in _required(selector):
                 crowd = max(len(buckets.get(label, ())) for label in required)
                 if least < 0 or crowd < least:
-                    best, least = _Place(of_namespaces, required), crowd
+                    best, least = _IndexEntry(of_namespaces, required), crowd
         return best
 
-    def _buckets(self, place: _Place) -> list[_Bucket]:
-        if not place.labels:
+    def _buckets(self, entry: _IndexEntry) -> list[_Bucket]:
+        if not entry.labels:
             return [self._everywhere]
-        buckets = self._of_namespaces if place.of_namespaces else self._of_objects
-        return [buckets.setdefault(label, {}) for label in place.labels]
+        buckets = self._of_namespaces if entry.of_namespaces else self._of_objects
+        return [buckets.setdefault(label, {}) for label in entry.labels]
 
 
 def _required(selector: LabelSelector | None) -> Iterator[tuple[tuple[str, str], ...]]:

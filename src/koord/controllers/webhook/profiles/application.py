@@ -97,13 +97,13 @@ def apply(
     effects: list[RuleEffect] = []
     failures: list[tuple[UsableProfile, KoordError]] = []
     for usable in profiles:
-        said: list[str] = []
+        lines: list[str] = []
         try:
-            document = _applied(document, usable, classes, target, title, said)
+            document = _applied(document, usable, classes, target, title, lines)
         except KoordError as error:
             failures.append((usable, error))
         else:
-            effects += (RuleEffect(RULE, usable.profile.title, line) for line in said)
+            effects += (RuleEffect(RULE, usable.profile.title, line) for line in lines)
     return AppliedProfiles(document, effects, failures)
 
 
@@ -113,15 +113,18 @@ def _applied(
     classes: Mapping[str, PriorityClass],
     target: ProfileTarget,
     title: str,
-    said: list[str],
+    lines: list[str],
 ) -> Document:
     spec = usable.profile.spec
-    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, said)}
+    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, lines)}
     at = _pod_spec(changed, target)
     if at is not None:
-        at.update(_pod_fields(spec, classes, said))
-        if spec.priority_class_name and at["preemptionPolicy"] is None:
-            del at["preemptionPolicy"]
+        for name, value in _pod_fields(spec, classes).items():
+            if at.get(name) != value:
+                lines.append(f"spec.{name} = {value}")
+                at[name] = value
+                if value is None:
+                    del at[name]
     if usable.patch is None:
         return changed
     patch: Document = msgspec.json.decode(usable.patch)
@@ -131,11 +134,12 @@ def _applied(
         expected = f"a strategic merge patch that fits {title} ({error})"
         raise KoordError(usable.profile.title, "spec.patch", patch, expected) from None
     _check(patched, target, usable, patch)
-    said += (f"patch of {path}" for path in sorted(_paths(patch)))
+    if patched != changed:
+        lines += (f"patch of {path}" for path in sorted(_paths(patch)))
     return patched
 
 
-def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, said: list[str]) -> Document:
+def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, lines: list[str]) -> Document:
     found = dict(metadata)
     for key, after in (("labels", effect.labels_after), ("annotations", effect.annotations_after)):
         old = metadata.get(key) or {}
@@ -143,7 +147,7 @@ def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, said: list
         if new != old:
             found[key] = new
             changes = (name for name in new if old.get(name) != new[name])
-            said += (f"{key}[{name}] = {new[name]}" for name in changes)
+            lines += (f"{key}[{name}] = {new[name]}" for name in changes)
     return found
 
 
@@ -162,8 +166,9 @@ def _pod_spec(document: Document, target: ProfileTarget) -> Document | None:
 
 
 def _pod_fields(
-    spec: ClusterColocationProfileSpec, classes: Mapping[str, PriorityClass], said: list[str]
+    spec: ClusterColocationProfileSpec, classes: Mapping[str, PriorityClass]
 ) -> Document:
+    """What becomes of fields of a pod's spec; None for one that goes."""
     fields: Document = {}
     if spec.scheduler_name:
         fields["schedulerName"] = spec.scheduler_name
@@ -172,7 +177,6 @@ def _pod_fields(
         fields["priorityClassName"] = spec.priority_class_name
         fields["priority"] = priority_class.value
         fields["preemptionPolicy"] = priority_class.preemption_policy
-    said += (f"spec.{name} = {value}" for name, value in fields.items() if value is not None)
     return fields
 
 

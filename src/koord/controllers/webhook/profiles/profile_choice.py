@@ -56,7 +56,7 @@ class ProfileChoice:
         self._index = ProfileIndex(with_namespaces=with_namespaces)
         self._classes = ObjectLookup(dependencies, PriorityClass)
         self._namespaces = ObjectLookup(dependencies, Namespace) if with_namespaces else None
-        self._told: dict[str, tuple[str, str]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
         dependencies.views.view(ClusterColocationProfile).on_change(
             self._put, lambda _, profile: self._put(profile), lambda gone, _: self._remove(gone)
         )
@@ -87,12 +87,12 @@ class ProfileChoice:
             classes[name] = known
         return ChosenProfiles(selected, drawn, classes)
 
-    def tell(self, profile: ClusterColocationProfile, error: KoordError) -> None:
+    def report(self, profile: ClusterColocationProfile, error: KoordError) -> None:
         """Says of a profile that it cannot be used; once for each version of it."""
         version = (profile.metadata.uid, profile.metadata.resource_version)
-        if self._told.get(profile.metadata.name) == version:
+        if self._reported.get(profile.metadata.name) == version:
             return
-        self._told[profile.metadata.name] = version
+        self._reported[profile.metadata.name] = version
         _LOG.warning("a profile is skipped", extra=log.fields(error=str(error)))
         self._write_event(profile, "Warning", REASON, str(error))
 
@@ -128,11 +128,11 @@ class ProfileChoice:
         try:
             self._index.put(profile)
         except KoordError as error:
-            self.tell(profile, error)
+            self.report(profile, error)
 
     def _remove(self, profile: ClusterColocationProfile) -> None:
         self._index.remove(profile.metadata.name)
-        self._told.pop(profile.metadata.name, None)
+        self._reported.pop(profile.metadata.name, None)
 
 
 def _class_names(profiles: list[UsableProfile]) -> Iterator[tuple[str, str]]:

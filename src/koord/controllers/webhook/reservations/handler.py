@@ -83,7 +83,7 @@ class ReservationMutationHandler:
             )
             effects, document = found.effects, found.document
             for usable, error in found.failures:
-                self._profiles.tell(usable.profile, error)
+                self._profiles.report(usable.profile, error)
                 warnings.append(f"not applied: {error}")
         return AdmissionDecision(
             warnings=tuple(warnings), document=document if effects else None, effects=tuple(effects)

@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhook configurations and admission policies (stored)."""
+"""Webhook configurations and admission policies."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from koord.base.documents import Document
+from koord.controlplane.cel.conditions import POLICY_VARIABLES, VARIABLES
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.kinds.table_cells import AGE, NAME, UNSET, age_of, integer
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import Causes
+from koord.controlplane.kinds.validation.expressions import check_conditions, check_expression
 from koord.controlplane.kinds.validation.scheduling import check_selector
 from koord.controlplane.resource import Column, Strategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from koord.kube.errors import StatusCause
 
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_POLICY_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _CHOICES = (
     ("failurePolicy", ("Fail", "Ignore")),
     ("matchPolicy", ("Equivalent", "Exact")),
@@ -110,9 +118,8 @@ def _check_webhook(webhook: Document, path: str, causes: Causes) -> None:
     for field in ("namespaceSelector", "objectSelector"):
         check_selector(webhook.get(field), f"{path}.{field}", causes)
     _check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig", causes)
-    if webhook.get("matchConditions"):
-        why = "CEL expressions are not evaluated by this server"
-        causes.forbidden(f"{path}.matchConditions", why)
+    conditions = webhook.get("matchConditions") or ()
+    check_conditions(conditions, f"{path}.matchConditions", causes, VARIABLES)
 
 
 def _check_client(client: Document, path: str, causes: Causes) -> None:
@@ -184,7 +191,7 @@ def _check_rule(rule: Document, path: str, causes: Causes) -> None:
 
 
 class AdmissionPolicyStrategy(Strategy):
-    """ValidatingAdmissionPolicies: stored; their expressions are not evaluated."""
+    """ValidatingAdmissionPolicies."""
 
     any_finalizer = True
     status_subresource = True
@@ -192,8 +199,31 @@ class AdmissionPolicyStrategy(Strategy):
     columns = (NAME, integer("Validations"), Column("ParamKind"), AGE)
 
     def default(self, document: Document) -> None:
-        """A failing policy refuses."""
-        document.setdefault("spec", {}).setdefault("failurePolicy", "Fail")
+        """A failing policy refuses; everything matches."""
+        spec = document.setdefault("spec", {})
+        spec.setdefault("failurePolicy", "Fail")
+        if spec.get("matchConstraints") is not None:
+            _default_match(spec["matchConstraints"])
+
+    def validate(self, document: Document) -> list[StatusCause]:
+        """What it is about, and whether its expressions compile."""
+        causes = Causes()
+        spec = section(document, "spec")
+        if spec.get("paramKind"):
+            causes.forbidden("spec.paramKind", "this server gives policies no parameters")
+        if spec.get("auditAnnotations"):
+            causes.forbidden("spec.auditAnnotations", "this server keeps no audit log")
+        _check_match(spec.get("matchConstraints"), "spec.matchConstraints", causes)
+        conditions = spec.get("matchConditions") or ()
+        check_conditions(conditions, "spec.matchConditions", causes, VARIABLES)
+        _check_variables(spec.get("variables") or (), causes)
+        validations = spec.get("validations") or ()
+        if not validations:
+            why = "validations or auditAnnotations must be specified"
+            causes.required("spec.validations", why)
+        for index, validation in enumerate(validations):
+            _check_validation(validation, f"spec.validations[{index}]", causes)
+        return causes
 
     def row(self, document: Document, now_seconds: float) -> list[Any]:
         """The cells of one table row."""
@@ -208,11 +238,37 @@ class AdmissionPolicyStrategy(Strategy):
 
 
 class AdmissionPolicyBindingStrategy(Strategy):
-    """ValidatingAdmissionPolicyBindings: stored."""
+    """ValidatingAdmissionPolicyBindings."""
 
     any_finalizer = True
     generation = True
     columns = (NAME, Column("PolicyName"), Column("ParamRef"), AGE)
+
+    def default(self, document: Document) -> None:
+        """Everything matches."""
+        resources = section(document, "spec").get("matchResources")
+        if resources is not None:
+            _default_match(resources)
+
+    def validate(self, document: Document) -> list[StatusCause]:
+        """Whose binding it is, and what becomes of a refusal."""
+        causes = Causes()
+        spec = section(document, "spec")
+        if not spec.get("policyName"):
+            causes.required("spec.policyName")
+        actions = spec.get("validationActions") or ()
+        if not actions:
+            causes.required("spec.validationActions")
+        for index, action in enumerate(actions):
+            if action not in _ACTIONS:
+                causes.not_supported(f"spec.validationActions[{index}]", action, _ACTIONS)
+        if "Deny" in actions and "Warn" in actions:
+            why = "must not contain both Deny and Warn (repeating the same validation failure "
+            why += "information in the API response and headers serves no purpose)"
+            causes.invalid("spec.validationActions", list(actions), why)
+        if spec.get("matchResources") is not None:
+            _check_match(spec["matchResources"], "spec.matchResources", causes, rules=False)
+        return causes
 
     def row(self, document: Document, now_seconds: float) -> list[Any]:
         """The cells of one table row."""
@@ -227,3 +283,51 @@ class AdmissionPolicyBindingStrategy(Strategy):
             shown,
             age_of(document, now_seconds),
         ]
+
+
+def _default_match(resources: Document) -> None:
+    resources.setdefault("matchPolicy", "Equivalent")
+    resources.setdefault("namespaceSelector", {})
+    resources.setdefault("objectSelector", {})
+    for field in ("resourceRules", "excludeResourceRules"):
+        for rule in resources.get(field) or ():
+            rule.setdefault("scope", "*")
+
+
+def _check_match(
+    resources: Document | None, path: str, causes: Causes, *, rules: bool = True
+) -> None:
+    """What is wrong with the writes that a policy or binding is about."""
+    if resources is None:
+        causes.required(path)
+        return
+    if rules and not resources.get("resourceRules"):
+        causes.required(f"{path}.resourceRules")
+    for field in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(resources.get(field) or ()):
+            _check_rule(rule, f"{path}.{field}[{index}]", causes)
+    for field in ("namespaceSelector", "objectSelector"):
+        check_selector(resources.get(field), f"{path}.{field}", causes)
+
+
+def _check_variables(variables: Sequence[Document], causes: Causes) -> None:
+    for index, variable in enumerate(variables):
+        path, name = f"spec.variables[{index}]", variable.get("name") or ""
+        if not name:
+            causes.required(f"{path}.name", "name is not specified")
+        elif not _IDENTIFIER.fullmatch(name):
+            causes.invalid(f"{path}.name", name, "must be a valid CEL identifier")
+        check_expression(variable, f"{path}.expression", causes, POLICY_VARIABLES, "")
+
+
+def _check_validation(validation: Document, path: str, causes: Causes) -> None:
+    check_expression(validation, f"{path}.expression", causes, POLICY_VARIABLES)
+    if validation.get("messageExpression"):
+        where = f"{path}.messageExpression"
+        check_expression(validation, where, causes, POLICY_VARIABLES, "STRING")
+    message = (validation.get("message") or "").strip()
+    if "\n" in message:
+        causes.invalid(f"{path}.message", message, "message must not contain line breaks")
+    reason = validation.get("reason")
+    if reason is not None and reason not in _POLICY_REASONS:
+        causes.not_supported(f"{path}.reason", reason, _POLICY_REASONS)

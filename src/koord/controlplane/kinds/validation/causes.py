@@ -46,6 +46,11 @@ class Causes(list[StatusCause]):
         """A text is too long."""
         self.append(api_errors.too_long(field, limit_bytes))
 
+    def too_many(self, field: str, given: int, most: int) -> None:
+        """A list is too long."""
+        message = f"Too many: {given}: must have at most {most} items"
+        self.append(StatusCause("FieldValueTooMany", message, field))
+
     def not_found(self, field: str, value: object) -> None:
         """A value names something that is not there."""
         message = f"Not found: {api_errors.literal(value)}"

@@ -16,15 +16,24 @@ from koord.controlplane.schema.codec.prechecks import hook, proof
 from koord.controlplane.schema.codec.walk import DocumentWalk, without_notes
 from koord.controlplane.schema.custom import structural, validation
 from koord.controlplane.schema.custom.json_schema import compiled
-from koord.kube.errors import ApiError
+from koord.controlplane.schema.custom.validation_rules import ValidationRules
+from koord.kube.errors import ApiError, StatusCause
 
 if TYPE_CHECKING:
     from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
-    from koord.kube.errors import StatusCause
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+# Of a document with such faults rules are not asked.
+_BLOCKING = (
+    "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)  # fmt: skip
+_UNCHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 
 
 def crd_schema(definition: Document, version: str) -> CrdSchema:
@@ -47,8 +56,6 @@ def crd_schema(definition: Document, version: str) -> CrdSchema:
 
 class CrdSchema:
     """What a definition says of one version; see :class:`koord.controlplane.resource.Schema`.
-
-    CEL rules (``x-kubernetes-validations``) are kept and not evaluated.
 
     Attributes:
         openapi: the structural schema as it stands in the definition.
@@ -77,6 +84,10 @@ class CrdSchema:
     @cached_property
     def _valid(self) -> Any:
         return compiled(self.openapi)
+
+    @cached_property
+    def _rules(self) -> ValidationRules:
+        return ValidationRules(self.openapi)
 
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """The document of a request body, without fields that the schema does not know."""
@@ -117,7 +128,11 @@ class CrdSchema:
         lists = validation.list_causes(document, self.openapi)
         if lists and (old is None or not validation.list_causes(old, self.openapi)):
             found += lists
-        return found
+        if self._rules.empty:
+            return found
+        if any(cause.reason in _BLOCKING for cause in found):
+            return [*found, StatusCause("FieldValueInvalid", _UNCHECKED, validation.NO_FIELD)]
+        return found + self._rules.causes(document, old)
 
     def _walk_body(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         parsed = bodies.parse(body or b"{}", self.kind, whole=True)

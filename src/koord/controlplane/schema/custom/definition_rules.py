@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.controlplane.api_errors import invalid_value, not_supported, required
 from koord.controlplane.schema.custom.structural_rules import structure_causes
+from koord.controlplane.schema.custom.validation_rules import rule_causes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,7 +133,8 @@ def _schema(schema: Any, path: str, number: int) -> Iterator[StatusCause]:
     if openapi is None:
         yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
     else:
-        yield from structure_causes(openapi, f"{path}.openAPIV3Schema")
+        where = f"{path}.openAPIV3Schema"
+        yield from structure_causes(openapi, where) or rule_causes(openapi, where)
 
 
 def _subresources(subresources: Any, path: str, number: int) -> Iterator[StatusCause]:

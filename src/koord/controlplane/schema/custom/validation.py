@@ -104,10 +104,10 @@ class _Validation:
         self, value: list[Any], schema: Structural, path: str, old: Any
     ) -> list[StatusCause]:
         items = schema.get("items", {})
-        before = _old_items(old, schema)
+        before = old_items(old, schema)
         found = []
         for number, inner in enumerate(value):
-            was = before.get(_item_key(inner, schema), ABSENT)
+            was = before.get(item_key(inner, schema), ABSENT)
             found += self.check(inner, items, f"{path}[{number}]", was)
         least, most = schema.get("minItems"), schema.get("maxItems")
         if least is not None and len(value) < least:
@@ -247,14 +247,15 @@ def _repeated(value: list[Any], schema: Structural, path: str) -> list[StatusCau
     return found
 
 
-def _old_items(old: Any, schema: Structural) -> dict[str | None, Any]:
+def old_items(old: Any, schema: Structural) -> dict[str | None, Any]:
     """The old items of an associative list by their keys; others have no old items."""
     if not isinstance(old, list) or schema.get(LIST_TYPE) != "map":
         return {}
-    return {key: inner for inner in old if (key := _item_key(inner, schema)) is not None}
+    return {key: inner for inner in old if (key := item_key(inner, schema)) is not None}
 
 
-def _item_key(item: Any, schema: Structural) -> str | None:
+def item_key(item: Any, schema: Structural) -> str | None:
+    """What tells an item of an associative list from the others; None for other lists."""
     if schema.get(LIST_TYPE) != "map" or not isinstance(item, dict):
         return None
     return _json([item.get(key) for key in schema.get(LIST_KEYS, ())])

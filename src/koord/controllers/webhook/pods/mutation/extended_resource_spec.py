@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
     from koord.base.documents import Document
 
-_TOLD = (resources.BATCH_CPU, resources.BATCH_MEMORY, resources.MID_CPU, resources.MID_MEMORY)
+_EXTENDED = (resources.BATCH_CPU, resources.BATCH_MEMORY, resources.MID_CPU, resources.MID_MEMORY)
 
 
 def write_spec(pod: Document, title: str) -> Iterator[str]:
@@ -34,14 +34,14 @@ def write_spec(pod: Document, title: str) -> Iterator[str]:
     """
     found = dict(_containers(pod))
     wanted = ExtendedResourceSpec(containers={name: found[name] for name in sorted(found)})
-    if _said(pod, title) == wanted:
+    if _current_spec(pod, title) == wanted:
         return
     text = annotation.text(wanted)
     child(child(pod, "metadata"), "annotations")[keys.EXTENDED_RESOURCE_SPEC] = text
     yield f"annotations[{keys.EXTENDED_RESOURCE_SPEC}] = {text}"
 
 
-def _said(pod: Document, title: str) -> ExtendedResourceSpec:
+def _current_spec(pod: Document, title: str) -> ExtendedResourceSpec:
     key = keys.EXTENDED_RESOURCE_SPEC
     text = present(present(pod, "metadata"), "annotations").get(key)
     if text is None:
@@ -52,12 +52,17 @@ def _said(pod: Document, title: str) -> ExtendedResourceSpec:
 def _containers(pod: Document) -> Iterator[tuple[str, ExtendedContainer]]:
     for container in all_containers(pod):
         given = present(container.document, "resources")
-        requests, limits = _told(present(given, "requests")), _told(present(given, "limits"))
+        requests, limits = (
+            _extended_amounts(present(given, "requests")),
+            _extended_amounts(present(given, "limits")),
+        )
         if requests or limits:
             yield container.name, ExtendedContainer(limits=limits, requests=requests)
 
 
-def _told(amounts: Document) -> ResourceList:
+def _extended_amounts(amounts: Document) -> ResourceList:
     return {
-        name: Quantity.from_wire(amounts[name]) for name in _TOLD if amounts.get(name) is not None
+        name: Quantity.from_wire(amounts[name])
+        for name in _EXTENDED
+        if amounts.get(name) is not None
     }

@@ -88,7 +88,7 @@ class PodMutationHandler:
         around = PodSurroundings(chosen.selected, chosen.drawn, chosen.classes, tree)
         found = mutate(request.document(), around, self._switches, request.title)
         for usable, error in found.failures:
-            self._profiles.tell(usable.profile, error)
+            self._profiles.report(usable.profile, error)
         return AdmissionDecision(
             warnings=skipped(found.failures),
             document=found.document if found.effects else None,

@@ -79,13 +79,13 @@ class MutatedPod(NamedTuple):
 
 
 def mutate(
-    document: Document, around: PodSurroundings, switches: MutationSwitches, title: str
+    document: Document, surroundings: PodSurroundings, switches: MutationSwitches, title: str
 ) -> MutatedPod:
     """All rules on one new pod.
 
     Args:
         document: the pod's, read as a Pod already; may be changed.
-        around: what there is about it.
+        surroundings: what there is about it.
         switches: which rules are on.
         title: the pod as errors name it.
 
@@ -93,20 +93,20 @@ def mutate(
         KoordError: an amount or annotation of the pod cannot be used.
     """
     applied = application.apply(
-        document, around.drawn, around.classes or {}, application.PODS, title
+        document, surroundings.drawn, surroundings.classes or {}, application.PODS, title
     )
     document, effects, failures = applied
-    keeps = any(usable.keeps_resources for usable in around.selected)
-    if around.selected and switches.translates_resources and not keeps:
+    keeps = any(usable.keeps_resources for usable in surroundings.selected)
+    if surroundings.selected and switches.translates_resources and not keeps:
         priority_class = _class(document, title)
         lines = resource_translation.translate(document, priority_class, title)
         effects += _effects("resource-translation", lines, f"class {priority_class}")
     if switches.tells_extended_resources:
         lines = extended_resource_spec.write_spec(document, title)
         effects += _effects("extended-resource-spec", lines)
-    if around.tree is not None and around.tree.spec.node_selector is not None:
-        lines = quota_tree_affinity.require_nodes(document, around.tree.spec.node_selector)
-        effects += _effects("quota-tree-affinity", lines, around.tree.title)
+    if surroundings.tree is not None and surroundings.tree.spec.node_selector is not None:
+        lines = quota_tree_affinity.require_nodes(document, surroundings.tree.spec.node_selector)
+        effects += _effects("quota-tree-affinity", lines, surroundings.tree.title)
     if switches.completes_devices:
         lines = device_resource_spec.complete(document, title)
         effects += _effects("device-resource-spec", lines)

@@ -89,12 +89,12 @@ class PodValidationHandler:
         return replace(denied(refusal.errors), warnings=told, effects=tuple(effects))
 
     async def _charged(
-        self, pod: Pod, old: Pod | None, request: AdmissionRequest, told: tuple[str, ...]
+        self, pod: Pod, old: Pod | None, request: AdmissionRequest, texts: tuple[str, ...]
     ) -> AdmissionDecision:
         assert self._charges is not None
         decision = await self._charges.admit(pod, old, request)
         effects = () if decision.allowed else (RuleEffect("quota-admission", "", decision.message),)
-        return replace(decision, warnings=told, effects=effects)
+        return replace(decision, warnings=texts, effects=effects)
 
     def _configured(self, config_map: ConfigMap, *, is_gone: bool = False) -> None:
         """Rules that cannot be read leave the earlier ones in force."""

@@ -38,7 +38,7 @@ class ValidationSwitches:
     checks_devices: bool = False
 
 
-class Refusal(NamedTuple):
+class RuleRefusal(NamedTuple):
     """What one rule refuses.
 
     Attributes:
@@ -64,7 +64,7 @@ class PodRules:
     switches: ValidationSwitches = ValidationSwitches()
     enhanced: EnhancedRules = OFF
 
-    def refusal(self, pod: Pod, old: Pod | None) -> Refusal | None:
+    def refusal(self, pod: Pod, old: Pod | None) -> RuleRefusal | None:
         """What the first rule that refuses says; None if none does.
 
         Args:
@@ -81,7 +81,7 @@ class PodRules:
         for name, rule in rules:
             errors = list(rule(pod, old))
             if errors:
-                return Refusal(name, errors)
+                return RuleRefusal(name, errors)
         return None
 
     def _classes(self, pod: Pod, old: Pod | None) -> Iterator[KoordError]:
