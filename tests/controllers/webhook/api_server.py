@@ -183,12 +183,18 @@ class Client:
             raise ApiError(Status(code=404, message=f"{name} not found"))
         return found
 
-    async def list(self, target: type, field_selector: str = "", **_: Any) -> Any:
+    async def list(
+        self, target: type, field_selector: str = "", namespace: str = "", **_: Any
+    ) -> Any:
         """Objects of a name."""
         name = field_selector.removeprefix("metadata.name=")
         objects = self._replica.server.objects
         found = [
-            v for (kind, _), v in objects.items() if kind is target and v.metadata.name == name
+            each
+            for (kind, _), each in objects.items()
+            if kind is target
+            and each.metadata.name == name
+            and namespace in ("", each.metadata.namespace)
         ]
         return msgspec.defstruct("Found", [("items", list)])(found)
 

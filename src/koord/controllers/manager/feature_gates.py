@@ -24,7 +24,7 @@ _ADMISSION = {
     "DisableDeviceResourceSpec": "no device resource spec",
     "DisableExtendedResourceSpec": "no extended resource spec",
     "ElasticQuotaEnableUpdateResourceKey": "a child's max may name fewer resources",
-    "ElasticQuotaEvaluationTransformPod": "replace-resources is applied before charging",
+    "ElasticQuotaEvaluationTransformPod": "transformers are applied before charging",
     "ElasticQuotaGuaranteeUsage": "a min must be guaranteed above",
     "EnablePodEnhancedValidator": "labels that pods must have",
     "EnableQuotaAdmission": "pods are charged when they are made",
@@ -32,6 +32,7 @@ _ADMISSION = {
     "MultiQuotaTree": "pods stay on the nodes of their quota tree",
     "NodeMutatingWebhook": "amplification of nodes' resources",
     "NodeValidatingWebhook": "rules of nodes' labels",
+    "ReplaceResourcesTransformer": "pods are charged as replace-resources has them",
     "ReservationMutatingWebhook": "profiles on Reservations",
     "SupportParentQuotaSubmitPod": "pods may use a parent quota",
     "ValidatePodDeviceResource": "rules of device resources",
@@ -50,7 +51,6 @@ _OWN = {
 _TRANSFORMERS = (
     "PreemptionPolicyTransformer",
     "PriorityTransformer",
-    "ReplaceResourcesTransformer",
 )
 
 

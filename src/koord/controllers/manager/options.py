@@ -52,8 +52,6 @@ class ManagerOptions(WebhookOptions, SecurePortOptions):
     sync_period: Annotated[str, "look at every object again so often; 0 for never"] = ""
     rest_config_qps: Annotated[int, "requests a second; 0 for the client's default"] = 30
     rest_config_burst: Annotated[int, "requests at once; 0 for the client's default"] = 50
-    slo_config_name: Annotated[str, "name of the ConfigMap"] = "slo-controller-config"
-    config_namespace: Annotated[str, "namespace of the ConfigMap"] = "koordinator-system"
     controllers: Annotated[str, "which run: names, * for all, -name for not that one"] = ",".join(
         CONTROLLERS
     )
@@ -89,6 +87,7 @@ class ManagerOptions(WebhookOptions, SecurePortOptions):
         self.metrics_listen()
         self.health_listen()
         self.check_secure_port()
+        self.check_scopes()
         self.gates()
         self.enabled_controllers()
         self.enabled_noderesource_plugins()

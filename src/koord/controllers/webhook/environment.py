@@ -60,23 +60,23 @@ class WebhookEnvironment:
         default = cls()
         names = default.configurations
 
-        def told(name: str, otherwise: str) -> str:
+        def value_of(name: str, otherwise: str) -> str:
             return variables.get(name) or otherwise
 
-        writer = told("WEBHOOK_CERT_WRITER", "")
+        writer = value_of("WEBHOOK_CERT_WRITER", "")
         if writer not in _WRITERS:
             raise KoordError("WEBHOOK_CERT_WRITER", "", writer, "fs or secret, or nothing")
         return cls(
-            told("POD_NAMESPACE", default.namespace),
-            _port(told("WEBHOOK_PORT", str(default.port))),
-            Path(told("WEBHOOK_CERT_DIR", str(default.folder))),
-            told("SECRET_NAME", default.secret),
-            told("SERVICE_NAME", default.service),
-            told("WEBHOOK_HOST", default.host),
+            value_of("POD_NAMESPACE", default.namespace),
+            _port(value_of("WEBHOOK_PORT", str(default.port))),
+            Path(value_of("WEBHOOK_CERT_DIR", str(default.folder))),
+            value_of("SECRET_NAME", default.secret),
+            value_of("SERVICE_NAME", default.service),
+            value_of("WEBHOOK_HOST", default.host),
             writer,
             ConfigurationNames(
-                told("MUTATING_WEBHOOK_NAME", names.mutating),
-                told("VALIDATING_WEBHOOK_NAME", names.validating),
+                value_of("MUTATING_WEBHOOK_NAME", names.mutating),
+                value_of("VALIDATING_WEBHOOK_NAME", names.validating),
             ),
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from koord.base.errors import KoordError
+
 ANY_NAMESPACE = "*"
 CLUSTER_SCOPE, NAMESPACE_SCOPE = "cluster", "namespace"
 
@@ -17,6 +19,8 @@ CLUSTER_SCOPE, NAMESPACE_SCOPE = "cluster", "namespace"
 class WebhookOptions:
     """What admission is told, each with the text of ``--help``; floats are durations in seconds."""
 
+    slo_config_name: Annotated[str, "name of the ConfigMap"] = "slo-controller-config"
+    config_namespace: Annotated[str, "namespace of the ConfigMap"] = "koordinator-system"
     node_strategy_name_need_check: Annotated[
         bool, "node strategies of slo-controller-config need names of their own"
     ] = False
@@ -47,3 +51,16 @@ class WebhookOptions:
     reservation_scope: Annotated[str, "whom reservations are for: cluster or namespace"] = (
         CLUSTER_SCOPE
     )
+
+    def check_scopes(self) -> None:
+        """Refuses what is no scope.
+
+        Raises:
+            KoordError: the flag, its value and what would be right.
+        """
+        for flag, scope in (
+            ("--quota-scope", self.quota_scope),
+            ("--reservation-scope", self.reservation_scope),
+        ):
+            if scope not in (CLUSTER_SCOPE, NAMESPACE_SCOPE):
+                raise KoordError(flag, "", scope, f"{CLUSTER_SCOPE} or {NAMESPACE_SCOPE}")

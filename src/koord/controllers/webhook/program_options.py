@@ -46,6 +46,7 @@ class WebhookProgramOptions(WebhookOptions, SecurePortOptions):
         self.metrics_listen()
         self.health_listen()
         self.check_secure_port()
+        self.check_scopes()
         self.gates()
 
     def gates(self) -> FeatureGates:

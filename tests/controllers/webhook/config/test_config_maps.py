@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from koord.api.sloconfig import sections
+from koord.base.errors import KoordError
 from koord.controllers.webhook.config_maps import HANDLERS
 from koord.controllers.webhook.framework.admission_decision import AdmissionDecision
 from koord.controllers.webhook.framework.admission_request import ResourceName
@@ -189,3 +190,15 @@ def test_what_one_request_costs_is_bounded() -> None:
     found = told({sections.THRESHOLD: nodes(*many)})
     assert "data.resource-threshold-config.nodeStrategies: got '501 strategies'" in found.message
     assert TITLE in found.message
+
+
+def test_the_config_map_is_the_one_that_flags_name() -> None:
+    wrong = {sections.COLOCATION: "x"}
+    assert told(wrong, name="other", slo_config_name="other").allowed is False
+    assert told(wrong, slo_config_name="other").allowed
+
+
+def test_a_scope_that_there_is_not_is_told() -> None:
+    with pytest.raises(KoordError) as found:
+        WebhookOptions(quota_scope="all").check_scopes()
+    assert str(found.value) == "--quota-scope: got 'all', expected cluster or namespace"

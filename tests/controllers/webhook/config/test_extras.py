@@ -133,7 +133,7 @@ def test_they_fail_open() -> None:
     async def cut(*_: Any, **__: Any) -> Any:
         raise TransportError("cut")
 
-    replica.given.client.get = cut  # type: ignore[method-assign]
+    replica.given.client.list = cut  # type: ignore[method-assign]
     new = job(podRef={"namespace": "n", "name": "gone"})
     assert told(VALIDATE_MIGRATION_JOB, replica, new).allowed
     assert told(VALIDATE_DEVICE, replica, device(name="gone")).allowed

@@ -20,6 +20,7 @@ from koord.controllers.webhook.framework.admission_decision import AdmissionDeci
 from koord.controllers.webhook.options import WebhookOptions
 from koord.controllers.webhook.quota_admission import QuotaAdmission
 from koord.controllers.webhook.quota_admission.charge_batch import retries_for
+from koord.kernels.quantity import Quantity
 from tests.controllers.webhook.api_server import PREFIX, Server, on_virtual_time, quota, request
 
 ON = "EnableQuotaAdmission=true"
@@ -131,6 +132,15 @@ def test_a_dry_run_judges_and_charges_nothing() -> None:
     assert ask(server, asked, pod("a", 2), dry_run=True).allowed
     assert not ask(server, asked, pod("a", 4), dry_run=True).allowed
     assert server.writes == 0
+
+
+def test_overhead_is_charged_unless_a_gate_says_not() -> None:
+    for gates, charged in ((ON, 2500), (f"{ON},ElasticQuotaIgnorePodOverhead=true", 2000)):
+        server = world(quota("q", max={"cpu": 3}))
+        new = pod("a", 2)
+        new.spec.overhead = {"cpu": Quantity.parse("500m")}
+        assert ask(server, admission(server, gates), new).allowed
+        assert used(server) == charged
 
 
 def test_the_gate_is_off_by_default() -> None:

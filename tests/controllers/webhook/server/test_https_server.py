@@ -89,7 +89,8 @@ def test_what_is_no_review_is_refused(body: bytes, status: int) -> None:
 
 def test_objects_that_are_none_are_refused_inside_the_answer() -> None:
     async def script(scene: TLSScene) -> None:
-        for pod in (None, 3, [], "text"):
+        objects: tuple[Any, ...] = (None, 3, [], "text")
+        for pod in objects:
             response = await scene.review(pod=pod)
             assert (response["allowed"], response["status"]["code"]) == (False, 400)
         status, body = await scene.post(MUTATE_POD, _deep(5000))

@@ -178,10 +178,10 @@ class CertificateKeeper:
                 if error.http_status != 404:
                     raise
                 missing.append(f"{kind.name} {name}")
-        self._tell_missing(missing)
+        self._note_missing(missing)
         return found
 
-    def _tell_missing(self, missing: list[str]) -> None:
+    def _note_missing(self, missing: list[str]) -> None:
         note = (
             ReadinessNote(f"nobody asks: there is no {', no '.join(missing)}") if missing else None
         )

@@ -29,12 +29,12 @@ class ValidateConfigMap:
     """Judges the sections that a write changes."""
 
     def __init__(self, given: HandlerDependencies) -> None:
+        self._place = (given.options.config_namespace, given.options.slo_config_name)
         self._need_names = given.options.node_strategy_name_need_check
 
     def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
-        there = (request.namespace, request.name)
-        if there != (sections.CONFIG_MAP_NAMESPACE, sections.CONFIG_MAP_NAME):
+        if (request.namespace, request.name) != self._place:
             return ALLOWED
         if request.operation is Operation.DELETE:
             line = f"{request.title}: without it all nodes have the defaults of every section"

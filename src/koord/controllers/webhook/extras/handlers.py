@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from koord.api.kinds.device import Device
@@ -105,11 +104,15 @@ class _JobsByPod:
 async def _looked_up(client: Client, kind: type[T], name: str, namespace: str) -> T | str | None:
     """An object past the cache; None where it is not there, a text where nobody says."""
     try:
-        return await client.get(kind, name, namespace, timeout_seconds=_LOOKUP_SECONDS)
-    except ApiError as error:
-        return None if error.http_status == HTTPStatus.NOT_FOUND else _UNKNOWN
-    except (TransportError, TimeoutError):
+        found = await client.list(
+            kind,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            timeout_seconds=_LOOKUP_SECONDS,
+        )
+    except (ApiError, TransportError, TimeoutError):
         return _UNKNOWN
+    return found.items[0] if found.items else None
 
 
 HANDLERS: Mapping[str, Callable[[HandlerDependencies], Handler]] = {

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.cluster import ConfigMap
 from koord.api.kinds.node import Node
-from koord.api.sloconfig.sections import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from koord.controllers.webhook.framework.admission_decision import (
     ALLOWED,
     AdmissionDecision,
@@ -51,8 +50,9 @@ class ValidateNode:
     """Refuses labels by which a node has two strategies of one section; a new node is warned of."""
 
     def __init__(self, given: HandlerDependencies) -> None:
-        self._key = f"{CONFIG_MAP_NAMESPACE}/{CONFIG_MAP_NAME}"
-        self._config = given.views.view_of(ConfigMap, CONFIG_MAP_NAMESPACE, CONFIG_MAP_NAME)
+        namespace, name = given.options.config_namespace, given.options.slo_config_name
+        self._key = f"{namespace}/{name}"
+        self._config = given.views.view_of(ConfigMap, namespace, name)
         self._read_from: ConfigMap | None = None
         self._strategies: Mapping[str, list[SelectedStrategy]] = {}
 

@@ -10,6 +10,8 @@ import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from koord.api.kinds.quota import ElasticQuota
 from koord.api.protocol import quotas
 from koord.api.transforms import with_replaced_resources
@@ -67,6 +69,8 @@ class QuotaAdmission:
             "ReplaceResourcesTransformer"
         ):
             pod = with_replaced_resources(pod)
+        if self._gates.enabled("ElasticQuotaIgnorePodOverhead") and pod.spec.overhead:
+            pod = replace(pod, spec=replace(pod.spec, overhead={}))
         key = f"{found.metadata.namespace}/{found.metadata.name}"
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         waiting = WaitingPod(pod, request.uid, answer)

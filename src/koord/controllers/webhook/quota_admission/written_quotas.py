@@ -57,8 +57,12 @@ class WrittenQuotas:
         if known is not None and not fresh and at_version(known) > at_version(than):
             return known
         meta = than.metadata
-        found = await self._client.get(
-            ElasticQuota, meta.name, meta.namespace, timeout_seconds=READ_SECONDS
+        listed = await self._client.list(
+            ElasticQuota,
+            namespace=meta.namespace,
+            field_selector=f"metadata.name={meta.name}",
+            timeout_seconds=READ_SECONDS,
         )
-        self.keep(key, found)
-        return found
+        for found in listed.items:
+            self.keep(key, found)
+        return listed.items[0] if listed.items else None

@@ -122,7 +122,7 @@ class HTTPSServer:
 
     def _connection(self) -> asyncio.Protocol:
         assert self._manager is not None
-        return _Connection(
+        return _ReviewConnection(
             self._manager, self, loop=asyncio.get_running_loop(), access_log=None,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
         )  # fmt: skip
@@ -138,8 +138,8 @@ class HTTPSServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
-        if isinstance(connection, _Connection):
-            connection.asked()
+        if isinstance(connection, _ReviewConnection):
+            connection.first_request()
         path = request.path
         if path in self._paths:
             return await self._review(path, request)
@@ -179,7 +179,7 @@ class HTTPSServer:
         return web.Response(body=answer.body, content_type=_JSON)
 
 
-class _Connection(web.RequestHandler):
+class _ReviewConnection(web.RequestHandler):
     """One connection: counted, and closed where it asks nothing."""
 
     __slots__ = ("_server", "_silence")
@@ -198,11 +198,11 @@ class _Connection(web.RequestHandler):
         self._silence = loop.call_later(READ_SECONDS, transport.close)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.asked()
+        self.first_request()
         self._server.closed()
         super().connection_lost(exc)
 
-    def asked(self) -> None:
+    def first_request(self) -> None:
         """Its first request is there."""
         if self._silence is not None:
             self._silence.cancel()

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 Operation = dict[str, Any]
+
+# The same text is the same value, which C finds out; another text may be the same value with its
+# keys in another order.
+_encoded = msgspec.json.encode
+_NESTED = (dict, list)
 
 
 def difference(before: Any, after: Any) -> list[Operation]:
@@ -22,37 +29,41 @@ def difference(before: Any, after: Any) -> list[Operation]:
         before, after: documents of at most :data:`koord.base.documents.MAX_DEPTH` levels; neither
             is changed, and values of ``after`` are parts of the operations.
     """
-    found: list[Operation] = []
-    _compare(before, after, "", found)
-    return found
+    operations: list[Operation] = []
+    _compare(before, after, "", operations)
+    return operations
 
 
-def _compare(before: Any, after: Any, path: str, found: list[Operation]) -> None:
+def _compare(before: Any, after: Any, path: str, operations: list[Operation]) -> None:
     kind = type(before)
     if kind is not type(after):
-        found.append({"op": "replace", "path": path, "value": after})
+        operations.append({"op": "replace", "path": path, "value": after})
+    elif kind in _NESTED and _encoded(before) == _encoded(after):
+        return
     elif kind is dict:
-        _compare_objects(before, after, path, found)
+        _compare_objects(before, after, path, operations)
     elif kind is list:
-        _compare_lists(before, after, path, found)
+        _compare_lists(before, after, path, operations)
     elif before != after:
-        found.append({"op": "replace", "path": path, "value": after})
+        operations.append({"op": "replace", "path": path, "value": after})
 
 
 def _compare_objects(
-    before: dict[str, Any], after: dict[str, Any], path: str, found: list[Operation]
+    before: dict[str, Any], after: dict[str, Any], path: str, operations: list[Operation]
 ) -> None:
     for key, value in before.items():
         if key not in after:
-            found.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
+            operations.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
         elif after[key] is not value:
-            _compare(value, after[key], f"{path}/{_escaped(key)}", found)
+            _compare(value, after[key], f"{path}/{_escaped(key)}", operations)
     for key, value in after.items():
         if key not in before:
-            found.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
+            operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
 
 
-def _compare_lists(before: list[Any], after: list[Any], path: str, found: list[Operation]) -> None:
+def _compare_lists(
+    before: list[Any], after: list[Any], path: str, operations: list[Operation]
+) -> None:
     shorter = min(len(before), len(after))
     first = 0
     while first < shorter and _same(before[first], after[first]):
@@ -62,13 +73,13 @@ def _compare_lists(before: list[Any], after: list[Any], path: str, found: list[O
         last += 1
     both = shorter - first - last
     for index in range(first, first + both):
-        _compare(before[index], after[index], f"{path}/{index}", found)
+        _compare(before[index], after[index], f"{path}/{index}", operations)
     place = first + both
-    found += [
+    operations += [
         {"op": "remove", "path": f"{path}/{index}"}
         for index in range(len(before) - last - 1, place - 1, -1)
     ]
-    found += [
+    operations += [
         {"op": "add", "path": f"{path}/{index}", "value": after[index]}
         for index in range(place, len(after) - last)
     ]
@@ -77,6 +88,8 @@ def _compare_lists(before: list[Any], after: list[Any], path: str, found: list[O
 def _same(before: Any, after: Any) -> bool:
     if type(before) is not type(after):
         return False
+    if type(before) in _NESTED and _encoded(before) == _encoded(after):
+        return True
     if isinstance(before, dict):
         return before.keys() == after.keys() and all(
             _same(value, after[key]) for key, value in before.items()

@@ -40,33 +40,33 @@ _REASONS = {
 }
 
 
-class _Kind(msgspec.Struct, gc=False):
+class _ReviewedKind(msgspec.Struct, gc=False):
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
-class _Resource(msgspec.Struct, gc=False):
+class _ReviewedResource(msgspec.Struct, gc=False):
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
-class _UserInfo(msgspec.Struct, gc=False):
+class _ReviewUser(msgspec.Struct, gc=False):
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] | None = ()
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _ReviewRequest(msgspec.Struct, rename="camel"):
     uid: str = ""
-    kind: _Kind = msgspec.field(default_factory=_Kind)
-    resource: _Resource = msgspec.field(default_factory=_Resource)
+    kind: _ReviewedKind = msgspec.field(default_factory=_ReviewedKind)
+    resource: _ReviewedResource = msgspec.field(default_factory=_ReviewedResource)
     sub_resource: str = ""
     name: str = ""
     namespace: str = ""
     operation: Operation = Operation.CREATE
-    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+    user_info: _ReviewUser = msgspec.field(default_factory=_ReviewUser)
     object: msgspec.Raw = _NO_RAW
     old_object: msgspec.Raw = _NO_RAW
     dry_run: bool | None = False
@@ -75,7 +75,7 @@ class _Request(msgspec.Struct, rename="camel"):
 class _Review(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: _Request | None = None
+    request: _ReviewRequest | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Review)
@@ -136,20 +136,22 @@ def encode(
     return codec.to_json({"kind": KIND, "apiVersion": api_version, "response": response})
 
 
-def _request(asked: _Request) -> AdmissionRequest:
-    user = asked.user_info
+def _request(request: _ReviewRequest) -> AdmissionRequest:
+    user = request.user_info
     return AdmissionRequest(
-        uid=asked.uid,
-        operation=asked.operation,
-        kind=asked.kind.kind,
-        resource=ResourceName(asked.resource.group, asked.resource.resource, asked.sub_resource),
-        version=asked.resource.version,
-        namespace=asked.namespace,
-        name=asked.name,
+        uid=request.uid,
+        operation=request.operation,
+        kind=request.kind.kind,
+        resource=ResourceName(
+            request.resource.group, request.resource.resource, request.sub_resource
+        ),
+        version=request.resource.version,
+        namespace=request.namespace,
+        name=request.name,
         requester=Requester(user.username, user.uid, user.groups or ()),
-        dry_run=bool(asked.dry_run),
-        raw_object=_bytes(asked.object),
-        raw_old_object=_bytes(asked.old_object),
+        dry_run=bool(request.dry_run),
+        raw_object=_bytes(request.object),
+        raw_old_object=_bytes(request.old_object),
     )
 
 

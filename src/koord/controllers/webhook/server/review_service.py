@@ -125,10 +125,10 @@ class ReviewService:
             if request.resource != served.resource:
                 resource, status = "", HTTPStatus.OK
                 return Answer(status, review_codec.encode(version, request.uid, ALLOWED))
-            judged = await self._judged(path, served, request)
-            if judged is None:
+            answered = await self._decision_and_patch(path, served, request)
+            if answered is None:
                 return Answer(status, _FAILED.encode())
-            decision, operations = judged
+            decision, operations = answered
             status = int(decision.status)
             answer = review_codec.encode(version, request.uid, decision, operations)
             return Answer(HTTPStatus.OK, answer)
@@ -138,7 +138,7 @@ class ReviewService:
                 ReviewOutcome(path, served.mutating, resource, operation, status, seconds)
             )
 
-    async def _judged(
+    async def _decision_and_patch(
         self, path: str, served: ServedPath, request: AdmissionRequest
     ) -> tuple[AdmissionDecision, Sequence[dict[str, Any]]] | None:
         """Decision and patch; None where the handler failed."""

@@ -19,12 +19,12 @@ class ServingCertificate:
 
     def __init__(self) -> None:
         self.context = _context()
-        self._shown = b""
+        self._digest = b""
 
     @property
     def present(self) -> bool:
         """Whether there is one to show."""
-        return bool(self._shown)
+        return bool(self._digest)
 
     def show(self, certificate: bytes, key: bytes) -> bool:
         """Shows a certificate from now on; connections that stand go on as they are.
@@ -40,12 +40,12 @@ class ServingCertificate:
         """
         pem = certificate + b"\n" + key
         digest = sha256(pem).digest()
-        if digest == self._shown:
+        if digest == self._digest:
             return False
         # Tried first where nobody is served, so that a bad pair breaks nothing.
         _load(_context(), pem)
         _load(self.context, pem)
-        self._shown = digest
+        self._digest = digest
         return True
 
 
