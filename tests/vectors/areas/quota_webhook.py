@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SEED = 20280
 COVERAGE = {
-    "pod_check.go:hasQuotaBoundedPods": "the rest is for lists that fail",
+    "elasticquota/pod_check.go:hasQuotaBoundedPods": "the rest is for lists that fail",
 }
 
 _GATES = ["ElasticQuotaEnableUpdateResourceKey", "ElasticQuotaGuaranteeUsage"]
