@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +25,7 @@ from koord.controllers.webhook.certificates.key_material import (
     new_certificate,
     trusted,
 )
+from koord.controllers.webhook.certificates.webhook_configuration import bundles
 from koord.controllers.webhook.framework.default_configurations import NAMESPACE
 from koord.controlplane.embedded import EmbeddedControlPlane
 from koord.kube.client import Client
@@ -132,8 +134,9 @@ def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPat
         former = _soon_over(scene.environment.host)
         store = SecretStore(scene.client, NAMESPACE, scene.environment.secret)
         assert await store.write(former, StoredMaterial(None))
-        async with scene.replica(), scene.replica(leading=False):
+        async with scene.replica() as app, scene.replica(leading=False):
             await scene.until_called("first")
+            behind = bundles(await scene.configuration())[0]
             assert await _kept(store) == former
             # From here on what ends in a month is renewed.
             ahead.undo()
@@ -143,12 +146,21 @@ def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPat
                     made += 1
                     pod = await scene.create_pod(f"p{made}")
                     assert pod["metadata"]["labels"][QOS] == "BE"
+                    # An API server whose connections are new and whose watch lags a little.
+                    await _connect(app.server.port, behind)
+                    behind = bundles(await scene.configuration())[0]
             assert made > 20
             assert now.certificate != former.certificate
             assert now.signed_by_first()
             await scene.create_pod("last")
 
     play(script)
+
+
+async def _connect(port: int, bundle: bytes) -> None:
+    tls = ssl.create_default_context(cadata=bundle.decode())
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    writer.close()
 
 
 async def _kept(store: SecretStore) -> KeyMaterial:
