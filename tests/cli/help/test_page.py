@@ -98,6 +98,21 @@ def test_the_version_of_every_program(name: str) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
 
 
+def test_ports_are_on_loopback_unless_told_otherwise() -> None:
+    found = {
+        flag.names[0]: flag.default
+        for name in PROGRAMS
+        for flag in program(name).page.flags
+        if flag.metavar in ("HOST:PORT", "IP")
+    }
+    assert found == {
+        "--bind-address": "127.0.0.1",
+        "--metrics-addr": "127.0.0.1:8080",
+        "--health-probe-addr": "127.0.0.1:8000",
+        "--addr": "127.0.0.1:9316",
+    }
+
+
 def test_exit_statuses_stand_where_they_mean_something() -> None:
     with_statuses = {path for path, page in PAGES.items() if "Exit status:" in page.text}
     assert {"koord", "koord check", "koord crds check", "koord status", "koordlet"} <= with_statuses

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SEED = 20280
 COVERAGE = {
-    "pod_check.go:hasQuotaBoundedPods": "the rest is for lists that fail",
+    "elasticquota/pod_check.go:hasQuotaBoundedPods": "the rest is for lists that fail",
 }
 
 _GATES = ["ElasticQuotaEnableUpdateResourceKey", "ElasticQuotaGuaranteeUsage"]
@@ -35,7 +35,7 @@ _NAMESPACES = ["n", "m", "a"]
 
 def inputs(draw: random.Random) -> list[Json]:
     """A few quotas and pods, and a request about a quota, or a pod's quota."""
-    return [_case(draw) for _ in range(1000)]
+    return [_case(draw) for _ in range(1400)]
 
 
 def answer(case: Json) -> Json:
