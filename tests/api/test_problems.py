@@ -13,6 +13,7 @@ from koord.api.kinds.node import Node
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.config import load
 from koord.api.sloconfig.problems import Kind, Problem, Severity, node_problems, problems
+from koord.api.sloconfig.strategies import ColocationStrategy
 
 MEMORY = "memoryReclaimThresholdPercent"
 
@@ -65,6 +66,57 @@ def test_every_share_of_a_node_is_bounded_at_both_levels(field: str) -> None:
         f"data.colocation-config.{field}: got 101, expected a number from 0 to 100 (taken as 100)",
         f"data.colocation-config.nodeConfigs[0].{field}: got 1000, "
         "expected a number from 0 to 100 (taken as 100)",
+    ]
+
+
+def test_a_value_of_a_wrong_type_hides_no_other_mistake() -> None:
+    document = {
+        "enable": "x",
+        "memoryReclaimThresholdPercent": -5,
+        "nodeConfigs": [
+            {"nodeSelector": {"matchLabels": {"a": 5}}, "CPUReclaimThresholdPercent": "y"}
+        ],
+    }
+    stays = "(the last good section stays)"
+    where = "data.colocation-config"
+    assert lines({"colocation-config": document}) == [
+        f"{where}.enable: got 'x', expected true or false {stays}",
+        f"{where}.nodeConfigs[0].nodeSelector.matchLabels[a]: got 5, expected text {stays}",
+        f"{where}.nodeConfigs[0].cpuReclaimThresholdPercent: got 'y', expected an integer {stays}",
+        f"{where}.memoryReclaimThresholdPercent: got -5, expected a number >= 0 {stays}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lower", "threshold", "field", "value"),
+    [(80, "90", "memoryEvictThresholdPercent", "90"), ("a", 50, "memoryEvictLowerPercent", "a")],
+)
+def test_no_value_is_compared_with_one_of_a_wrong_type(
+    lower: object, threshold: object, field: str, value: str
+) -> None:
+    """The defaults are 65 and 70."""
+    strategy = {"memoryEvictLowerPercent": lower, "memoryEvictThresholdPercent": threshold}
+    assert lines({"resource-threshold-config": {"clusterStrategy": strategy}}) == [
+        f"data.resource-threshold-config.clusterStrategy.{field}: got {value!r}, "
+        "expected an integer (the last good section stays)"
+    ]
+
+
+def test_of_very_many_values_of_a_wrong_type_the_first_are_told() -> None:
+    names: dict[str, Any] = {field: [] for field in ColocationStrategy.__struct_encode_fields__}
+    nodes = [{"nodeSelector": {}, **names} for _ in range(200)]
+    found = lines({"colocation-config": {"nodeConfigs": nodes}})
+    assert len(found) == 20
+    assert all("nodeConfigs[0]" in line for line in found)
+
+
+def test_nothing_is_taken_of_a_section_that_is_not_in_effect() -> None:
+    document = {"memoryReclaimThresholdPercent": 165, "cpuReclaimThresholdPercent": -1}
+    assert lines({"colocation-config": document}) == [
+        "data.colocation-config.cpuReclaimThresholdPercent: got -1, expected a number >= 0 "
+        "(the last good section stays)",
+        "data.colocation-config.memoryReclaimThresholdPercent: got 165, "
+        "expected a number from 0 to 100 (the last good section stays)",
     ]
 
 
@@ -210,6 +262,11 @@ NODES = [
     (node('{"memoryReclaimThresholdPercent":30,"cpuReclaimThresholdPercent":-1}'), (60, 65),
      ["annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercent: "
       "got -1, expected a number >= 0 (as if it were not there)"]),
+    (node('{"memoryReclaimThresholdPercent":165,"cpuReclaimThresholdPercent":-1}'), (60, 65),
+     ["annotations[node.koordinator.sh/colocation-strategy].cpuReclaimThresholdPercent: "
+      "got -1, expected a number >= 0 (as if it were not there)",
+      "annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
+      "got 165, expected a number from 0 to 100 (as if it were not there)"]),
     (node('{"memoryReclaimThresholdPercent":"30"}'), (60, 65),
      ["annotations[node.koordinator.sh/colocation-strategy].memoryReclaimThresholdPercent: "
       "got '30', expected an integer (as if it were not there)"]),

@@ -47,9 +47,12 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     ("words", "error"),
     [
         (["bogus"], "No such command 'bogus' (see koord --help)"),
-        (["--bogus"], "No such option: --bogus (see koord --help)"),
+        (["--bogus"], "koord: got '--bogus', expected a known flag, as koord --help lists them"),
         (["topology", "bogus"], "No such command 'bogus' (see koord topology --help)"),
-        ([*TOPOLOGY, "--bogus"], "No such option: --bogus (see koord topology show --help)"),
+        ([*TOPOLOGY, "--bogus"], "koord topology show: got '--bogus', expected a known flag, "
+         "as koord topology show --help lists them"),
+        ([*TOPOLOGY, "--rot", "/"],
+         "koord topology show: got '--rot', expected a known flag, such as --root"),
         ([*TOPOLOGY, "--root"], "Option '--root' requires an argument"),
         ([*TOPOLOGY, "-o"], "Option '-o' requires an argument"),
         ([*TOPOLOGY, "-o", "yaml"], "--output: got 'yaml', expected text or json"),

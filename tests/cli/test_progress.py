@@ -21,8 +21,19 @@ def test_a_line_comes_every_ten_seconds_with_what_is_left() -> None:
         lines.advance(steps)
     assert stream.getvalue().splitlines() == [
         "simulating: 2 %, about 8 min left",
-        "simulating: 40 %, about 32 s left",
+        "simulating: 40 %, about 25 s left",
     ]
+
+
+def test_what_it_takes_to_begin_is_not_taken_for_the_work() -> None:
+    stream, now = io.StringIO(), [0.0]
+    lines = ProgressLines("simulating", 1000, stream, lambda: now[0])
+    now[0] = 30
+    lines.advance(1)
+    for _ in range(3):
+        now[0] += 1
+        lines.advance(10)
+    assert stream.getvalue().splitlines() == ["simulating: 1 %, about 99 s left"]
 
 
 def test_short_work_is_silent() -> None:

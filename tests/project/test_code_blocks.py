@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import typer.main
 
 from koord.api import load_manifests
 from koord.base.documents import parse_documents
+from koord.cli.daemons import koordlet, manager, scheduler
 from koord.cli.main import build
 from koord.controllers.scheduler.config.load import decode
 from koord.controllers.scheduler.registry import GROUP, Registry
@@ -147,6 +149,36 @@ def parse_koord(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
+def parse_scheduler(words: list[str]) -> None:
+    """As :func:`parse_koord`."""
+    typer.main.get_command(scheduler.build()).make_context(scheduler.NAME, words)
+
+
+def parse_koordlet(words: list[str]) -> None:
+    """As :func:`parse_koord`; the node's name comes from the environment."""
+    koordlet.parse(["--node-name=node", *words])
+
+
+PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "koord": parse_koord,
+    scheduler.NAME: parse_scheduler,
+    manager.NAME: manager.parse,
+    koordlet.NAME: parse_koordlet,
+}
+
+
+def parse_line(line: str) -> str:
+    """Has the program of a command line read it; the program's name, empty if it is not koord's."""
+    words = shlex.split(line.partition("|")[0], comments=True)
+    while words and re.match(r"[A-Za-z_]+=", words[0]):
+        del words[0]
+    name = words[0].removeprefix(".venv/bin/") if words else ""
+    if name not in PARSERS:
+        return ""
+    PARSERS[name](words[1:])
+    return name
+
+
 @pytest.mark.parametrize(("place", "line"), lines_to_parse())
 def test_commands_parse(place: str, line: str, tmp_path: Path) -> None:
     # A here-document goes on in the lines below.
@@ -154,14 +186,26 @@ def test_commands_parse(place: str, line: str, tmp_path: Path) -> None:
         done = subprocess.run(["bash", "-n", "-c", line], check=False)
         assert done.returncode == 0, place
     words = shlex.split(line.partition("|")[0], comments=True)
-    if words and words[0].removeprefix(".venv/bin/") == "koord":
-        parse_koord(words[1:])
+    parse_line(line)
     if words and words[0] == "make":
         makefile = (ROOT / "Makefile").read_text()
         targets = [word for word in words[1:] if "=" not in word]
         assert all(re.search(rf"^{each}:", makefile, re.MULTILINE) for each in targets), place
 
 
-def test_a_misspelt_option_does_not_parse() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "koord topology pick 4 --takn 0-3",
+        "koord-scheduler --takn a.yaml",
+        "koord-manager --takn=1 | head",
+        "agent_mode=hostMode NODE_NAME=$(hostname) .venv/bin/koordlet --takn",
+    ],
+)
+def test_a_misspelt_option_does_not_parse(line: str) -> None:
     with pytest.raises(Exception, match="--takn"):
-        parse_koord(["topology", "pick", "4", "--takn", "0-3"])
+        parse_line(line)
+
+
+def test_lines_of_every_program_are_parsed() -> None:
+    assert {parse_line(line) for _, line in lines_to_parse()} >= set(PARSERS)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -72,18 +74,35 @@ def machine(tmp_path: Path) -> Callable[[str], str]:
     return moved
 
 
-def run(snippet: str, names: dict[str, Any]) -> list[tuple[object, str]]:
-    """Runs a snippet; gives the values of its bare expressions with the comments behind them."""
+def run(snippet: str, names: dict[str, Any]) -> list[tuple[object, str, str]]:
+    """Runs a snippet; gives the value of each bare expression, what it prints, and the comment."""
     lines = snippet.splitlines()
-    shown: list[tuple[object, str]] = []
+    shown: list[tuple[object, str, str]] = []
     for statement in ast.parse(snippet).body:
         if not isinstance(statement, ast.Expr):
             exec(compile(ast.Module([statement], []), "snippet", "exec"), names)
             continue
-        value = eval(compile(ast.Expression(statement.value), "snippet", "eval"), names)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            value = eval(compile(ast.Expression(statement.value), "snippet", "eval"), names)
         last = lines[(statement.end_lineno or 0) - 1]
-        shown.append((value, last[statement.end_col_offset or 0 :].partition("# ")[2]))
+        comment = last[statement.end_col_offset or 0 :].partition("# ")[2]
+        shown.append((value, printed.getvalue(), comment))
     return shown
+
+
+def differs(value: object, printed: str, comment: str) -> str:
+    """What is wrong with the comment behind an expression; empty if nothing is.
+
+    What is printed stands there, numbers aside, or words that say what it is.
+    """
+    values = promised(comment)
+    if printed:
+        if not comment or not printed.strip():
+            return f"prints {printed!r}, which is not shown"
+        wrong = values and masked(printed) != masked(comment)
+        return f"prints {printed!r}, not {comment!r}" if wrong else ""
+    wrong = values and value is not None and value not in values
+    return f"is {value!r}, not {comment!r}" if wrong else ""
 
 
 def promised(comment: str) -> list[object]:
@@ -99,13 +118,29 @@ def promised(comment: str) -> list[object]:
 
 @pytest.mark.parametrize("page", pages_with("python", "run"), ids=name_of)
 def test_python_snippets_run_and_give_what_they_say(
-    page: Path, machine: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    page: Path, machine: Callable[[str], str]
 ) -> None:
     names = given(name_of(page))
     for block in of(page, "python", "run"):
-        for value, comment in run(machine(block.text), names):
-            values = promised(comment)
-            assert not values or value is None or value in values, comment
+        for value, printed, comment in run(machine(block.text), names):
+            assert not differs(value, printed, comment)
+
+
+@pytest.mark.parametrize(
+    ("snippet", "wrong"),
+    [
+        ("1 + 1  # 2", ""),
+        ("1 + 1  # 3: rounded", "is 2, not '3: rounded'"),
+        ('print(3.5, "kept")  # 7 kept', ""),
+        ('print(3.5, "kept")  # 7 taken', r"prints '3.5 kept\n', not '7 taken'"),
+        ('print("a")  # a letter', ""),
+        ('print("a")', r"prints 'a\n', which is not shown"),
+        ('print("")  # the reason', r"prints '\n', which is not shown"),
+    ],
+)
+def test_a_comment_that_is_not_so_is_found(snippet: str, wrong: str) -> None:
+    (shown,) = run(snippet, {})
+    assert differs(*shown) == wrong
 
 
 def lines_to_run(language: str) -> list[tuple[str, str]]:

@@ -51,8 +51,19 @@ def figure(title: str, finding: str, caption: str, svg: str) -> str:
     )
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts; the first column stands left, the others right."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    lines = ("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table.
+
+    Args:
+        heads: a name a column, as text.
+        rows: a text a column.
+        words: so many columns have words and begin on the left; the others are numbers.
+    """
+
+    def line(tag: str, texts: Sequence[str]) -> str:
+        marks = [' class="text"' if at < words else "" for at in range(len(texts))]
+        cells = zip(marks, texts, strict=True)
+        return "".join(f"<{tag}{mark}>{escape(text)}</{tag}>" for mark, text in cells)
+
+    lines = (f"<tr>{line('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{line('th', heads)}</tr>\n" + "\n".join(lines) + "\n</table>"

@@ -43,13 +43,23 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
     ("line", "expected"),
     [
         ("koord e", ["explain"]),
-        ("koord explain ", ["pod", "node", "quota", "gang", "reservation", "device"]),
+        ("koord explain ", ["pod", "node", "quota", "gang", "reservation", "device", "profile"]),
         ("koord explain pod --ser", ["--server"]),
         ("koord -", ["--version", "-h", "--help"]),
         ("koord up -o ", ["text", "json"]),
         ("koord up -o=j", []),
         ("koord up --output=j", ["--output=json"]),
-        ("koord up --without ", ["controllers", "scheduler", "manager", "binder", "nodes"]),
+        (
+            "koord up --without ",
+            [
+                "controllers",
+                "scheduler",
+                "manager",
+                "webhooks",
+                "binder",
+                "nodes",
+            ],
+        ),
         ("koord up --without scheduler,b", ["scheduler,binder"]),
         ("koord up --without nodes,n", []),
         ("koord up --nodes ", []),
@@ -154,7 +164,7 @@ ask koord check ""
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "explain",
-        "pod node quota gang reservation device",
+        "pod node quota gang reservation device profile",
         "CoreSched=true",
         "leases",
         "--leader-elect",

@@ -74,7 +74,9 @@ def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.Mon
         (["--cgroup-driver", "x"], "--cgroup-driver: got 'x', expected systemd or cgroupfs"),
         (["--addr", "nine"], "--addr: got 'nine', expected HOST:PORT or :PORT"),
         (["--addr", ":99999"], "--addr: got ':99999'"),
-        (["--bogus"], "unrecognized arguments: --bogus"),
+        (["--bogus"], "koordlet: got '--bogus', expected a known flag, as koordlet --help lists"),
+        (["--dry"], "koordlet: got '--dry', expected a known flag, such as --dry-run"),
+        (["-v"], "error: --v: got '', expected a value"),
         (
             ["--node-name", "Bad Name!"],
             "error: --node-name: got 'Bad Name!', expected a node's name as kubectl get nodes lists"

@@ -79,7 +79,19 @@ def test_pods_a_second_need_not_be_whole(text: str, value: float) -> None:
         ),
         (["--enable-leader-election=maybe"], "expected true or false"),
         (["--feature-gates=Nonsense"], "NAME=true or NAME=false"),
-        (["--bogus"], "unrecognized arguments: --bogus"),
+        (
+            ["--bogus"],
+            "koord-manager: got '--bogus', expected a known flag, as koord-manager --help",
+        ),
+        (
+            ["--metric-addr=:1"],
+            "got '--metric-addr', expected a known flag, such as --metrics-addr",
+        ),
+        (
+            ["here"],
+            "koord-manager: got 'here', expected flags alone, as koord-manager --help lists",
+        ),
+        (["--metrics-addr"], "error: --metrics-addr: got '', expected a value"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(

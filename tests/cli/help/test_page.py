@@ -32,10 +32,10 @@ def test_the_tree_has_every_verb() -> None:
     assert [path for path in PAGES if path.count(" ") < 2] == [
         "koord", "koord check", "koord up", "koord status", "koord down", "koord completion",
         "koord topology", "koord quota", "koord resctrl", "koord simulate", "koord explain",
-        "koord crds", "koord node", "koord-scheduler", "koord-manager", "koord-webhook",
-        "koordlet",
+        "koord crds", "koord node", "koord admission", "koord-scheduler", "koord-manager",
+        "koord-webhook", "koordlet",
     ]  # fmt: skip
-    assert len(PAGES) == 17 + 16
+    assert len(PAGES) == 18 + 18
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -96,6 +96,21 @@ def test_the_version_of_every_program(name: str) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_ports_are_on_loopback_unless_told_otherwise() -> None:
+    found = {
+        flag.names[0]: flag.default
+        for name in PROGRAMS
+        for flag in program(name).page.flags
+        if flag.metavar in ("HOST:PORT", "IP")
+    }
+    assert found == {
+        "--bind-address": "127.0.0.1",
+        "--metrics-addr": "127.0.0.1:8080",
+        "--health-probe-addr": "127.0.0.1:8000",
+        "--addr": "127.0.0.1:9316",
+    }
 
 
 def test_exit_statuses_stand_where_they_mean_something() -> None:

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from koord.api.codec import convert
+from koord.api.kinds.storage import PersistentVolumeClaim, StorageClass
 from koord.base.documents import Document
 from koord.controlplane.controllers.base.objects import CLAIM, NODE, POD, VOLUME
+from koord.controlplane.controllers.base.plans import ObjectEvent
+from koord.controlplane.controllers.volume.claim_binding import claim_plan
 from koord.kube.patches import Patch
 from tests.controlplane.scene import Scene, play
 
@@ -157,6 +162,59 @@ def test_no_provisioner_makes_nothing() -> None:
         assert [v["metadata"]["name"] for v in volumes] == ["v"]
 
     play(story, ["volumes"])
+
+
+def test_a_claim_that_gets_nothing_says_why() -> None:
+    async def story(scene: Scene) -> None:
+        none = storage_class("local", "Immediate", "kubernetes.io/no-provisioner")
+        await scene.client.create(none)
+        await scene.client.create(volume("v"))
+        await phase(scene, "v", "Available")
+        await scene.client.create(claim("first"))
+        assert await bound(scene, "first") == "v"
+        for name in ("none", "nosuch", "local"):
+            await scene.client.create(claim(f"of.{name}", cls=name.removeprefix("none")))
+        await scene.client.create(claim("second", volumeName="v"))
+        await scene.client.create(volume("w", cls="other"))
+        wishes: dict[str, Any] = {
+            "size": {"size": "2Gi"}, "class": {}, "block": {"volumeMode": "Block"},
+            "modes": {"accessModes": ["ReadWriteMany"]},
+        }  # fmt: skip
+        for name, wish in wishes.items():
+            cls = "" if name == "class" else "other"
+            await scene.client.create(claim(name, cls=cls, volumeName="w", **wish))
+        await asyncio.sleep(5)
+        left = await scene.get(VOLUME, "w")
+        assert left is not None
+        assert "claimRef" not in left["spec"]
+
+    scene = play(story, ["volumes"])
+    said = {name: f"{reason}: {text}" for name, reason, text in scene.events}
+    wanted = {
+        "of.none": "FailedBinding: no persistent volumes available for this claim and no storage "
+        "class is set",
+        "of.nosuch": 'ProvisioningFailed: storageclass.storage.k8s.io "nosuch" not found',
+        "of.local": "ProvisioningFailed: no volume plugin matched name: "
+        "kubernetes.io/no-provisioner",
+        "second": 'FailedBinding: volume "v" already bound to a different claim.',
+        "size": "requested PV is too small",
+        "class": "storageClassName does not match",
+        "block": "incompatible volumeMode",
+        "modes": "incompatible accessMode",
+    }
+    for name in ("size", "class", "block", "modes"):
+        wanted[name] = f'VolumeMismatch: Cannot bind to requested volume "w": {wanted[name]}'
+    assert said == wanted
+
+
+def test_a_class_of_another_provisioner_is_waited_for_aloud() -> None:
+    wanted = convert(claim("c", cls="disk"), PersistentVolumeClaim, "c")
+    disk = convert(storage_class("disk", "Immediate", "example.com/disk"), StorageClass, "disk")
+    plan = claim_plan(wanted, [], {"disk": disk}, lambda _: None, ["koord.sh/simulated"])
+    (event,) = plan.actions
+    assert isinstance(event, ObjectEvent)
+    assert event.reason == "ExternalProvisioning"
+    assert "the external provisioner 'example.com/disk'" in event.message
 
 
 def test_a_lost_volume() -> None:

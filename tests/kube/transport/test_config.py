@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_a_password(tmp_path: Path) -> None:
     assert config.authorization == "Basic " + base64.b64encode(b"u:p").decode()
 
 
-def test_certificates_as_files_and_as_data(tmp_path: Path) -> None:
+def test_certificates_as_files_and_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path)
     encoded = {
         name: base64.b64encode(path.read_bytes()).decode()
@@ -113,9 +114,13 @@ def test_certificates_as_files_and_as_data(tmp_path: Path) -> None:
             "client-key-data": encoded["key"],
         },
     )
-    for path in (files, data):
+    # Nothing is written anywhere meanwhile, keys least of all.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    for path, read in ((files, lambda name: Path(name).read_text()), (data, str)):
         config = load_cluster_config(path)
-        assert Path(config.ca).read_bytes() == authority.ca.read_bytes()
+        assert read(config.ca) == authority.ca.read_text()
+        assert read(config.client_key) == authority.client_key.read_text()
+        assert authority.client_key.read_text() not in repr(config)
         assert config.authorization == ""
         (found,) = config.tls_context().get_ca_certs()
         assert found["subject"]
@@ -182,8 +187,7 @@ def test_a_plugin_gives_a_certificate(tmp_path: Path) -> None:
         clientKeyData=authority.client_key.read_text(),
     ).replace("print('''", "print(r'''")
     config = load_cluster_config(written(tmp_path / "k", user=plugin(tmp_path, status)))
-    certificate = Path(config.client_certificate).read_bytes()
-    assert certificate == authority.client_certificate.read_bytes()
+    assert config.client_certificate == authority.client_certificate.read_text()
     assert config.authorization == ""
     config.tls_context()
 
@@ -227,6 +231,9 @@ def garbled(path: Path, text: str) -> Path:
         ({"clusters": [{"name": "a", "cluster": {}}]}, "server"),
         ({"cluster": {"server": "10.0.0.1"}}, "https://host:port"),
         ({"cluster": {"certificate-authority": "nothing"}}, "File does not exist"),
+        ({"cluster": {"certificate-authority-data": "bm9uZQ=="}}, "no PEM text in base64"),
+        ({"cluster": {"certificate-authority-data": "?"}}, "a well-formed kubeconfig"),
+        ({"cluster": {"certificate-authority-data": 5}}, "a well-formed kubeconfig"),
         ({"contexts": 5}, "a well-formed kubeconfig"),
         ({"contexts": [5]}, "a well-formed kubeconfig"),
     ],
@@ -313,8 +320,12 @@ def test_an_explicit_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"ca": "nothing"}, {"ca": "-----BEGIN x"}, {"client_certificate": "nothing"}]
-)
+    "options",
+    [
+        {"ca": "nothing"}, {"ca": "-----BEGIN x"}, {"client_certificate": "nothing"},
+        {"client_certificate": "-----BEGIN x", "client_key": "-----BEGIN y"},
+    ],
+)  # fmt: skip
 def test_what_tls_cannot_read_is_one_line(options: dict[str, str]) -> None:
     with pytest.raises(KoordError, match="readable PEM"):
         ClusterConfig("https://127.0.0.1:1", **options).tls_context()  # type: ignore[arg-type]

@@ -109,7 +109,9 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     assert text.count("<svg") == 4
     assert "koord up &lt;now&gt;" in text
     assert "default/train-1-1" in text
-    assert "node-0 hold batch down" in text
+    assert "node-0 holds batch down" in text
+    assert text.count('<th class="text">') == 1 + 2 + 5, "sentences begin on the left"
+    assert "these by up to 40 %" in text, "why its day evicts and another does not"
     assert str(next(iter(SETTINGS))) in text
     for outside in ('src="http', 'href="http', "@import"):
         assert outside not in text

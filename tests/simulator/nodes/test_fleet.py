@@ -17,11 +17,13 @@ from koord.api import (
     NodeResourceTopology,
     Pod,
     codec,
+    crds,
 )
 from koord.api.kinds.topology import ZoneResource
 from koord.api.protocol import keys, topology
 from koord.base import faults
 from koord.kernels.quantity import Quantity
+from koord.kube import crds as installing
 from koord.kube.errors import TransportError
 from koord.kube.patches import Patch
 from koord.simulator.nodes.pools import NodePool, NodePools, PoolGPUs, default_pools
@@ -245,6 +247,43 @@ def test_a_device_that_somebody_changed_or_deleted_is_reported_again() -> None:
         made.requests.clear()
         await asyncio.sleep(30)
         assert not made.requests["PATCH devices"]
+
+    play(script)
+
+
+def test_a_topology_that_somebody_deleted_is_reported_again() -> None:
+    async def script(made: World) -> None:
+        await made.run(made.fleet(MIXED))
+        await asyncio.sleep(1)
+        reported = (await made.client.get(NodeResourceTopology, "node-001")).zones
+        await made.client.delete(NodeResourceTopology, "node-001")
+        await asyncio.sleep(1)
+        assert (await made.client.get(NodeResourceTopology, "node-001")).zones == reported
+
+    play(script)
+
+
+def test_of_kinds_that_went_nothing_is_written_until_they_come_back() -> None:
+    kinds = (Device, NodeMetric, NodeResourceTopology)
+    definitions = [
+        each for each in crds()
+        if each["spec"]["names"]["kind"] in {kind.__name__ for kind in kinds}
+    ]  # fmt: skip
+
+    async def script(made: World) -> None:
+        await made.run(made.fleet(MIXED))
+        await asyncio.sleep(30)
+        before = [len((await made.client.list(kind)).items) for kind in kinds]
+        for each in definitions:
+            await made.client.delete(installing.CRD, each["metadata"]["name"])
+        await asyncio.sleep(60)
+        made.requests.clear()
+        await asyncio.sleep(300)
+        assert [name for name in made.requests if name.startswith("POST")] == []
+        async for _ in installing.install(made.client, definitions):
+            pass
+        await asyncio.sleep(120)
+        assert [len((await made.client.list(kind)).items) for kind in kinds] == before
 
     play(script)
 

@@ -24,6 +24,8 @@ PENDING, AVAILABLE, WAITING = "Pending", "Available", "Waiting"
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 SCHEDULED, READY = "Scheduled", "Ready"
+VALID = "Valid"
+"""Condition of koord's own: False where a node is held for what cannot be used as written."""
 UNSCHEDULABLE, EXPIRED = "Unschedulable", "Expired"
 
 
@@ -80,7 +82,7 @@ class ReservationSpec(WireStruct):
 
 
 class ReservationCondition(WireStruct):
-    """``Scheduled`` or ``Ready``, with the reason."""
+    """``Scheduled``, ``Ready`` or ``Valid``, with the reason."""
 
     type: str = ""
     status: str = ""

@@ -144,7 +144,7 @@ def section_problems(key: str, text: str, object_name: str = DEFAULT_NAME) -> li
         *(_invalid(key, each, Severity.ERROR, SECTION_STAYS) for each in reading.errors),
         *(_invalid(key, each, Severity.ERROR, NODE_STAYS) for each in reading.node_errors.values()),
         *(_invalid(key, each, Severity.ERROR, MATCHES_NONE) for each in reading.selector_errors),
-        *(_substitute(key, each) for each in reading.substitutes),
+        *(_substitute(key, each, followed=not reading.errors) for each in reading.substitutes),
         *(_unknown(key, each) for each in reading.unknown),
         *_implausible(key, reading.merged, object_name),
     ]
@@ -160,7 +160,10 @@ def node_problems(node: Node) -> list[Problem]:
     own = read_annotation(node)
     found = [
         *(_invalid(COLOCATION_STRATEGY, each, Severity.ERROR, NOT_FOLLOWED) for each in own.errors),
-        *(_substitute(COLOCATION_STRATEGY, each) for each in own.substitutes),
+        *(
+            _substitute(COLOCATION_STRATEGY, each, followed=not own.errors)
+            for each in own.substitutes
+        ),
         *(_unknown(COLOCATION_STRATEGY, each) for each in own.unknown),
     ]
     labels = read_labels(node)
@@ -200,10 +203,12 @@ def _invalid(section: str, error: KoordError, severity: Severity, effect: str) -
     )  # fmt: skip
 
 
-def _substitute(section: str, value: Substitute) -> Problem:
+def _substitute(section: str, value: Substitute, *, followed: bool = True) -> Problem:
+    """A value that another is taken for, where the rest is such that it is followed at all."""
+    stays = NOT_FOLLOWED if section == COLOCATION_STRATEGY else SECTION_STAYS
     return Problem(
         section, value.path, _last(section, value.path), value.value, value.expected,
-        Severity.WARNING, Kind.SUBSTITUTE, f"taken as {value.taken}",
+        Severity.WARNING, Kind.SUBSTITUTE, f"taken as {value.taken}" if followed else stays,
     )  # fmt: skip
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api.sloconfig import sections
 from koord.api.sloconfig.checks import value_problems
 from koord.api.sloconfig.merge import MergedSection, merge_section, selector_problem
-from koord.api.sloconfig.rules import IN_FORCE, problems
+from koord.api.sloconfig.rules import IN_FORCE, PAIRS, problems
 from koord.api.sloconfig.substitutes import Substitute, bounded
 from koord.api.sloconfig.unknown import Unknown, unknown_fields
 from koord.base.errors import KoordError
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
     from koord.api.sloconfig.sections import Section, SectionConfig
     from koord.api.sloconfig.strategies import ColocationStrategy
+
+_MOST_MISFITS = 20
+"""Values of a wrong type that are told of in one section."""
+_PATH_NAMES = re.compile(r"[^.\[\]]+").findall
+# Of two values that are compared, one is not judged where the other is of a wrong type.
+_PARTNERS = {greater: lesser for pairs in PAIRS.values() for lesser, greater in pairs}
 
 
 class Reading(NamedTuple):
@@ -57,20 +64,69 @@ def read(section: Section, text: str, object_name: str, *, zero_bandwidth: bool 
         object_name: of the ConfigMap, for errors.
         zero_bandwidth: see :func:`koord.api.sloconfig.merge.merge_section`.
     """
-    unknown: list[Unknown] = []
     try:
         top = sections.document(section, text, object_name)
-        unknown = unknown_fields(section, top)
-        written = sections.typed(section, top, object_name)
     except KoordError as error:
-        return Reading(None, [error], [], {}, [], unknown)
+        return Reading(None, [error], [], {}, [], [])
+    unknown = unknown_fields(section, top)
+    written, misfits = _typed(section, top, object_name)
+    if written is None:
+        return Reading(None, misfits, [], {}, [], unknown)
     substitutes = bound(section, written)
     merged = merge_section(section, written, zero_bandwidth=zero_bandwidth)
-    errors, node_errors = _value_errors(section.key, merged, object_name)
+    wrong, node_errors = _value_errors(section.key, merged, object_name)
+    unjudged = {name for each in misfits for name in (_last(each), _PARTNERS.get(_last(each)))}
+    errors = [*misfits, *(each for each in wrong if _last(each) not in unjudged)]
     selector_errors = list(_selector_errors(section.key, merged, object_name))
     return Reading(
         None if errors else merged, errors, selector_errors, node_errors, substitutes, unknown
     )
+
+
+def _typed(
+    section: Section, top: dict[str, Any], object_name: str
+) -> tuple[SectionConfig[Any] | None, list[KoordError]]:
+    """The section without values of a wrong type, and what is wrong with these; None where nothing
+    can be said of the rest.
+    """
+    errors: list[KoordError] = []
+    while len(errors) < _MOST_MISFITS:
+        try:
+            return sections.typed(section, top, object_name), errors
+        except KoordError as error:
+            errors.append(error)
+            if not _removed(top, error.field.removeprefix(f"data.{section.key}.")):
+                break
+    return None, errors
+
+
+def _removed(top: dict[str, Any], path: str) -> bool:
+    """Whether a field could be taken out; items of lists could not, for the others' places."""
+    names = _PATH_NAMES(path)
+    part: Any = top
+    for name in names[:-1]:
+        key = _key(part, name)
+        if key is None:
+            return False
+        part = part[key]
+    last = _key(part, names[-1]) if names else None
+    if not isinstance(part, dict) or last is None:
+        return False
+    del part[last]
+    return True
+
+
+def _key(part: Any, name: str) -> Any:
+    """How a name of a path is spelled in a part of a document; None where it is not there."""
+    if isinstance(part, list):
+        return int(name) if name.isdecimal() and int(name) < len(part) else None
+    if not isinstance(part, dict):
+        return None
+    return next((key for key in part if key.casefold() == name.casefold()), None)
+
+
+def _last(error: KoordError) -> str:
+    return error.field.rpartition(".")[2]
 
 
 def bound(section: Section, written: SectionConfig[Any]) -> list[Substitute]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
 
 from koord.base import log
-from koord.base.errors import KoordError
+from koord.base.errors import KoordError, nearest
 from koord.base.flag_pairs import ineffective
 from koord.cli.options.values import rate, seconds, whole_number
 
@@ -50,6 +50,7 @@ _METAVARS = {
 }
 # A letter and more: Go takes -name for --name. A level may stand right behind -v.
 _ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)
+_NO_VALUE = re.compile(r"argument (?:-\w/)?(-\S+): expected one argument")
 
 
 def parser(
@@ -203,10 +204,34 @@ def _typed(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def unknown_flag(program: str, word: str, known: Collection[str]) -> KoordError:
+    """What a program says of a word that is none of its flags, with the flag that was meant.
+
+    Args:
+        program: its name, with the verb.
+        word: of the command line.
+        known: the flags that it has, with their dashes.
+    """
+    name = word.partition("=")[0]
+    if not name.startswith("-"):
+        return KoordError(program, "", word, f"flags alone, as {program} --help lists them")
+    longer = (each for each in known if each.startswith(name) and len(name) > len("--x"))
+    guess = next(longer, None) or nearest(name, list(known))
+    expected = f"such as {guess}" if guess else f"as {program} --help lists them"
+    return KoordError(program, "", name, f"a known flag, {expected}")
+
+
 class _Parser(argparse.ArgumentParser):
     page: Callable[[], HelpPage]
 
     def error(self, message: str) -> NoReturn:
+        what, _, words = message.partition(": ")
+        if what == "unrecognized arguments":
+            known = [name for flag in self.page().flags for name in flag.names]
+            raise unknown_flag(self.prog, words.partition(" ")[0], known)
+        bare = _NO_VALUE.fullmatch(message)
+        if bare:
+            raise KoordError(bare[1], "", "", "a value")
         raise KoordError(self.prog, "", message, f"flags as {self.prog} --help lists them")
 
     def format_help(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from koord.cli.options.go_flags import unknown_flag
 from koord.cli.process.program import INTERRUPTED, USAGE, print_error, run_program
 
 # Typer passes the class of all usage errors on, yet not its name.
@@ -31,8 +32,13 @@ def _usage(error: Any) -> int:
     """Tells of wrong usage; a group without a verb shows its help."""
     message: str = error.format_message().rstrip(".")
     context: Any = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
+    kind = type(error).__name__
+    if kind == "NoArgsIsHelpError":
         print(context.get_help())
+        return USAGE
+    if kind == "NoSuchOption":
+        known = [name for each in context.command.params for name in each.opts]
+        print_error(str(unknown_flag(context.command_path, error.option_name, known)))
         return USAGE
     if message:
         print_error(f"{message} (see {context.command_path} --help)" if context else message)

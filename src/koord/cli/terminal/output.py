@@ -258,8 +258,10 @@ class ProgressLines:
     ) -> None:
         self._description, self._total, self._stream = description, total, stream
         self._monotonic = monotonic
-        self._done, self._first = 0, monotonic()
-        self._next = self._first + PROGRESS_SECONDS
+        self._done = 0
+        # The first steps told and their time: what came before, a start of workers, is no measure.
+        self._first: tuple[int, float] | None = None
+        self._next = monotonic() + PROGRESS_SECONDS
         # Workers on several threads tell of their steps.
         self._lock = Lock()
 
@@ -268,10 +270,13 @@ class ProgressLines:
         with self._lock:
             self._done += steps
             now = self._monotonic()
-            if now < self._next or not 0 < self._done < self._total:
+            if self._first is None:
+                self._first = self._done, now
+            done, since = self._first
+            if now < self._next or not done < self._done < self._total:
                 return
             self._next = now + PROGRESS_SECONDS
-            left = (now - self._first) * (self._total - self._done) / self._done
+            left = (now - since) * (self._total - self._done) / (self._done - done)
             share = 100 * self._done // self._total
             line = f"{self._description}: {share} %, about {_lasting(left)} left"
             print(line, file=self._stream, flush=True)

@@ -8,7 +8,9 @@ again by :meth:`ClusterConfig.renewed` when its credentials have expired or were
 from __future__ import annotations
 
 import math
+import os
 import ssl
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,11 +18,23 @@ from koord.base.clock import SystemClock
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from koord.base.clock import Clock
 
 _PEM = "-----BEGIN"
+
+
+@contextmanager
+def _as_path(path_or_pem: str) -> Iterator[str]:
+    """A path for what reads from paths alone; a key given as text never gets onto a disk."""
+    if _PEM not in path_or_pem:
+        yield path_or_pem
+        return
+    with os.fdopen(os.memfd_create("pem"), "w+b") as file:
+        file.write(path_or_pem.encode())
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
 
 
 @dataclass(frozen=True)
@@ -32,8 +46,8 @@ class ClusterConfig:
         ca: authorities to trust, as a path or as PEM text; empty for the system's.
         token: bearer token.
         authorization: the whole header, where it is another than a bearer token.
-        client_certificate: path of a PEM file.
-        client_key: path of a PEM file.
+        client_certificate: as a path or as PEM text.
+        client_key: likewise.
         verify: whether the server must prove who it is.
         tls_server_name: the name it must prove, where it is not the host.
         proxy_url: the HTTP proxy in between.
@@ -49,7 +63,7 @@ class ClusterConfig:
     token: str = field(default="", repr=False)
     authorization: str = field(default="", repr=False)
     client_certificate: str = ""
-    client_key: str = ""
+    client_key: str = field(default="", repr=False)
     verify: bool = True
     tls_server_name: str = ""
     proxy_url: str = ""
@@ -94,10 +108,12 @@ class ClusterConfig:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.client_certificate:
+            certificate, key = self.client_certificate, self.client_key
             try:
-                context.load_cert_chain(self.client_certificate, self.client_key or None)
+                with _as_path(certificate) as path, _as_path(key) as key_path:
+                    context.load_cert_chain(path, key_path or None)
             except (OSError, ValueError) as error:
-                where = self.client_certificate
+                where = "PEM text" if _PEM in certificate else certificate
                 raise self._unreadable("client certificate", where, error) from None
         return context
 

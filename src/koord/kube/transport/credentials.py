@@ -119,6 +119,7 @@ def _loaded(kube_config: Any, files: str, context: str | None, source: str) -> C
         expires_at = _run_plugin(kube_config, config, chosen, user, source)
     elif user is not None and ("tokenFile" in user or "auth-provider" in user):
         expires_at = _now_seconds() + _LOOK_AGAIN_SECONDS
+    pem = {} if user is not None and "auth-provider" in user else _inline_pem(config, chosen, user)
     loader = kube_config.KubeConfigLoader(
         config_dict=config, active_context=context, config_base_path=None,
         config_persister=persister,
@@ -127,10 +128,10 @@ def _loaded(kube_config: Any, files: str, context: str | None, source: str) -> C
     loader.load_and_set(settings)
     return ClusterConfig(
         server=settings.host,
-        ca=settings.ssl_ca_cert or "",
+        ca=pem.get("certificate-authority") or settings.ssl_ca_cert or "",
         authorization=settings.get_api_key_with_prefix("BearerToken") or "",
-        client_certificate=settings.cert_file or "",
-        client_key=settings.key_file or "",
+        client_certificate=pem.get("client-certificate") or settings.cert_file or "",
+        client_key=pem.get("client-key") or settings.key_file or "",
         verify=bool(settings.verify_ssl),
         tls_server_name=settings.tls_server_name or "",
         proxy_url=_proxy(settings),
@@ -145,6 +146,30 @@ def _user_of(config: Any, context: Any) -> Any:
     name = context.safe_get("user")
     # A context without a user is legal: nobody asks. One whose user is missing is a mistake.
     return config["users"].get_with_name(name)["user"] if name else None
+
+
+def _inline_pem(config: Any, context: Any, user: Any) -> dict[str, str]:
+    """Takes certificates and keys that stand in the configuration itself out of it, as PEM text.
+
+    The package would keep each in a file of the temporary folder for as long as the program runs.
+    Configurations with an auth provider are left whole: it writes back what it refreshes.
+
+    Raises:
+        ValueError: what stands there is something else.
+    """
+    found = {}
+    cluster = config["clusters"].get_with_name(context["cluster"])["cluster"]
+    for part, name in (
+        (cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")
+    ):  # fmt: skip
+        data = part.value.pop(f"{name}-data", None) if part is not None else None
+        if data is None:
+            continue
+        part.value.pop(name, None)  # data counts before a file
+        found[name] = base64.b64decode(data).decode("ascii", "ignore")
+        if data and "-----BEGIN" not in found[name]:
+            raise ValueError(f"{name}-data is no PEM text in base64")
+    return found
 
 
 def _run_plugin(kube_config: Any, config: Any, context: Any, user: Any, source: str) -> float:

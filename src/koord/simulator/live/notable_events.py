@@ -73,13 +73,13 @@ def of_suppression(
     held = now.held < HELD_BELOW
     was = before.held < HELD_BELOW if before is not None else np.zeros_like(held)
     found = []
-    for what, rows, verb in (
-        ("suppressed", held & ~was, "hold batch down"),
-        ("released", was & ~held, "let batch go again"),
+    for what, rows, verb, rest in (
+        ("suppressed", held & ~was, "hold", "batch down"),
+        ("released", was & ~held, "let", "batch go again"),
     ):
         at = np.flatnonzero(rows).tolist()
         if at:
-            text = f"{_list([names[row] for row in at])} {verb}"
+            text = f"{_list([names[row] for row in at])} {verb}{'s' * (len(at) == 1)} {rest}"
             if what == "suppressed":
                 text += f", to {100 * float(now.held[at].min()):.0f} % of its wish at the least"
             found.append(NotableEvent(now.seconds, what, text))

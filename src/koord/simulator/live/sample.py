@@ -11,16 +11,16 @@ import numpy as np
 from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.api.protocol.resources import BATCH_CPU
 from koord.kernels.quantity import Quantity, Rounding
+from koord.simulator.colocation.node_model.cpu_contention import loss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
+    from koord.simulator.colocation.inputs.scenario import Scenario
     from koord.simulator.colocation.results.result import Floats
     from koord.simulator.nodes.fleet import Fleet
 
-SHORT_BELOW = 0.95
-"""A service pod is short of CPU that gets less than this share of what it wants."""
 _CLASSES = (PriorityClass.BATCH, PriorityClass.FREE)
 _NOTHING = Quantity()
 
@@ -37,7 +37,7 @@ class ClusterSample(NamedTuple):
         memory_bytes: in use.
         requested: cores that running batch pods ask for, of the cluster.
         running, waiting, finished: batch pods; ``finished`` so far.
-        short_pods: service pods that get too little CPU.
+        short_pods: service pods that get too little CPU, see :func:`short_machines`.
     """
 
     seconds: float
@@ -61,10 +61,13 @@ class ClusterSampler:
     Args:
         fleet: the machines.
         wall_seconds: the time.
+        scenario: what a busy machine costs a service, and when that one is short of CPU.
     """
 
-    def __init__(self, fleet: Fleet, wall_seconds: Callable[[], float]) -> None:
+    def __init__(self, fleet: Fleet, wall_seconds: Callable[[], float], scenario: Scenario) -> None:
         self._fleet = fleet
+        self._scenario = scenario
+        self._cpus = np.array([each.pool.cpu for each in fleet.machines], np.float64)
         self._wall_seconds = wall_seconds
         self._finished = 0
         fleet.pods.on_change(updated=self._updated)
@@ -76,7 +79,8 @@ class ClusterSampler:
         node = np.array([pod.node for pod in load.pods], np.intp)
         is_batch = np.array([pod.best_effort for pod in load.pods], np.bool_)
         requests = np.array([pod.requests.cpu_milli for pod in load.pods], np.float64) / 1000
-        short = ~is_batch & (granted.services[node] < SHORT_BELOW)
+        free = 1.0 - reading.node_cpu / self._cpus
+        short = ~is_batch & short_machines(granted.services, free, self._scenario)[node]
 
         def by_machine(which: NDArray[np.bool_]) -> Floats:
             cores = np.bincount(node[which], reading.pod_cpu[which], rows)
@@ -110,6 +114,21 @@ class ClusterSampler:
     def _updated(self, before: Pod, pod: Pod) -> None:
         ended = pod.status.phase == "Succeeded" != before.status.phase
         self._finished += ended and class_with_default(pod) in _CLASSES
+
+
+def short_machines(granted: Floats, free_share: Floats, scenario: Scenario) -> NDArray[np.bool_]:
+    """On which machines services are short of CPU, by the simulator's own model of contention.
+
+    What a service loses where hardly a CPU is free is as in :mod:`cpu_contention`.
+
+    Args:
+        granted: of what services of a machine want, the share that there is room for.
+        free_share: of a machine's CPUs, the share that nobody uses.
+        scenario: what contention costs, and from where on a service is short.
+    """
+    lost = loss(free_share, scenario.contention.scheduling_delay)
+    short: NDArray[np.bool_] = granted * (1.0 - lost) < scenario.report.short.granted_below
+    return short
 
 
 def _waits(pod: Pod) -> bool:

@@ -86,9 +86,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
         assert line["pid"] == running.process.pid
         assert line["url"].startswith("https://127.0.0.1:")
         assert line["nodes"] == 2
-        assert line["components"] == [
-            "controllers", "scheduler", "manager", "webhooks", "nodes",
-        ]  # fmt: skip
+        assert line["components"] == ["controllers", "scheduler", "manager", "webhooks", "nodes"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
         async def look(client: Client) -> None:

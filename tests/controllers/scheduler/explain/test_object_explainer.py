@@ -16,7 +16,7 @@ from koord.controllers.scheduler.scheduler import Scheduler
 from koord.kube.codec.decoder import UnreadableObject
 from tests.controllers.scheduler.explain.test_what_if import shipped_scheduler
 from tests.controllers.scheduler.plugins.coscheduling.gangs import pod_group
-from tests.controllers.scheduler.plugins.elasticquota.objects import quota
+from tests.controllers.scheduler.plugins.elasticquota.objects import guide, quota
 from tests.controllers.scheduler.pods import node, pod
 
 GANG = "gang.scheduling.koordinator.sh"
@@ -82,6 +82,18 @@ def test_a_quota_that_is_not_in_force_is_explained() -> None:
     (first, second), _ = asked(both, put=[odd, orphan])
     assert first == {"name": "odd", "problem": least}
     assert (second["problem"], second["max"]) == (lost, {"cpu": "2"})
+
+
+def test_a_quota_without_a_tree_is_found_by_its_name_where_one_namespace_has_it() -> None:
+    odd = guide("odd", "default", min={"cpu": "4"}, max={"cpu": "2"})
+    least = "ElasticQuota default/odd: spec.min[cpu]: got '4', expected no more than the spec's "
+    found, _ = asked(lambda objects, _: objects.quota("odd"), put=[odd])
+    assert found == {"name": "default/odd", "problem": f"{least}max and hard"}
+    other = guide("odd", "web", max={"cpu": "2"})
+    with pytest.raises(KeyError, match="odd; did you mean default/odd or web/odd"):
+        asked(lambda objects, _: objects.quota("odd"), put=[odd, other])
+    of_web, _ = asked(lambda objects, _: objects.quota("odd", "web"), put=[odd, other])
+    assert (of_web["name"], of_web["problem"]) == ("web/odd", "")
 
 
 def test_a_quota_with_the_nodes_of_its_pods() -> None:

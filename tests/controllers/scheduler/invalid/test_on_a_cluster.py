@@ -104,6 +104,8 @@ def test_one_that_is_over_before_it_begins_says_why() -> None:
             assert await cluster.cell(path, name, "Problem") == f"Reservation {name}: {line}"
             told = cluster.app.explainer.objects.reservation(name)
             assert told["problem"] == f"Reservation {name}: {line}"
+            said = [each for each in await cluster.events(name) if each[1] == "Expired"]
+            assert said == [("Warning", "Expired", f"Reservation {name}: {line}", 1)]
 
     play(story)
 
@@ -113,15 +115,27 @@ def test_one_whose_owners_nobody_can_be_says_so_though_it_holds_its_node() -> No
         "Reservation odd: spec.owners[0].labelSelector.matchExpressions[0].operator: got 'Foo', "
         "expected one of In, NotIn, Exists, DoesNotExist"
     )
+    path = f"/apis/{SCHEDULING}/reservations"
 
     async def story(cluster: Cluster) -> None:
         wish = {"matchExpressions": [{"key": "a", "operator": "Foo", "values": ["b"]}]}
         await cluster.add(reservation("odd", owners=[{"labelSelector": wish}]))
-        await asyncio.sleep(30)
-        status = (await cluster.get(RESERVATION, "odd"))["status"]
-        assert (status["phase"], status["nodeName"]) == ("Available", "n")
-        told = [each for each in await cluster.events("odd") if each[1] != "Scheduled"]
-        assert told == [("Warning", "Invalid", line, 1)]
+        for _ in range(2):
+            await asyncio.sleep(30)
+            status = (await cluster.get(RESERVATION, "odd"))["status"]
+            assert (status["phase"], status["nodeName"]) == ("Available", "n")
+            said = [(c["type"], c["status"], c.get("message")) for c in status["conditions"]]
+            assert said == [
+                ("Scheduled", "True", None), ("Ready", "True", None), ("Valid", "False", line)
+            ]  # fmt: skip
+            assert await cluster.cell(path, "odd", "Problem") == line
+            told = [each for each in await cluster.events("odd") if each[1] != "Scheduled"]
+            assert told == [("Warning", "Invalid", line, 1)]
+            await cluster.restart()
+        mend = Patch.merge({"spec": {"owners": [{"labelSelector": {"matchLabels": {"a": "b"}}}]}})
+        await cluster.client.patch(RESERVATION, "odd", mend)
+        await asyncio.sleep(5)
+        assert await cluster.cell(path, "odd", "Problem") is None
 
     play(story)
 

@@ -136,6 +136,9 @@ def test_each_picture_says_in_a_sentence_what_to_see() -> None:
     held = _series(suppressed_machines=[0, 1, 2, 1], evictions=[0, 0, 2, 0])
     said = "Batch was held back in 4 machine-minutes, 10 % of all, and 2 tasks were evicted."
     assert findings.protection(held, 10) == said
+    part = _series(suppressed_machines=[0, 0.95, 1.95, 0.95], evictions=[0, 0, 0, 0])
+    said = "Batch was held back in 4 machine-minutes, 10 % of all, and no task was evicted."
+    assert findings.protection(part, 10) == said, "minutes as the table counts them"
     assert findings.protection(low, 10).endswith("0 % of all, and no task was evicted.")
     shares = {"without": np.full((2, 4), 0.3), "with": np.full((2, 4), 0.6)}
     said = "Four minutes of five a machine is between 60 and 60 % busy with"
@@ -167,3 +170,17 @@ def test_pictures_take_the_ink_of_their_page() -> None:
 
 def test_gpu_hours_stand_where_there_are_gpus(tmp_path: Path) -> None:
     assert "GPU-hours" not in write_report(outcome(), tmp_path, "").read_text()
+
+
+def test_a_pod_that_was_short_is_not_told_to_have_got_enough(tmp_path: Path) -> None:
+    """Short is who got less than 95 %."""
+    day = outcome()
+    shortage = day.with_.shortage
+    worst = tuple(each._replace(worst_grant=0.9496) for each in shortage.worst)
+    services = [each._replace(worst_grant=0.9496) for each in shortage.services]
+    told = shortage._replace(worst=worst, services=type(shortage.services)(services))
+    text = write_report(
+        day._replace(with_=day.with_._replace(shortage=told)), tmp_path, ""
+    ).read_text()
+    assert text.count(">94 %<") == len(worst) + len(services)
+    assert ">95 %<" not in text

@@ -45,7 +45,10 @@ def node(answer: Answer) -> None:
     """What a node has, what is requested of it, and by whom."""
     from koord.controllers.scheduler.explain.explanation import amount
 
-    say(f"{answer['nodeName']}: {counted(len(answer['pods']), 'pod')}\n")
+    say(f"{answer['nodeName']}: {counted(len(answer['pods']), 'pod')}")
+    if problem := answer.get("problem"):
+        say(f"What is wrong: {problem}.")
+    say()
     rows = []
     for name, allocatable in answer["allocatable"].items():
         figures = (allocatable, answer["requested"][name], answer["remaining"][name])

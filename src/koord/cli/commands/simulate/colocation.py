@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,11 +127,7 @@ def _chosen(
         if not error.name or error.name.startswith("koord"):
             raise
         raise MissingExtraError(error.name, "sim") from None
-    if path is not None:
-        found = scenario_file.load(path)
-    else:
-        with as_file(files("koord.simulator.colocation.inputs") / "mixed-day.yaml") as shipped:
-            found = scenario_file.load(shipped)
+    found = scenario_file.shipped() if path is None else scenario_file.load(path)
     try:
         found = scenario_file.varied(found, nodes=nodes, hours=hours, step=step, source=_VERB)
     except KoordError as error:

@@ -139,14 +139,12 @@ class ColocationRun:
             await asyncio.sleep(1.0)
 
     async def _keep(self, fleet: Fleet, kept: RunRecord) -> None:
+        from koord.simulator.colocation.inputs import scenario_file
         from koord.simulator.live.run_record import MINUTE_SECONDS
         from koord.simulator.live.sample import ClusterSampler
 
-        sampler, enforcement, seen = (
-            ClusterSampler(fleet, self.clock.wall_seconds),
-            fleet.agents.enforcement,
-            0,
-        )
+        sampler = ClusterSampler(fleet, self.clock.wall_seconds, scenario_file.shipped())
+        enforcement, seen = fleet.agents.enforcement, 0
         hours = self._options.hours
         while hours is None or len(kept.samples) < hours * 60:
             await asyncio.sleep(MINUTE_SECONDS)

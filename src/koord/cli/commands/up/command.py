@@ -100,8 +100,7 @@ def up(
     Example: koord up --colocation
     """
     _log(verbosity)
-    if webhooks is options.Switch.OFF:
-        without = [*(without or []), "webhooks"]
+    without = _left_out(without, webhooks)
     try:
         day = None
         if colocation:
@@ -123,15 +122,26 @@ def up(
             words = _words(up_options, nodes, pools, without, verbosity)
             _print_access(up_options, background.start(words, data), detached=True)
             return
-        with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
-            status = runner.run(_Session(up_options).run())
-        if day is not None:
-            day.finish()
+        status = _run(up_options)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise
         raise MissingExtraError(error.name, "sim") from None
     raise typer.Exit(status)
+
+
+def _left_out(without: list[str] | None, webhooks: options.Switch) -> list[str] | None:
+    return without if webhooks is options.Switch.ON else [*(without or []), "webhooks"]
+
+
+def _run(up_options: _UpOptions) -> int:
+    """Stays until the cluster ends; gives the exit status."""
+    day = up_options.colocation
+    with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
+        status = runner.run(_Session(up_options).run())
+    if day is not None:
+        day.finish()
+    return status
 
 
 def _day(
@@ -243,7 +253,7 @@ class _Session:
             for name in up_options.names:
                 step(name)
                 component = COMPONENTS[name].make(cluster)
-                tasks.create_task(_run(component), name=name)
+                tasks.create_task(_run_component(component), name=name)
                 if component.ready is not None:
                     await component.ready()
             supervisor = Supervisor("up", clock=clock)
@@ -403,7 +413,7 @@ def _serve_metrics(cluster: UpCluster) -> None:
     cluster.plane.server.virtual_apis[metrics_api.PREFIX] = api
 
 
-async def _run(component: Component) -> None:
+async def _run_component(component: Component) -> None:
     await component.run()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.api.kinds.node import Node
+
 if TYPE_CHECKING:
     from koord.controllers.scheduler.queue.queued_pod import QueuedPod
     from koord.controllers.scheduler.scheduler import Scheduler
@@ -68,6 +70,7 @@ def node(scheduler: Scheduler, name: str) -> dict[str, Any]:
         },
         "remaining": remaining,
         "usedPorts": used,
+        "problem": scheduler.world.invalid.message(Node, name),
         "contradictions": scheduler.world.contradictions.of_pods(table.pods[row]),
     }  # fmt: skip
 

@@ -121,10 +121,16 @@ class ObjectExplainer:
 
         Args:
             name: of the group, or of a quota without a tree.
-            namespace: of that; empty for a group, whose names are one space.
+            namespace: of that; empty for a group, whose names are one space, and where only one
+                namespace has a quota of the name.
+
+        Raises:
+            KeyError: there is none, or several namespaces have one.
         """
         plugin = self._plugin("ElasticQuota")
-        for group in (f"{namespace}/{name}", name) if namespace else (name,):
+        found = [] if namespace else self._without_a_tree(name)
+        only = found if len(found) == 1 else []
+        for group in (f"{namespace}/{name}", name) if namespace else (name, *only):
             problem = self._quota_problem(group)
             figures = plugin.figures_of(group, pods=True)
             if figures is not None:
@@ -137,9 +143,14 @@ class ObjectExplainer:
                 return {**figures, "problem": problem, "podCache": cached}
             if problem:
                 return {"name": group, "problem": problem}
-        meant = nearest(name, plugin.groups.names())
+        meant = " or ".join(found[:3]) or nearest(name, plugin.groups.names())
         hint = f"; did you mean {meant}?" if meant else ""
         raise KeyError(f"cannot find quota {name}{hint}")
+
+    def _without_a_tree(self, name: str) -> list[str]:
+        """Keys of the quotas of a name that stand for themselves in their namespaces."""
+        view = self._scheduler.world.view(GroupQuota)
+        return sorted(key for key, each in view.items() if each.metadata.name == name)
 
     def _quota_problem(self, group: str) -> str:
         """Of the object of a group: of any namespace, for a quota of a tree."""

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any
 from koord.api.kinds.meta import Object
 from koord.api.kinds.quota import ElasticQuota, GroupQuota, PodGroup
 from koord.api.kinds.registry import kind_of_type
-from koord.api.kinds.reservation import FAILED, SCHEDULED, SUCCEEDED, UNSCHEDULABLE, Reservation
+from koord.api.kinds.reservation import (
+    FAILED,
+    SCHEDULED,
+    SUCCEEDED,
+    UNSCHEDULABLE,
+    VALID,
+    Reservation,
+)
 from koord.api.protocol.keys import PROBLEM
 from koord.api.timestamps import seconds_text
+from koord.base.errors import Code
 from koord.kube.patches import Patch
 from koord.kube.requests import retry
 
@@ -36,7 +44,14 @@ def of(kind: type[Object]) -> StatusWriter | None:
 
 
 def recorded_message(item: Object) -> str:
-    """What an object says by its annotation that is wrong with it; empty for nothing."""
+    """What an object says of itself that is wrong with it; empty for nothing.
+
+    Of a Reservation that has no node the condition also tells what is not wrong with it, that it
+    fits nowhere, and is not looked at.
+    """
+    if isinstance(item, Reservation):
+        said = (each.message for each in item.status.conditions if each.type == VALID)
+        return next(said, "")
     return item.metadata.annotations.get(PROBLEM, "")
 
 
@@ -55,7 +70,7 @@ async def _annotate(
 async def _condition(
     client: Client, kind: type[Object], about: ObjectReference, message: str, now_seconds: float
 ) -> bool:
-    """A Reservation that has no node says that it cannot be scheduled, and why."""
+    """A Reservation that has no node says that it cannot be scheduled, and why; else ``Valid``."""
     served = kind_of_type(kind)
 
     async def work() -> bool:
@@ -64,35 +79,35 @@ async def _condition(
         conditions = status.get("conditions") or []
         if meta.get("uid") != about.uid or status.get("phase") in (SUCCEEDED, FAILED):
             return False
-        if status.get("nodeName") or not message:
-            # It holds its node all the same; and what becomes valid is tried, and says how it went.
-            return bool(message)
-        fresh = _scheduled(conditions, message, now_seconds)
-        if fresh in conditions:
+        # What becomes valid before it has a node is tried, and says how that went.
+        holds = bool(status.get("nodeName"))
+        sort, reason = (VALID, Code.INVALID.value) if holds else (SCHEDULED, UNSCHEDULABLE)
+        if not message and not holds:
             return False
-        others = [each for each in conditions if each.get("type") != SCHEDULED]
+        fresh = [_untrue(sort, reason, conditions, message, now_seconds)] if message else []
+        others = [each for each in conditions if each.get("type") != sort]
+        if [each for each in conditions if each.get("type") == sort] == fresh:
+            return False
         change = {"metadata": {"uid": about.uid, "resourceVersion": meta["resourceVersion"]}}
-        patch = Patch.merge({**change, "status": {"conditions": [*others, fresh]}})
+        patch = Patch.merge({**change, "status": {"conditions": [*others, *fresh]}})
         await client.patch(served, about.name, patch, about.namespace, "status")
         return True
 
     return await retry.on_conflict(work)
 
 
-def _scheduled(conditions: list[Any], message: str, now_seconds: float) -> dict[str, str]:
+def _untrue(
+    sort: str, reason: str, conditions: list[Any], message: str, now_seconds: float
+) -> dict[str, str]:
+    """A condition that does not hold, dated when it ceased to; the known one if that says so."""
     none: dict[str, Any] = {}
-    known = next((each for each in conditions if each.get("type") == SCHEDULED), none)
-    recorded_message = {"status": "False", "reason": UNSCHEDULABLE, "message": message}
-    if all(known.get(field) == value for field, value in recorded_message.items()):
+    known = next((each for each in conditions if each.get("type") == sort), none)
+    said = {"status": "False", "reason": reason, "message": message}
+    if all(known.get(field) == value for field, value in said.items()):
         return dict(known)
     now = seconds_text(now_seconds)
     since = known.get("lastTransitionTime", now) if known.get("status") == "False" else now
-    return {
-        "type": SCHEDULED,
-        **recorded_message,
-        "lastProbeTime": now,
-        "lastTransitionTime": since,
-    }
+    return {"type": sort, **said, "lastProbeTime": now, "lastTransitionTime": since}
 
 
 _TRACES: dict[type[Object], StatusWriter] = {

@@ -62,8 +62,16 @@ def claim_plan(
                 said = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 plan.actions.append(ObjectEvent("ClaimLost", said, "Warning"))
                 plan.actions.append(patch(CLAIM, claim, {"status": {"phase": "Lost"}}, "status"))
+            elif volume is not None and BIND_COMPLETED not in claim.metadata.annotations:
+                said = f'volume "{name}" already bound to a different claim.'
+                plan.actions.append(ObjectEvent("FailedBinding", said, "Warning"))
             return plan
-        _bind(plan, volume, claim)
+        wrong = _mismatch(volume, claim) if volume.spec.claim_ref is None else ""
+        if wrong:
+            said = f'Cannot bind to requested volume "{name}": {wrong}'
+            plan.actions.append(ObjectEvent("VolumeMismatch", said, "Warning"))
+        else:
+            _bind(plan, volume, claim)
         return plan
     found = classes.get(_class_of(claim))
     waits = found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
@@ -78,6 +86,8 @@ def claim_plan(
         plan.actions.append(Create(VOLUME, _new_volume(claim, found, node), exists_ok=True))
         said = f"Successfully provisioned volume pvc-{claim.metadata.uid}"
         plan.actions.append(ObjectEvent("ProvisioningSucceeded", said))
+    else:
+        plan.actions.append(_why_unbound(claim, found))
     return plan
 
 
@@ -104,6 +114,27 @@ def volume_plan(
         else:
             _phase(plan, volume, "Released")
     return plan
+
+
+def _why_unbound(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> ObjectEvent:
+    """Why a claim that nothing suits gets no volume made, in the words of Kubernetes."""
+    name = _class_of(claim)
+    if not name:
+        said = "no persistent volumes available for this claim and no storage class is set"
+        return ObjectEvent("FailedBinding", said)
+    if storage_class is None:
+        said = f'storageclass.storage.k8s.io "{name}" not found'
+        return ObjectEvent("ProvisioningFailed", said, "Warning")
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        said = f"no volume plugin matched name: {storage_class.provisioner}"
+        return ObjectEvent("ProvisioningFailed", said, "Warning")
+    said = (
+        "Waiting for a volume to be created either by the external provisioner "
+        f"'{storage_class.provisioner}' or manually by the system administrator. If volume "
+        "creation is delayed, please verify that the provisioner is running and correctly "
+        "registered."
+    )
+    return ObjectEvent("ExternalProvisioning", said)
 
 
 def ephemeral_claims(pod: Pod) -> list[Create]:
@@ -193,6 +224,19 @@ def _match(
         if best is None or _size(volume) < _size(best):
             best = volume
     return best
+
+
+def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Why a claim may not have the volume that it names; empty if it may."""
+    if _size(volume) < claim.spec.resources.requests.get(_STORAGE, _NOTHING):
+        return "requested PV is too small"
+    if _class_of(volume) != _class_of(claim):
+        return "storageClassName does not match"
+    if not _suits(volume, claim):
+        return "incompatible volumeMode"
+    if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
+        return "incompatible accessMode"
+    return ""
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

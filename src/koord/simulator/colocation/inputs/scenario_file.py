@@ -6,6 +6,7 @@ It is strict: an unknown key or a value that cannot be is one line that names th
 
 from __future__ import annotations
 
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +30,12 @@ def load(path: Path) -> Scenario:
     found = config.load({(API_VERSION, KIND): Scenario}, path)
     check(found, str(path))
     return found
+
+
+def shipped() -> Scenario:
+    """The scenario that comes with koord: the default day of ``koord simulate colocation``."""
+    with as_file(files(__package__ or "") / "mixed-day.yaml") as path:
+        return load(path)
 
 
 def decode(document: object, source: str) -> Scenario:

@@ -49,7 +49,7 @@ def waiting(outcome: ComparisonResult) -> str:
 
 def protection(series: DaySeries, machines: int) -> str:
     """Of :func:`drawings.protection`, on so many machines."""
-    minutes, evicted = int(series.suppressed_machines.sum()), int(series.evictions.sum())
+    minutes, evicted = round(series.suppressed_machines.sum()), int(series.evictions.sum())
     share = 100 * minutes / max(machines * len(series.hours), 1)
     tasks = f"{evicted:,} tasks were evicted" if evicted else "no task was evicted"
     return f"Batch was held back in {minutes:,} machine-minutes, {share:.2g} % of all, and {tasks}."

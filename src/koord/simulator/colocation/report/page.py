@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,7 @@ def _services(outcome: ComparisonResult) -> str:
         (
             after.name, after.qos, f"{after.pods:,}", f"{after.pod_minutes:,}",
             f"{before.short_pod_minutes:,}", f"{after.short_pod_minutes:,}",
-            f"{100 * before.worst_grant:.0f} %", f"{100 * after.worst_grant:.0f} %",
+            _granted(before.worst_grant), _granted(after.worst_grant),
             f"{after.restarts:,}",
         )
         for before, after in pairs
@@ -146,11 +147,11 @@ def _worst(run: DayResult) -> str:
         return "<p>No latency-sensitive pod was short of CPU with co-location.</p>"
     rows = [
         (f"{pod.service}-{pod.number}", f"machine {pod.machine}", f"{pod.short_minutes}",
-         f"{100 * pod.worst_grant:.0f} %")
+         _granted(pod.worst_grant))
         for pod in run.shortage.worst[:10]
     ]  # fmt: skip
     heads = ("pods that were short most, with co-location", "on", "minutes", "least granted")
-    return html_page.table(heads, rows)
+    return html_page.table(heads, rows, words=2)
 
 
 def _batch(outcome: ComparisonResult) -> str:
@@ -171,6 +172,11 @@ def _batch(outcome: ComparisonResult) -> str:
         ]  # fmt: skip
     heads += ("GPU-hours",) if with_gpus else ()
     return html_page.table(heads, sorted(rows, key=lambda row: row[0]))
+
+
+def _granted(share: float) -> str:
+    """Rounded down, for a pod that got less than 95 % did not get 95 %."""
+    return f"{math.floor(100 * share + 1e-6)} %"
 
 
 def _minutes(seconds: float) -> str:

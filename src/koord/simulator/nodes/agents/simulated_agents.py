@@ -144,6 +144,10 @@ class SimulatedAgents:
             updated=lambda _, device: self._device_changed(device),
             deleted=lambda device, _: self._device_changed(device),
         )
+        self._topologies: Informer[Any] = Informer(client, NodeResourceTopology, project=Object)
+        self._topologies.on_change(deleted=lambda topology, _: self._topology_gone(topology))
+        for published in (self._devices, self._topologies):
+            published.on_served(self._served)
         # Objects that were found to be somebody else's, by kind and name.
         self._left: set[tuple[str, str]] = set()
         load = PodUsageModel(
@@ -174,6 +178,7 @@ class SimulatedAgents:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._metrics.run())
             tasks.create_task(self._devices.run())
+            tasks.create_task(self._topologies.run())
             tasks.create_task(self._slos.run())
             tasks.create_task(self._controller.run())
             await self._metrics.synced()
@@ -230,6 +235,20 @@ class SimulatedAgents:
         if row is not None and self._machines[row].gpus:
             self._controller.queue.add(_AgentWrite("device", row))
 
+    def _topology_gone(self, topology: Object) -> None:
+        """An agent reports its topology again."""
+        row = self._rows.get(topology.metadata.name)
+        if row is not None:
+            self._annotations.pop(row, None)
+            self._controller.queue.add(_AgentWrite("topology", row))
+
+    def _served(self, served: bool) -> None:
+        """A kind that comes has nothing of the machines yet."""
+        for row in self._next_report if served else ():
+            self._controller.queue.add(_AgentWrite("topology", row))
+            if self._machines[row].gpus:
+                self._controller.queue.add(_AgentWrite("device", row))
+
     def _pod_seen(self, pod: Pod) -> None:
         row = self._rows.get(pod.spec.node_name)
         if row is None:
@@ -246,7 +265,8 @@ class SimulatedAgents:
     async def _do(self, duty: _AgentWrite) -> float | None:
         faults.point("simulator.agent.write")
         node = self._nodes.get(self._machines[duty.row].name)
-        if node is None:
+        kind = self._topologies if duty.what == "topology" else self._devices
+        if node is None or not kind.served:
             return None
         try:
             await (self._topology if duty.what == "topology" else self._device)(duty.row, node)
@@ -376,7 +396,7 @@ class SimulatedAgents:
         writes = [
             (row, status)
             for row, view, status in zip(due, known, statuses, strict=True)
-            if not (view and self._is_metric_left(view))
+            if self._metrics.served and not (view and self._is_metric_left(view))
         ]
         for start in range(0, len(writes), _WRITES_AT_A_TIME):
             few = writes[start : start + _WRITES_AT_A_TIME]

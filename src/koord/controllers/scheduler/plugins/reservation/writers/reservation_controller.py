@@ -17,7 +17,7 @@ from koord.api import requests
 from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.api.kinds.reservation import READY, Reservation, ReservationStatus
+from koord.api.kinds.reservation import EXPIRED, READY, Reservation, ReservationStatus
 from koord.api.protocol import keys
 from koord.api.protocol import reservations as protocol
 from koord.base import faults, log
@@ -200,6 +200,11 @@ class ReservationController:
                 return False
             if error.http_status != _NOT_FOUND:
                 raise
+            return True
+        ready = lifecycle.condition(status.conditions, READY)
+        if ready is not None and ready.reason == EXPIRED and ready.message:
+            # It was over before it began.
+            self._handle.event(reservation, "Warning", EXPIRED, ready.message)
         return True
 
     async def collect(self) -> int:
