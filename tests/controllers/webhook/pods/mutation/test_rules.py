@@ -124,7 +124,8 @@ def test_the_annotation_tells_of_containers_with_extended_resources() -> None:
     assert told(pod)["metadata"]["annotations"] == {
         keys.EXTENDED_RESOURCE_SPEC:
         '{"containers":{"a":{"requests":{"kubernetes.io/mid-cpu":"5"}},'
-        '"c":{"limits":{"kubernetes.io/batch-cpu":"1k"},"requests":{"kubernetes.io/batch-cpu":"1k"}}}}'
+        '"c":{"limits":{"kubernetes.io/batch-cpu":"1k"},'
+        '"requests":{"kubernetes.io/batch-cpu":"1k"}}}}'
     }  # fmt: skip
 
 

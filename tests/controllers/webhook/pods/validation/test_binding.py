@@ -72,3 +72,16 @@ def test_without_the_gate_everybody_binds() -> None:
     handler = BindingHandler(scene.dependencies)
     scene.put(Pod(metadata=ObjectMeta(name="p", namespace="d")))
     assert admitted(handler, asked("x")).allowed
+
+
+def test_decisions_are_counted_by_what_decided() -> None:
+    scene = Scene(GATE, **STRICT)
+    handler = BindingHandler(scene.dependencies)
+    scene.put(Pod(metadata=ObjectMeta(name="p", namespace="d")))
+    for username in ("x", "x", KOORD):
+        admitted(handler, asked(username))
+    name = "koord_manager_webhook_binding_admission_decisions_total"
+    exposed = scene.dependencies.metrics.expose().decode().splitlines()
+    assert sorted(line for line in exposed if line.startswith(f"{name}{{")) == [
+        f'{name}{{decision="allowed_username"}} 1.0', f'{name}{{decision="denied"}} 2.0',
+    ]  # fmt: skip
