@@ -28,6 +28,7 @@ RACES_THE_CLOCK = {
     "controllers/scheduler/test_on_a_cluster.py": "a scheduler in real time",
     "controllers/scheduler/test_endpoints.py": "served over a real connection",
     "controlplane": "controllers in real time, connections with time limits",
+    "hostile/test_koordlet.py": "koordlet as a process, beside processes that burn the same CPUs",
     "hostile/test_scheduler_attempts.py": "leases of seconds, renewed beside a busy interpreter",
     "kube": "connections, leases and watches with time limits",
     "loop": "scheduler, manager and agent together in real time",

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
@@ -51,7 +53,10 @@ class Node:
         self.tree = MachineTree(tmp_path, driver=Driver.CGROUPFS)
         self.told: list[tuple[str, str]] = []
         self.view = snapshot(node={}, nrt=POOLS | nrt)
-        self.checker = AnnotationChecker(self.tree.machine(), self._tell)
+        self.cards: dict[int, int] = {}
+        self.checker = AnnotationChecker(
+            self.tree.machine(), self._tell, lambda minor: self.cards.get(minor, 0)
+        )
 
     def _tell(self, pod: PodState, text: str) -> None:
         self.told.append((pod.uid, text))
@@ -293,6 +298,84 @@ def test_cards_that_the_pod_requests_are_given(tmp_path, asked, cards, annotatio
     assert node.told == []
 
 
+GPU_MEMORY = "koordinator.sh/gpu-memory"
+LIBRARY_OPTIONS = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+
+
+def memory(minor: int, ratio: int, amount: str) -> dict[str, Any]:
+    return gpus(minor, ratio=ratio, **{GPU_MEMORY: amount})
+
+
+@pytest.mark.parametrize(
+    ("asked", "cards", "told"),
+    [
+        # 80 GiB of the card for a pod that asks for a tenth of it.
+        ({"koordinator.sh/gpu": "10"}, memory(0, 10, "80Gi"),
+         "gpu[0][koordinator.sh/gpu-memory]: got 85899345920, expected at most 10 percent of 8"),
+        ({RATIO: "10", "koordinator.sh/gpu-core": "10"}, memory(0, 10, "8.9Gi"), "at most 10 perc"),
+        ({"nvidia.com/gpu": "1"}, memory(0, 100, "81Gi"), "at most 100 percent"),
+        ({"koordinator.sh/gpu": "10"}, {"gpu": [{"minor": 0, "resources": {GPU_MEMORY: "8Gi"}}]},
+         "at most 0 percent of 85899345920 bytes"),
+        # A whole card has no limit within the container.
+        ({GPU_MEMORY: "8Gi"}, memory(0, 100, "8Gi"),
+         "gpu[0][koordinator.sh/gpu-memory-ratio]: got 100, expected at most 11, as 8589934592 of"),
+        ({GPU_MEMORY: "8Gi"}, memory(0, 12, "8Gi"), "expected at most 11"),
+        ({GPU_MEMORY: "8Gi"}, gpus(0), "expected at most 1, as 0 of 85899345920 bytes are"),
+        ({GPU_MEMORY: "8Gi", "koordinator.sh/gpu.shared": "2"},
+         {"gpu": [*memory(0, 5, "4Gi")["gpu"], *memory(1, 90, "4Gi")["gpu"]]}, "at most 6"),
+    ],
+)  # fmt: skip
+def test_memory_that_does_not_follow_from_request_and_card(tmp_path, asked, cards, told):
+    node = Node(tmp_path)
+    assert given(node, on_cards(asked, cards)) == ["u1"]  # Before the cards are known.
+    node.cards = {0: 80 << 30, 1: 80 << 30}
+    assert given(node, on_cards(asked, cards)) == []
+    [(_, text)] = node.told
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "cards"),
+    [
+        ({"koordinator.sh/gpu": "10"}, memory(0, 10, "8Gi")),
+        ({"koordinator.sh/gpu": "10"}, memory(0, 10, "8.7Gi")),  # Within a percent of the card.
+        ({"nvidia.com/gpu": "1"}, memory(0, 100, "80Gi")),
+        ({GPU_MEMORY: "8Gi"}, memory(0, 10, "8Gi")),
+        ({GPU_MEMORY: "8Gi"}, memory(0, 11, "8Gi")),
+        ({GPU_MEMORY: "8Gi", "koordinator.sh/gpu.shared": "2"},
+         {"gpu": [*memory(0, 5, "4Gi")["gpu"], *memory(1, 5, "4Gi")["gpu"]]}),
+        # A card that the machine does not have is not the hook's to size.
+        ({"koordinator.sh/gpu": "10"}, memory(7, 10, "80Gi")),
+    ],
+)  # fmt: skip
+def test_memory_that_follows_from_request_and_card_is_given(tmp_path, asked, cards):
+    node = Node(tmp_path)
+    node.cards = {0: 80 << 30, 1: 80 << 30}
+    assert given(node, on_cards(asked, cards)) == ["u1"]
+    assert node.told == []
+
+
+def test_no_container_gets_more_gpu_memory_than_its_part_of_the_card(tmp_path):
+    """What the isolating library is told: without a judgement, all of the card."""
+    node = Node(tmp_path)
+    node.cards = {0: 80 << 30}
+    hook = GPUEnvInject(options(keep_directory=lambda path: None))
+    limits = {}
+    for uid, amount in (("fair", "8Gi"), ("greedy", "80Gi")):
+        asked = on_cards({"koordinator.sh/gpu": "10"}, memory(0, 10, amount), uid)
+        asked = replace(asked, pod=labelled(asked, LIBRARY_OPTIONS))
+        [seen] = node.checker((asked,), node.view)
+        context = inner(seen)
+        answer = hook.container(replace(context, pod=replace(context.pod, reconciling=False)))
+        limits[uid] = answer.environment["CUDA_DEVICE_MEMORY_LIMIT"] if answer else None
+    assert limits == {"fair": str(8 << 30), "greedy": None}
+
+
+def labelled(state: PodState, labels: dict[str, str]) -> Any:
+    metadata = msgspec.structs.replace(state.pod.metadata, labels=labels)
+    return msgspec.structs.replace(state.pod, metadata=metadata)
+
+
 WHOLE, HALF = {"nvidia.com/gpu": "1"}, {"koordinator.sh/gpu": "50"}
 
 
@@ -336,9 +419,40 @@ def test_a_pod_that_ended_holds_no_card(tmp_path):
 def test_an_edited_annotation_frees_no_card_that_containers_have(tmp_path):
     node = Node(tmp_path)
     assert given(node, on_cards(WHOLE, gpus(3), "a")) == ["a"]
-    for edited in (gpus(3, 4), "{", {}):
+    for edited in (gpus(3, 4), gpus(5), gpus(3, ratio=50), "{", {}):
         pods = on_cards(WHOLE, edited, "a"), on_cards(WHOLE, gpus(3), "b")
         assert "b" not in given(node, *pods)
+
+
+def test_a_pod_that_names_other_cards_keeps_its_own_and_takes_none_from_others(tmp_path):
+    """As many as it was given: the scheduler knows better, or believes it after a restart."""
+    node = Node(tmp_path)
+    assert given(node, on_cards(WHOLE, gpus(3), "a")) == ["a"]
+    edited = on_cards(WHOLE, gpus(5), "a")
+    # The scheduler remembers: 5 is free, and goes to another pod, which gets it.
+    assert given(node, edited, on_cards(WHOLE, gpus(5), "b")) == ["b"]
+    [(uid, text)] = node.told
+    assert uid == "a"
+    assert "got ['gpu 5'], expected gpu 3, which the pod has already" in text
+    # It was restarted: 3 seems free. Two pods on one card is what must not be.
+    assert given(node, edited, on_cards(WHOLE, gpus(3), "c")) == []
+    assert given(node, on_cards(WHOLE, gpus(3), "a")) == ["a"]
+
+
+def test_a_pod_that_names_other_cpus_gets_none_and_takes_none_from_others(tmp_path):
+    node = Node(tmp_path)
+    assert node.bound(pod("LSR", "0-1", uid="a")) == {"a": "0-1"}
+    edited = pod("LSR", "2-3", uid="a")
+    # The scheduler remembers: 2-3 go to another pod. It was restarted: 0-1 do.
+    for free in ("2-3", "0-1"):
+        assert node.bound(edited, pod("LSR", free, uid="b")) == {"b": free}
+        assert node.bound(edited) == {}
+    assert "got '2-3', expected 0-1, to which the pod was bound before" in node.told[0][1]
+    # Also where it was written away in between; what it had first is still its own.
+    assert node.bound(pod("LSR", None, uid="a")) == {}
+    assert node.bound(edited) == {}
+    assert node.bound(pod("LSR", "1", uid="a")) == {"a": "1"}
+    assert node.bound(pod("LSR", "0-1", uid="a")) == {"a": "0-1"}
 
 
 @pytest.mark.parametrize(

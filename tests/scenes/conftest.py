@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenes.place import GuestPlace, MissingPlaceError, Place, find_hierarchies
+from tests.scenes.place import (
+    GuestPlace,
+    MissingPlaceError,
+    Place,
+    find_hierarchies,
+    find_unified,
+)
 
 HERE = Path(__file__).parent
 
@@ -28,11 +34,20 @@ def v1() -> Place:
         pytest.skip(str(error))
 
 
-@pytest.fixture(params=["v1", pytest.param("v2", marks=pytest.mark.vm)])
+@pytest.fixture
+def unified() -> Place:
+    """This machine's cgroup v2; skips with the reason where it has none with all controllers."""
+    try:
+        return find_unified()
+    except MissingPlaceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["v1", "unified", pytest.param("v2", marks=pytest.mark.vm)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """Cgroup v1 on this machine, then cgroup v2 in the guest."""
-    if request.param == "v1":
-        here: Place = request.getfixturevalue("v1")
+    """Cgroup v1 or v2 on this machine, then cgroup v2 in the guest."""
+    if request.param != "v2":
+        here: Place = request.getfixturevalue(request.param)
         return here
     return GuestPlace(request.getfixturevalue("guest"))
 

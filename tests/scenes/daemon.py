@@ -82,6 +82,11 @@ class Agent:
         """Whether it runs."""
         return self._process.alive
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def status(self) -> dict[str, Any]:
         """What it sees, decided and wrote last."""
         found: dict[str, Any] = json.loads(self._get("/status"))
@@ -111,18 +116,19 @@ class Agent:
         status = self.status()
         now = [str(each) for each in status["failures"] + status["hookProblems"]]
         refused = ("claim refused", "Invalid argument", "Traceback", "EINVAL")
-        said = [line for line in self._lines() if any(word in line for word in refused)]
+        said = [line for line in self.lines() if any(word in line for word in refused)]
         return now + said
 
     def words(self) -> str:
         """The end of its log, for messages."""
-        return "\n".join(self._lines())[-3000:]
+        return "\n".join(self.lines())[-3000:]
 
     def _said_rounds(self, name: str) -> list[str]:
         start = f" component=agent.strategies message=round strategy={name} "
-        return [line for line in self._lines() if start in line]
+        return [line for line in self.lines() if start in line]
 
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """Its log since its start."""
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def _ready(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where experiments run: here on cgroup v1, or in the guest on cgroup v2."""
+"""Where experiments run: here on cgroup v1 or v2, or in the guest on cgroup v2."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.scenes import program
-from tests.scenes.tree import V1_HIERARCHIES
+from tests.scenes.tree import V1_HIERARCHIES, V2_CONTROLLERS
 from tests.vm.machine import Guest
 from tests.vm.packages import cache_folder
 
@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # of the root beside it.
 _SHARES = 262144
 # They judge what CPUs are used for; the others judge what is written, and mostly wait.
-_ALONE = frozenset({"burst", "kernel", "suppress"})
+_ALONE = frozenset({"burst", "hostile", "kernel", "suppress"})
+_DELEGATE = "KOORD_CGROUP2 may name a directory that hands them down"
 _UNSHARE = [
     "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
     "--mount-proc",
@@ -42,9 +43,11 @@ class Place(ABC):
 
     Attributes:
         version: of cgroups.
+        emulated: whether its processors are, which are many and slow.
     """
 
     version: int
+    emulated = False
 
     def run(
         self,
@@ -73,12 +76,14 @@ class GuestPlace(Place):
     """The guest: cgroup v2, NUMA, SMT."""
 
     version = 2
+    emulated = True
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, guest: Guest, own: str | None = None) -> None:
         self.guest = guest
+        self._own = own
 
     def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
-        order |= {"program": "/opt/koord/load", "own": None}
+        order |= {"program": "/opt/koord/load", "own": self._own}
         return self.guest.run("tests.scenes.stage", order, timeout_seconds)
 
 
@@ -98,24 +103,86 @@ class HierarchiesPlace(Place):
             return _in_namespaces(order, timeout_seconds)
 
 
+class UnifiedPlace(Place):
+    """A directory of its own in this machine's cgroup v2, with namespaces as above.
+
+    What ``/proc`` tells is the whole machine's: it should be quiet.
+
+    Args:
+        base: the directory above, which hands the controllers down.
+    """
+
+    version = 2
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
+        own = self._base / f"koord-scene-{os.getpid()}-{time.monotonic_ns()}"
+        order |= {"program": str(program.build()), "own": str(own)}
+        with _turn(alone=True):
+            _remove_left_in(self._base)
+            own.mkdir()
+            try:
+                return _in_namespaces(order, timeout_seconds)
+            finally:
+                _remove(own)
+
+
+def find_unified(environment: Mapping[str, str] = os.environ, proc: str = "/proc") -> UnifiedPlace:
+    """The place on this machine: beneath the directory that KOORD_CGROUP2 names, else where cgroup
+    v2 is mounted.
+
+    Raises:
+        MissingPlaceError: none that hands down all controllers and may be written.
+    """
+    named = environment.get("KOORD_CGROUP2")
+    base = Path(named) if named else _unified_mount(proc)
+    for file in ("cgroup.controllers", "cgroup.subtree_control"):
+        try:
+            there = (base / file).read_text(encoding="ascii").split()
+        except OSError as error:
+            raise MissingPlaceError(f"no cgroup v2 in {base}: {error.strerror}") from None
+        lacks = [name for name in V2_CONTROLLERS if name not in there]
+        if lacks:
+            why = "v1 hierarchies have them" if file == "cgroup.controllers" else _DELEGATE
+            raise MissingPlaceError(f"{base}/{file} has no {', '.join(lacks)}: {why}")
+    if not os.access(base, os.W_OK):
+        raise MissingPlaceError(f"{base} is not writable")
+    _check_namespaces()
+    return UnifiedPlace(base)
+
+
+def _unified_mount(proc: str) -> Path:
+    for line in Path(proc, "self/mountinfo").read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split()[0] == "cgroup2":
+            return Path(before.split()[4])
+    raise MissingPlaceError("no cgroup v2 is mounted")
+
+
 def find_hierarchies() -> HierarchiesPlace:
     """The place on this machine.
 
     Raises:
         MissingPlaceError: no writable cgroup v1 hierarchies, or no right to namespaces.
     """
-    for tool in ("unshare", "mount"):
-        if shutil.which(tool) is None:
-            raise MissingPlaceError(f"no program {tool} here")
     for hierarchy in V1_HIERARCHIES:
         if not (CGROUP / hierarchy / "cgroup.procs").exists():
             raise MissingPlaceError(f"no cgroup v1 hierarchy {hierarchy} is mounted")
         if not os.access(CGROUP / hierarchy, os.W_OK):
             raise MissingPlaceError(f"the cgroup v1 hierarchy {hierarchy} is not writable")
+    _check_namespaces()
+    return HierarchiesPlace()
+
+
+def _check_namespaces() -> None:
+    for tool in ("unshare", "mount"):
+        if shutil.which(tool) is None:
+            raise MissingPlaceError(f"no program {tool} here")
     tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         raise MissingPlaceError(f"no namespaces here: {tried.stderr.strip()}")
-    return HierarchiesPlace()
 
 
 @contextlib.contextmanager
@@ -132,9 +199,13 @@ def _turn(alone: bool) -> Iterator[None]:
 def _remove_left() -> None:
     """Removes what a killed run of these tests left: directories whose process is gone."""
     for hierarchy in V1_HIERARCHIES:
-        for folder in (CGROUP / hierarchy).glob("koord-scene-*-*"):
-            if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
-                _remove(folder)
+        _remove_left_in(CGROUP / hierarchy)
+
+
+def _remove_left_in(base: Path) -> None:
+    for folder in base.glob("koord-scene-*-*"):
+        if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
+            _remove(folder)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one experiment: ``python -m tests.scenes.stage '{"experiment": NAME, ...}'``, as root.
 
-On cgroup v1 it expects mount and process namespaces of its own: each hierarchy's directory that the
-test made is mounted beneath one root, and what ``/proc`` tells of the whole machine is replaced by
-what is true of that directory, so that other work on the machine is none of the node's.
+On this machine it expects mount and process namespaces of its own. On cgroup v1 each hierarchy's
+directory that the test made is mounted beneath one root, and what ``/proc`` tells of the whole
+machine is replaced by what is true of that directory, so that other work on the machine is none of
+the node's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from koord.kernels.cgroup_path import Driver
 from tests.scenes.nursery import Nursery
 from tests.scenes.owntree import OwnMachine
-from tests.scenes.tree import V1_HIERARCHIES
+from tests.scenes.tree import HANDED_DOWN, V1_HIERARCHIES
 from tests.scenes.world import World
 
 V1_MEMORY_BYTES = 2 * 2**30
@@ -50,6 +51,11 @@ def perform(order: dict[str, Any]) -> Any:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         with World(Path("/sys/fs/cgroup"), program, memory, nursery, driver) as world:
             return module.run(world, **order["argument"])
+    if order["own"].startswith("/"):
+        root = mount_unified(Path(order["own"]))
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        with World(root, program, memory, Nursery(), driver) as world:
+            return module.run(world, **order["argument"])
     root = mount_own(order["own"])
     go_first(root)
     nursery = Nursery()
@@ -69,6 +75,16 @@ def go_first(root: Path) -> None:
     system.mkdir()
     (system / "cpu.shares").write_text("8192")
     (system / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def mount_unified(own: Path) -> Path:
+    """A cgroup root that is one directory of cgroup v2; in the guest it is made here."""
+    if not own.is_dir():
+        (own.parent / "cgroup.subtree_control").write_text(HANDED_DOWN)
+        own.mkdir()
+    root = Path(tempfile.mkdtemp(prefix="koord-root-"))
+    subprocess.run(["mount", "--bind", str(own), str(root)], check=True)
+    return root
 
 
 def mount_own(name: str) -> Path:

@@ -29,7 +29,7 @@ def check_suppression(seen: dict[str, Any]) -> None:
 
 
 def test_hogs_get_what_a_service_leaves_by_quota(place: Place) -> None:
-    if place.version == 1:
+    if not place.emulated:
         seen = place.run("suppress", policy="cfsQuota")
     else:
         seen = place.run("suppress", policy="cfsQuota", **IN_GUEST)
@@ -114,7 +114,7 @@ def test_a_reservation_holds_for_cpus(v2: Place, reservation: dict[str, Any]) ->
 
 
 def test_killed_at_any_moment_it_comes_back_to_the_same_state(place: Place) -> None:
-    seen = place.run("killed", kills=4 if place.version == 1 else 1)
+    seen = place.run("killed", kills=1 if place.emulated else 4)
     assert seen["after"] == seen["before"]
     assert seen["troubles"] == []
 

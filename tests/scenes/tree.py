@@ -14,7 +14,8 @@ from koord.kernels.cgroup_parse import Version
 from koord.kernels.cgroup_path import Driver, KubeQos, qos_directory
 
 V1_HIERARCHIES = ("cpu", "cpuacct", "cpuset", "memory", "blkio")
-_V2_CONTROLLERS = "+cpu +cpuset +memory +io"
+V2_CONTROLLERS = ("cpu", "cpuset", "memory", "io")
+HANDED_DOWN = " ".join(f"+{name}" for name in V2_CONTROLLERS)
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Tree:
             folder = part
             for name in directory.split("/"):
                 if self.version is Version.V2:
-                    (folder / "cgroup.subtree_control").write_text(_V2_CONTROLLERS)
+                    (folder / "cgroup.subtree_control").write_text(HANDED_DOWN)
                 folder = folder / name
                 folder.mkdir(exist_ok=True)
                 if part.name == "cpuset":

@@ -33,6 +33,9 @@ class World:
         memory_bytes: what the node says it has.
         nursery: starts programs.
         driver: the kubelet's.
+
+    Attributes:
+        others: pods that the kubelet tells of beside the runtime's.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="koord-scene-"))
         self.tree = Tree(cgroup_root, driver)
         self.runtime = Runtime(self.tree, program)
+        self.others: Callable[[], list[dict[str, Any]]] = list
         self._started = ExitStack()
         self._hidden: list[str] = []
         self._started.callback(self.show)
@@ -98,7 +102,7 @@ class World:
 
     def documents(self) -> list[dict[str, Any]]:
         """All pods as they are now."""
-        return [pod.document(NODE) for pod in self.runtime.pods]
+        return [*(pod.document(NODE) for pod in self.runtime.pods), *self.others()]
 
     def put_node(self, allocatable_cpu: str = "", **metadata: Any) -> None:
         """Tells the API server of the node, with its kubelet's address."""

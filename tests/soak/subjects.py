@@ -22,7 +22,9 @@ from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
+from tests.hostile.test_koordlet import check_koordlet
 from tests.hostile.test_neighbours import check_neighbour
+from tests.scenes.place import MissingPlaceError
 from tests.soak.engine import Counter, Outcome, Over, choices_of, explore, fresh, steps_of
 
 _TESTS = Path(__file__).resolve().parent.parent
@@ -179,11 +181,37 @@ class HostileTenant:
             check_neighbour("embedded", Path(folder), seed, seconds)
 
 
+class HostileNode:
+    """Tenants who attack koordlet. A history: seed, seconds of an attack."""
+
+    name = "hostile/test_koordlet"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            history = (draw.getrandbits(32), _ATTACK_SECONDS)
+            try:
+                self.replay(history)
+            except MissingPlaceError as error:
+                print(f"{self.name}: not here: {error}")
+                return Outcome(count)
+            except Exception as error:
+                return Outcome(count + 1, error, history)
+            count += 1
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        check_koordlet(*history)
+
+
 def subjects() -> Iterator[Subject]:
     """All of them; state machines are found by what their modules say."""
     yield SmallCluster()
     yield AgentDay()
     yield HostileTenant()
+    yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):
         if path.parent.name == "soak" or "(RuleBasedStateMachine)" not in path.read_text():
             continue  # those of the soak itself are to fail

@@ -134,6 +134,7 @@ class Agent:
         self.annotations = AnnotationChecker(
             machine,
             lambda pod, text: services.recorder.event(pod.pod, "Warning", REASON, text),
+            lambda minor: self.advisor.facts.gpu_bytes(minor),
         )
         self.store = StateStore(clock, self.supervisor, self.annotations)
         self._watches = InformerMetrics(services.registry)

@@ -28,6 +28,7 @@ from koord.agent.executor.target import (
     Value,
     normalised,
     parent_of,
+    place_of,
     target_of,
     unchanged_baseline,
 )
@@ -308,7 +309,8 @@ class HostExecutor:
                 new.append(target)
             else:
                 self._over(target)
-        originals = [(t, v) for t in new if (v := self._first_look(t, now)) is not None]
+        gone: set[tuple[str, str]] = set()
+        originals = [(t, v) for t in new if (v := self._first_look(t, now, gone)) is not None]
         self._journal.add(originals)
         taken = [target for target, _ in originals]
         try:
@@ -328,15 +330,27 @@ class HostExecutor:
         if before is not None and (not claimed or target.resource == QUOTA):
             self._journal.replace(target, self._baseline(target, before))
 
-    def _first_look(self, target: Target, now: float) -> Value | None:
+    def _first_look(self, target: Target, now: float, gone: set[tuple[str, str]]) -> Value | None:
+        """What a file says before it is written.
+
+        Of a cgroup that is gone one file is looked for: a pod may have thousands of containers.
+        ``gone`` has those of this round by hierarchy and directory.
+        """
+        place, above = place_of(target), parent_of(target.directory)
+        if place in gone or (above is not None and (place[0], above) in gone):
+            gone.add(place)
+            self._fail(
+                target, Written(Outcome.MISSING, errno.ENOENT, f"{target}: no cgroup"), now, True
+            )
+            return None
         try:
             faults.point("executor.first_look")
             held = self._writers.writer_of(target.resource).original(target)
         except (OSError, ValueError) as error:
             if self._writers.is_absent(target):
                 self._skip(target, now)
-            else:
-                self._fail(target, from_error(error), now)
+            elif self._fail(target, from_error(error), now):
+                gone.add(place)
             return None
         return self._baseline(target, self._uninherited(target, held))
 
@@ -396,8 +410,10 @@ class HostExecutor:
             waits = Written(Outcome.FAILED, 0, f"{target}: {made.reason}")
             self._fail(target, waits, now)
 
-    def _fail(self, target: Target, result: Written, now: float) -> None:
-        gone = result.outcome is Outcome.MISSING and self._writers.is_gone(target)
+    def _fail(self, target: Target, result: Written, now: float, known_gone: bool = False) -> bool:
+        """Takes a failure up; gives whether the cgroup is gone, which may be known already."""
+        missing = result.outcome is Outcome.MISSING
+        gone = known_gone or (missing and self._writers.is_gone(target))
         if result.outcome is Outcome.MISSING and not gone:
             result = result._replace(outcome=Outcome.FAILED)
         failure = self._failures.failed(target, result, now)
@@ -405,6 +421,7 @@ class HostExecutor:
             self._reporter(write_events.WriteFailed(target, failure))
         elif failure.attempts == 1:
             self._reporter(write_events.CgroupGone(target))
+        return gone
 
     def _forget(self, target: Target) -> None:
         """Gives up what went with its cgroup; who wants it in a new one claims it again."""

@@ -179,6 +179,13 @@ def parent_of(directory: str) -> str | None:
     return directory.rpartition("/")[0]
 
 
+def place_of(target: Target) -> tuple[str, str]:
+    """A target's hierarchy and directory: what they have in common is there, or gone, together."""
+    known = CATALOGUE.get(target.resource)
+    file = known.v1 if known is not None else None
+    return file.directory if file is not None else target.resource, target.directory
+
+
 def depth_of(directory: str) -> int:
     """How many components a directory has."""
     return directory.count("/") + 1 if directory else 0

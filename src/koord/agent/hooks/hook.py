@@ -61,6 +61,8 @@ class PodContext:
         kube_qos: from its status, or the words of its cgroup path.
         extended: by container name; None where nobody told.
         reconciling: whether the reconciler asks, which knows the whole pod.
+        known: what was read of the annotations already, see
+            :func:`koord.agent.hooks.pod_contexts.read_once`.
     """
 
     namespace: str
@@ -74,6 +76,9 @@ class PodContext:
     requested: CgroupRequest = CgroupRequest()
     extended: Mapping[str, ExtendedResources] | None = None
     reconciling: bool = True
+    known: dict[object, tuple[object, object]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ Rule: docs/reference/hooks.md#what-a-hook-sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from koord.agent.hooks.hook import CgroupRequest, ContainerContext, ExtendedResources, PodContext
 from koord.api import requests
@@ -21,6 +21,8 @@ from koord.kernels.cgroup_parse import milli_cpu_to_quota_us, milli_cpu_to_share
 if TYPE_CHECKING:
     from koord.agent.states.pod_state import ContainerState, PodState
     from koord.api.kinds.pod import Container
+
+T = TypeVar("T")
 
 _EXTENDED = (resources.BATCH_CPU, resources.BATCH_MEMORY, resources.MID_CPU, resources.MID_MEMORY)
 _NO_LIMIT = -1
@@ -38,13 +40,35 @@ def pod_of(context: PodContext) -> Pod:
     return Pod(kind="Pod", metadata=metadata)
 
 
+def read_once(context: PodContext, read: Callable[[Pod], T]) -> T:
+    """What an accessor reads of a pod's annotations, once for all of its containers.
+
+    Args:
+        context: the pod.
+        read: an accessor of the protocol; its answer is not to be changed.
+
+    Raises:
+        KoordError: what the accessor raises, each time.
+    """
+    source, found = context.known.get(read, (None, None))
+    if source is not context.annotations:
+        try:
+            found = read(pod_of(context))
+        except KoordError as error:
+            found = error
+        context.known[read] = context.annotations, found
+    if isinstance(found, KoordError):
+        raise found
+    return cast("T", found)
+
+
 def qos_by_cpus(context: PodContext) -> QoSClass:
     """The label's class; a pod without one that has CPUs of its own counts as LSR.
 
     Raises:
         KoordError: the annotation of its CPUs is malformed.
     """
-    if context.qos is QoSClass.NONE and scheduling.resource_status(pod_of(context)).cpuset:
+    if context.qos is QoSClass.NONE and read_once(context, scheduling.resource_status).cpuset:
         return QoSClass.LSR
     return context.qos
 

@@ -90,6 +90,14 @@ class MachineInventory:
     rdma: Timestamped[tuple[RDMADevice, ...]] = _NOTHING
     storage: Timestamped[BlockStorage | None] = _UNKNOWN
 
+    def gpu_bytes(self, minor: int) -> int:
+        """Memory of the GPU that the Device tells of by this minor; 0 where that is not known.
+
+        Other accelerators than NVIDIA's take the place of these there, and their size is not known.
+        """
+        gpus = () if self.xpus.value else self.gpus.value
+        return next((gpu.memory_bytes for gpu in gpus if gpu.minor == minor), 0)
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionRound:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.meta import ResourceList
 from koord.api.kinds.qos_strategy import CPUQOS, BlkIOQOS, MemoryQOS
@@ -168,21 +168,51 @@ def extended_resource_spec(pod: Pod) -> ExtendedResourceSpec:
     return found or ExtendedResourceSpec()
 
 
+class OOMScores(NamedTuple):
+    """What a pod's annotations say of OOM scores.
+
+    Attributes:
+        own: by container.
+        text: of the containers that have none of their own; None without it.
+        title: of the pod.
+    """
+
+    own: dict[str, int]
+    text: str | None
+    title: str
+
+    def of(self, container: str) -> int | None:
+        """The score of a container, its own before the pod's; None without annotations.
+
+        Raises:
+            KoordError: malformed, or outside -1000 to 1000.
+        """
+        if container in self.own:
+            field = f"{annotation.field_of(keys.OOM_SCORE_ADJ_SPEC)}.{container}"
+            return _oom_score(self.own[container], self.title, field)
+        if self.text is None:
+            return None
+        field = annotation.field_of(keys.OOM_SCORE_ADJ)
+        return _oom_score(parse_int(self.text, self.title, field), self.title, field)
+
+
+def oom_scores(pod: Pod) -> OOMScores:
+    """The scores of all containers, read once: a pod may have thousands.
+
+    Raises:
+        KoordError: the scores by container are malformed.
+    """
+    own = annotation.read(pod, keys.OOM_SCORE_ADJ_SPEC, dict[str, int]) or {}
+    return OOMScores(own, pod.metadata.annotations.get(keys.OOM_SCORE_ADJ), pod.title)
+
+
 def oom_score_adj(pod: Pod, container: str) -> int | None:
-    """The OOM score of a container, its own before the pod's; None without annotations.
+    """The OOM score of one container, see :meth:`OOMScores.of`.
 
     Raises:
         KoordError: malformed, or outside -1000 to 1000.
     """
-    own = annotation.read(pod, keys.OOM_SCORE_ADJ_SPEC, dict[str, int]) or {}
-    if container in own:
-        field = f"{annotation.field_of(keys.OOM_SCORE_ADJ_SPEC)}.{container}"
-        return _oom_score(own[container], pod.title, field)
-    text = pod.metadata.annotations.get(keys.OOM_SCORE_ADJ)
-    if text is None:
-        return None
-    field = annotation.field_of(keys.OOM_SCORE_ADJ)
-    return _oom_score(parse_int(text, pod.title, field), pod.title, field)
+    return oom_scores(pod).of(container)
 
 
 def _oom_score(score: int, object_name: str, field: str) -> int:

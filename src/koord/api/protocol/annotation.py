@@ -52,7 +52,7 @@ def canonical(text: str, kind: type[T]) -> T | None:
     """
     try:
         found: T = codec.decoder(kind).decode(text)  # type: ignore[arg-type]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if codec.to_json(found) == text.encode() else None
 

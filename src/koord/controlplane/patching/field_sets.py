@@ -112,7 +112,7 @@ def _normal(element: str) -> str:
         return element
     try:
         value = json.loads(rest)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise MalformedError(f"unreadable path element {element!r}") from None
     if kind == "k" and not isinstance(value, dict):
         raise MalformedError(f"unreadable path element {element!r}")

@@ -29,7 +29,7 @@ def unchanged(live: Document, shape: Shape) -> Paths:
         difference = compare(last, live, shape)
         changed = difference.modified | difference.added | difference.removed
         return field_set(last, shape) - changed
-    except (msgspec.DecodeError, MalformedError, AttributeError):
+    except (msgspec.DecodeError, MalformedError, AttributeError, RecursionError):
         return EMPTY
 
 

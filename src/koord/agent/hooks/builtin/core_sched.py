@@ -13,7 +13,7 @@ from koord.agent.executor.target import CORE_SCHED, FEATURES
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.builtin.group_identity import CORE_SWITCH, IDENTITY_SWITCH
 from koord.agent.hooks.hook import ContainerContext, HookResponse, PodContext
-from koord.agent.hooks.pod_contexts import pod_of
+from koord.agent.hooks.pod_contexts import read_once
 from koord.agent.host.kernel.core_sched import FEATURE
 from koord.agent.host.kernel.features import Feature
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
@@ -93,13 +93,13 @@ def _class(part: ResourceQOS | None) -> CoreSchedClassRule:
 def group_of(rule: CoreSchedRule, context: PodContext) -> str | None:
     """The group of a pod; None for one without core scheduling."""
     own = rule.of(context)
-    pod = pod_of(context)
     if context.qos is QoSClass.SYSTEM or not rule.enabled or not own.enabled:
         return None
-    if core_sched_policy(pod) == "none":
+    policy = read_once(context, core_sched_policy)
+    if policy == "none":
         return None
-    group = core_sched_group(pod)
-    if group and core_sched_policy(pod) != "exclusive":
+    group = read_once(context, core_sched_group)
+    if group and policy != "exclusive":
         # A name is its namespace's: nobody joins the group of another's pods, or of an exclusive
         # pod by naming its UID.
         group = f"{context.namespace}/{group}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from koord.agent.executor.target import CPUS, QUOTA
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage, PodContext
-from koord.agent.hooks.pod_contexts import pod_of
+from koord.agent.hooks.pod_contexts import read_once
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
 from koord.api.protocol import annotation, keys, topology
 from koord.api.protocol.nodes import SystemQOSResource
@@ -148,7 +148,7 @@ class CPUSetAllocator(BaseHook):
 
     def pod(self, context: PodContext) -> HookResponse | None:
         """No quota for a pod with CPUs of its own, which would only throttle it."""
-        status = resource_status(pod_of(context))
+        status = read_once(context, resource_status)
         if not status.cpuset or self._options.disable_unset_cpu_quota:
             return None
         return HookResponse({QUOTA: -1}, reason="CPUs that the scheduler bound")
@@ -156,7 +156,7 @@ class CPUSetAllocator(BaseHook):
     def container(self, context: ContainerContext) -> HookResponse | None:
         """Its CPUs, and no quota where they are its own."""
         pod = context.pod
-        status = resource_status(pod_of(pod))
+        status = read_once(pod, resource_status)
         manages_be = self._options.gate(BE_CPU_MANAGER)
         found = cpus_of(self._rule, status, pod.qos, pod.kube_qos, manages_be)
         if found is None:

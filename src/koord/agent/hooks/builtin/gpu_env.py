@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage
-from koord.agent.hooks.pod_contexts import pod_of
+from koord.agent.hooks.pod_contexts import read_once
 from koord.api.protocol import keys
 from koord.api.protocol.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO
 from koord.api.protocol.scheduling import AllocatedDevice, device_allocated
@@ -43,7 +43,7 @@ class GPUEnvInject(BaseHook):
             KoordError: the allocation is malformed, or lacks what HAMi-core needs.
         """
         pod = context.pod
-        gpus = device_allocated(pod_of(pod)).get("gpu", [])
+        gpus = read_once(pod, device_allocated).get("gpu", [])
         if pod.reconciling or not context.name or not gpus:
             return None
         _check_minors(context, [gpu.minor for gpu in gpus])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage, PodContext
-from koord.agent.hooks.pod_contexts import pod_of
+from koord.agent.hooks.pod_contexts import read_once
 from koord.agent.host.kernel.features import Feature
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
 from koord.api.protocol.agent import cpu_qos
@@ -96,7 +96,7 @@ def identity_of(rule: GroupIdentityRule, context: PodContext) -> int:
     value = rule.by_qos.get(context.qos, rule.by_kube_qos.get(context.kube_qos, 0))
     if context.qos is not QoSClass.LS:
         return value
-    own = cpu_qos(pod_of(context))
+    own = read_once(context, cpu_qos)
     if own is None:
         return value
     if not own.enable:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import ContainerContext, HookResponse
-from koord.agent.hooks.pod_contexts import pod_of
-from koord.api.protocol.agent import oom_score_adj
+from koord.agent.hooks.pod_contexts import read_once
+from koord.api.protocol.agent import oom_scores
 
 if TYPE_CHECKING:
     from koord.agent.hooks.options import HookOptions
@@ -34,7 +34,7 @@ class OOMScoreAdj(BaseHook):
         """
         if not context.name:
             return None
-        score = oom_score_adj(pod_of(context.pod), context.name)
+        score = read_once(context.pod, oom_scores).of(context.name)
         if score is None:
             return None
         return HookResponse(oom_score_adj=score, reason="annotation of the pod")

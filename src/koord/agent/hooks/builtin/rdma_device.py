@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage, PodContext
-from koord.agent.hooks.pod_contexts import pod_of
+from koord.agent.hooks.pod_contexts import read_once
 from koord.api.protocol import keys
 from koord.api.protocol.scheduling import AllocatedDevice, device_allocated
 from koord.base.errors import KoordError
@@ -41,7 +41,7 @@ class RDMADeviceInject(BaseHook):
             KoordError: the allocation is malformed, or a device is not there.
         """
         pod = context.pod
-        cards = device_allocated(pod_of(pod)).get("rdma", [])
+        cards = read_once(pod, device_allocated).get("rdma", [])
         if pod.reconciling or not context.name or not cards:
             return None
         functions = [bus for card in cards for bus in _functions(card)]

@@ -83,7 +83,7 @@ def parse_xpus(text: bytes, path: str) -> list[XPUDevice]:
     """
     try:
         return _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KoordError(path, "", str(error), "an array of devices") from None
 
 

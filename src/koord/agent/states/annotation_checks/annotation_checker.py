@@ -47,9 +47,15 @@ class AnnotationChecker:
     Args:
         machine: its CPUs, memory and cgroups.
         report: called once for each annotation that is not obeyed, and again when why changes.
+        card_bytes: the memory of a GPU by minor; 0 where it is not known.
     """
 
-    def __init__(self, machine: Machine, report: Callable[[PodState, str], None]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        report: Callable[[PodState, str], None],
+        card_bytes: Callable[[int], int] = lambda minor: 0,
+    ) -> None:
         def runs_on(directory: str) -> str:
             tree = machine.hierarchy
             try:
@@ -61,7 +67,7 @@ class AnnotationChecker:
         self._report = report
         self._online = CPUSet.from_ids(each.cpu for each in machine.topology.cpus if each.online)
         self._bindings = CPUBindings(runs_on)
-        self._cards = DeviceCards()
+        self._cards = DeviceCards(card_bytes)
         self._checks = PodChecks(machine.memory_bytes)
         self._ignored: dict[tuple[str, str], IgnoredAnnotation] = {}
 

@@ -94,7 +94,10 @@ def _kubelets(reported: NodeResourceTopology) -> dict[str, CPUSet]:
 
 
 class CPUBindings:
-    """Which pods hold which CPUs; who held them first keeps them.
+    """Which pods hold which CPUs; who held them first keeps them, and nobody comes to hold others.
+
+    A scheduler that remembers its decision goes on giving a pod's CPUs to nobody, one that was
+    restarted believes the annotation: a pod that names other CPUs than before gets neither.
 
     Args:
         runs_on: the CPUs that a container's directory says now; empty where it says none. Asked
@@ -104,6 +107,7 @@ class CPUBindings:
     def __init__(self, runs_on: Callable[[str], str]) -> None:
         self._runs_on = runs_on
         self._held: dict[str, CPUSet] = {}
+        self._followed: dict[str, CPUSet] = {}
         self._first = True
 
     def refused(self, pods: Sequence[PodState], node: NodeCPUs) -> dict[str, KoordError]:
@@ -113,11 +117,13 @@ class CPUBindings:
             pods: of the node, by creation.
             node: what of it decides.
         """
+        there = {pod.uid: pod for pod in pods if not pod.terminated}
         asking = {
-            pod.uid: pod
-            for pod in pods
-            if keys.RESOURCE_STATUS in pod.pod.metadata.annotations and not pod.terminated
+            uid: pod
+            for uid, pod in there.items()
+            if keys.RESOURCE_STATUS in pod.pod.metadata.annotations
         }
+        self._followed = {uid: cpus for uid, cpus in self._followed.items() if uid in there}
         before, self._held = self._held, {}
         refused: dict[str, KoordError] = {}
         wanted: dict[str, CPUSet] = {}
@@ -141,6 +147,10 @@ class CPUBindings:
         for uid in sorted(wanted, key=lambda uid: uid not in kept):
             pod, cpus, was = asking[uid], wanted[uid], uid in kept
             problem = _not_for(pod, cpus, node, was and not self._first, was)
+            first = self._followed.get(uid, cpus)
+            if problem is None and not cpus <= first:
+                expected = f"{first}, to which the pod was bound before"
+                problem = KoordError(pod.pod.title, FIELD, str(cpus), expected)
             if problem is None and cpus & taken:
                 expected = f"CPUs that no other pod holds, so none of {cpus & taken}"
                 problem = KoordError(pod.pod.title, FIELD, str(cpus), expected)
@@ -148,6 +158,8 @@ class CPUBindings:
                 refused[uid] = problem
                 continue
             self._held[uid] = cpus
+            if node.known:
+                self._followed[uid] = first
             taken = taken | cpus
         self._first = self._first and not (pods and node.known)
         return refused

@@ -9,6 +9,7 @@ Rule: docs/reference/hooks.md#cards-that-are-given.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from koord.api import requests
@@ -18,7 +19,7 @@ from koord.api.protocol.scheduling import device_allocated, device_hints, device
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.pod import Pod
@@ -34,10 +35,39 @@ _WHOLE = 100
 _MOST_CARDS = 64
 
 
-class DeviceCards:
-    """Which pods hold which cards; who held them first keeps them."""
+class _Holders:
+    """How many pods hold each card, and how many of them all of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Iterable[Holdings]) -> None:
+        self._some: Counter[str] = Counter()
+        self._whole: Counter[str] = Counter()
+        for each in held:
+            self.count(each, 1)
+
+    def count(self, cards: Holdings, pods: int) -> None:
+        """So many pods more hold just these."""
+        for card, amount in cards.items():
+            self._some[card] += pods
+            self._whole[card] += pods * (amount >= _WHOLE)
+
+    def taken(self, wanted: Holdings) -> list[str]:
+        """Those not to be had: of two pods that name a card, neither may have all of it."""
+        return [
+            card
+            for card, amount in sorted(wanted.items())
+            if self._some[card] > 0 and (amount >= _WHOLE or self._whole[card] > 0)
+        ]
+
+
+class DeviceCards:
+    """Which pods hold which cards; who held them first keeps them, and comes to hold no others.
+
+    Args:
+        card_bytes: the memory of a GPU by minor; 0 where it is not known.
+    """
+
+    def __init__(self, card_bytes: Callable[[int], int] = lambda minor: 0) -> None:
+        self._card_bytes = card_bytes
         self._held: dict[str, Holdings] = {}
 
     def refused(self, pods: Sequence[PodState]) -> dict[str, KoordError]:
@@ -51,6 +81,7 @@ class DeviceCards:
         """
         there = [pod for pod in pods if not pod.terminated]
         held = {pod.uid: self._held[pod.uid] for pod in there if pod.uid in self._held}
+        holders = _Holders(held.values())
         refused: dict[str, KoordError] = {}
         for pod in there:
             if keys.DEVICE_ALLOCATED not in pod.pod.metadata.annotations:
@@ -59,16 +90,26 @@ class DeviceCards:
                 cards = device_allocated(pod.pod)
             except KoordError:
                 continue  # Hooks tell of it.
-            problem = _not_requested(pod.pod, cards) or _held_by_others(pod, cards, held)
+            wanted, before = _holdings(cards), held.get(pod.uid, {})
+            problem = _not_requested(pod.pod, cards, self._card_bytes)
+            problem = problem or _others_than(pod.pod, wanted, before)
+            holders.count(before, -1)
+            if problem is None and (taken := holders.taken(wanted)):
+                expected = f"cards without {', '.join(taken)}, which another pod holds"
+                problem = KoordError(pod.pod.title, FIELD, sorted(wanted), expected)
             if problem is not None:
                 refused[pod.uid] = problem
-            elif wanted := _holdings(cards):
-                held[pod.uid] = wanted
+            elif wanted:
+                most = {card: max(amount, before.get(card, 0)) for card, amount in wanted.items()}
+                held[pod.uid] = before | most
+            holders.count(held.get(pod.uid, {}), 1)
         self._held = held
         return refused
 
 
-def _not_requested(pod: Pod, cards: Mapping[str, Sequence[AllocatedDevice]]) -> KoordError | None:
+def _not_requested(
+    pod: Pod, cards: Mapping[str, Sequence[AllocatedDevice]], card_bytes: Callable[[int], int]
+) -> KoordError | None:
     """Why a pod cannot have been given these cards by what it requests; None if it can."""
     amounts = res.with_current_names(requests.effective(pod, held=True))
     for kind, names in _TYPES.items():
@@ -83,6 +124,8 @@ def _not_requested(pod: Pod, cards: Mapping[str, Sequence[AllocatedDevice]]) -> 
             expected = f"at most {most} of them, as the pod requests"
             return KoordError(pod.title, field, minors, expected)
         problem = _too_much(pod, kind, given, amounts)
+        if problem is None and kind == _GPU:
+            problem = _beyond_cards(pod, given, amounts, card_bytes)
         if problem is not None:
             return problem
     return None
@@ -131,7 +174,7 @@ def _rdma_hint(pod: Pod) -> DeviceHint | None:
 def _too_much(
     pod: Pod, kind: str, given: Sequence[AllocatedDevice], amounts: Mapping[str, int]
 ) -> KoordError | None:
-    """Whether cards come with more than is asked for; what is not asked for is not judged."""
+    """Whether cards come with more than is asked for."""
     for card in given:
         functions = card.extension.vfs if card.extension else []
         if len(functions) > 1:
@@ -148,6 +191,36 @@ def _too_much(
         if most and amount > most:
             expected = f"at most {most} in all, as the pod requests"
             return KoordError(pod.title, f"{FIELD}.{kind}[{name}]", amount, expected)
+    return None
+
+
+def _beyond_cards(
+    pod: Pod,
+    given: Sequence[AllocatedDevice],
+    amounts: Mapping[str, int],
+    card_bytes: Callable[[int], int],
+) -> KoordError | None:
+    """Whether GPUs come with more memory, or a larger part of it, than follows from the other.
+
+    One of the two is asked for, the other follows from the card. What was given may have been cut,
+    and the card's size told a little differently then: one percent is no matter.
+    """
+    if amounts.get(res.GPU_MEMORY) and _percent(amounts, res.GPU_MEMORY_RATIO):
+        return None  # Both are asked for, and neither is exceeded.
+    for card in given:
+        whole = card_bytes(card.minor)
+        ratio, memory = _amount(card, res.GPU_MEMORY_RATIO), _amount(card, res.GPU_MEMORY)
+        field = f"{FIELD}.{_GPU}[{card.minor}]"
+        if not whole:
+            continue
+        if amounts.get(res.GPU_MEMORY):
+            most = memory * _WHOLE // whole + 1
+            if ratio > most:
+                expected = f"at most {most}, as {memory} of {whole} bytes are"
+                return KoordError(pod.title, f"{field}[{res.GPU_MEMORY_RATIO}]", ratio, expected)
+        elif memory * _WHOLE > (ratio + 1) * whole:
+            expected = f"at most {ratio} percent of {whole} bytes"
+            return KoordError(pod.title, f"{field}[{res.GPU_MEMORY}]", memory, expected)
     return None
 
 
@@ -171,17 +244,9 @@ def _holdings(cards: Mapping[str, Sequence[AllocatedDevice]]) -> Holdings:
     return held
 
 
-def _held_by_others(
-    pod: PodState,
-    cards: Mapping[str, Sequence[AllocatedDevice]],
-    held: Mapping[str, Holdings],
-) -> KoordError | None:
-    """Of two pods that name a card, neither may have all of it."""
-    wanted = _holdings(cards)
-    for uid, others in held.items():
-        both = () if uid == pod.uid else sorted(wanted.keys() & others.keys())
-        taken = [card for card in both if max(wanted[card], others[card]) >= _WHOLE]
-        if taken:
-            expected = f"cards without {', '.join(taken)}, which another pod holds"
-            return KoordError(pod.pod.title, FIELD, sorted(wanted), expected)
-    return None
+def _others_than(pod: Pod, wanted: Holdings, before: Holdings) -> KoordError | None:
+    """A pod's containers have the cards that they were made with, whatever is written later."""
+    if not before or wanted.keys() <= before.keys():
+        return None
+    expected = f"{', '.join(sorted(before))}, which the pod has already"
+    return KoordError(pod.title, FIELD, sorted(wanted), expected)

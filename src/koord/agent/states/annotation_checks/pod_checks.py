@@ -12,8 +12,13 @@ from koord.agent.states.pod_state import least_oom_score
 from koord.api.kinds.qos_strategy import MemoryQOS
 from koord.api.kinds.slo_strategies import CPUBurstStrategy
 from koord.api.protocol import annotation, keys
-from koord.api.protocol.agent import NetworkLimits, PodMemoryQOS, cpu_burst, memory_qos
-from koord.api.protocol.agent import oom_score_adj as score_of
+from koord.api.protocol.agent import (
+    NetworkLimits,
+    PodMemoryQOS,
+    cpu_burst,
+    memory_qos,
+    oom_scores,
+)
 from koord.api.sloconfig.rules import BOUNDS, Bounds, problems
 from koord.base.errors import KoordError
 from koord.kernels.quantity import Quantity
@@ -85,17 +90,17 @@ class PodChecks:
     def _scores(self, pod: PodState) -> Iterator[Problem]:
         """Nobody is to be killed later than the kubelet would have it."""
         try:
-            own = annotation.read(pod.pod, keys.OOM_SCORE_ADJ_SPEC, dict[str, int]) or {}
+            scores = oom_scores(pod.pod)
         except KoordError:
             return
         for container in pod.containers:
             try:
-                score = score_of(pod.pod, container.name)
+                score = scores.of(container.name)
             except KoordError:
                 continue
             least = least_oom_score(pod, container, self._memory_bytes)
             if score is not None and score < least:
-                named = container.name in own
+                named = container.name in scores.own
                 key = keys.OOM_SCORE_ADJ_SPEC if named else keys.OOM_SCORE_ADJ
                 field = annotation.field_of(key) + (f".{container.name}" if named else "")
                 expected = f"{least} or more, as the kubelet gives a {pod.kube_qos} pod"

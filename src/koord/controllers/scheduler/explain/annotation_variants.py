@@ -86,7 +86,7 @@ def _read(pod: Pod, key: str) -> dict[str, Any] | None:
         return None
     try:
         found = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
