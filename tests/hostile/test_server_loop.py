@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -75,6 +76,18 @@ def test_1500_preferred_terms_go_to_the_worker_and_few_do_not() -> None:
         many["metadata"]["name"] = "b"
         assert (await target.ask("POST", PODS, many)).status == 201
         assert worker.calls > 0
+
+    attack(test)
+
+
+def test_the_thread_leaves_the_interpreter_to_the_loop_soon() -> None:
+    """The loop asks for it after each read and write of a socket; Python has it wait for 5 ms."""
+
+    async def test(target: Target) -> None:
+        before, worker = sys.getswitchinterval(), target.plane.server.worker
+        assert await worker.call(HEAVY_BYTES, sys.getswitchinterval) <= before / 5
+        assert sys.getswitchinterval() == before
+        assert await worker.call(HEAVY_BYTES - 1, sys.getswitchinterval) == before
 
     attack(test)
 

@@ -237,13 +237,17 @@ cdef class KnownPart(Part):
         if found is not None:
             self.hits += 1
             return found
+        if len(key) > LONGEST:
+            # It would not be remembered whole, and to look for what its parts share takes several
+            # times as long as all else: who sends it could take everybody's time.
+            return self.decode(key)
         if self.items is not None and self.place.open:
             found = [self.items.find(PyBytes_FromObject(item)) for item in self.split(key)]
         else:
             found = self.place.share(self.decode(key))
         self.misses += 1
         # Bytes that hardly ever come again are not worth the memory.
-        if len(key) <= LONGEST and (self.misses < TRIAL or self.hits * 8 > self.misses):
+        if self.misses < TRIAL or self.hits * 8 > self.misses:
             if len(self.known) >= self.most or self.held_bytes > GENERATION_BYTES:
                 self.known.clear()
                 self.held_bytes = 0

@@ -71,6 +71,8 @@ class ReadClient:
         self._calls = RequestPipeline(
             transport, policy, requests_per_second, burst, timeout_seconds, registry, dry_run
         )
+        # Whether what its watches bring does not wait for the loop's share of large objects.
+        self.prompt = False
 
     @property
     def dry_run(self) -> DryRun | None:
@@ -195,7 +197,7 @@ class ReadClient:
         seconds = options.get("timeout_seconds")
         decoder, lenient = decoder_of(kind, into), options.get("lenient", False)
         opening = partial(self._calls.open, request, kind, seconds)
-        return Watch(opening, decoder, lenient, options.get("reader"))
+        return Watch(opening, decoder, lenient, options.get("reader"), self.prompt)
 
     async def get_scale(
         self, target: type[Object] | Kind, name: str, namespace: str = "",

@@ -315,6 +315,22 @@ def test_a_kubelet_refuses_what_does_not_fit() -> None:
     play(script)
 
 
+def test_a_pod_whose_status_cannot_be_stored_fails_at_once() -> None:
+    """A kubelet that tries again would make a megabyte of status again and again."""
+
+    async def script(made: World) -> None:
+        await made.run(made.fleet(MIXED))
+        many = [{"name": f"c{number}", "image": "i"} for number in range(6_000)]
+        await made.pod("many", "node-001", containers=many)
+        await asyncio.sleep(30)
+        pod = await made.get("many")
+        assert pod is not None
+        assert (pod.status.phase, pod.status.reason) == ("Failed", "StatusTooLarge")
+        assert made.events.count(("many", "StatusTooLarge")) == 1
+
+    play(script)
+
+
 def test_an_agent_never_touches_the_spec_of_its_metric() -> None:
     async def script(made: World) -> None:
         policy = {"aggregateDurationSeconds": 120, "reportIntervalSeconds": 30}

@@ -89,6 +89,8 @@ class App:
     ) -> None:
         self.metrics = metrics or SchedulerMetrics()
         self.supervisor = supervisor or supervise(self.metrics, clock)
+        # Bindings wait for the pods and nodes that its watches bring.
+        client.prompt = True
         self.views = InformerViews(
             client,
             InformerMetrics(self.metrics.registry),

@@ -93,7 +93,7 @@ class _Continuation:
         self._first = first
 
     def __await__(self) -> Generator[Any, Any, Response | WatchCursor]:
-        waited = self._first
+        waited, self._first = self._first, None
         while True:
             error: BaseException | None = None
             sent = None
@@ -102,8 +102,13 @@ class _Continuation:
             except BaseException as thrown:
                 # A cancellation is the coroutine's own to see.
                 error = thrown
+            # What was waited for holds the error that it ended in, and that holds this frame: in a
+            # circle they would keep a whole refused request until the collector comes.
+            waited = None
             try:
                 waited = self._work.send(sent) if error is None else self._work.throw(error)
             except StopIteration as done:
                 answer: Response | WatchCursor = done.value
                 return answer
+            finally:
+                error = None

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 _LAST = "\U0010ffff"
-_EVENTS_KEPT = 2_000
+# Changes that hold their event: what watches ask for that are not far behind.
+_EVENTS_KEPT, _EVENT_BYTES_KEPT = 2_000, 4 << 20
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -57,10 +58,17 @@ class Change(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class HistoryLimits:
-    """How much of the past is kept of one resource."""
+    """How much of the past is kept.
+
+    Attributes:
+        changes: of one resource.
+        change_bytes: of one resource, as JSON.
+        all_bytes: of all resources together; the one with most gives up some.
+    """
 
     changes: int = 16_384
     change_bytes: int = 64 << 20
+    all_bytes: int = 128 << 20
 
 
 def event(change: str, body: bytes) -> bytes:
@@ -86,6 +94,7 @@ class Collection:
         self._limits = limits
         self.log_bytes = 0
         self._with_event: deque[Change] = deque()  # in order, those that hold their event
+        self._event_bytes = 0
         self._keys: list[str] = []
         self._added: list[str] = []
         self._removed = False
@@ -105,7 +114,7 @@ class Collection:
         self.log.append(change)
         self.log_bytes += len(entry.body)
         if len(self.log) > self._limits.changes or self.log_bytes > self._limits.change_bytes:
-            self._forget()
+            self.forget(self._limits.change_bytes * 7 // 8)
 
     def retract(self, change: Change) -> None:
         """Takes back the last change."""
@@ -138,9 +147,17 @@ class Collection:
             kind = "DELETED" if change.deleted else "MODIFIED" if change.previous else "ADDED"
             change.event = event(kind, change.entry.body)
             self._with_event.append(change)
-            if len(self._with_event) > _EVENTS_KEPT:
-                self._with_event.popleft().event = b""
+            self._event_bytes += len(change.event)
+            made = change.event
+            while len(self._with_event) > _EVENTS_KEPT or self._event_bytes > _EVENT_BYTES_KEPT:
+                self._drop_event()
+            return made
         return change.event
+
+    def _drop_event(self) -> None:
+        oldest = self._with_event.popleft()
+        self._event_bytes -= len(oldest.event)
+        oldest.event = b""
 
     def position(self, version: int) -> int:
         """Where in the log the first change after a version stands.
@@ -183,15 +200,21 @@ class Collection:
         found = (then[key] if key in then else self.entries[key] for key in ordered)
         return [entry for entry in found if entry is not None]
 
-    def _forget(self) -> None:
-        """Drops the oldest changes; an eighth at once, since a list is cut in linear time."""
-        keep_bytes = self._limits.change_bytes * 7 // 8
+    def forget(self, keep_bytes: int) -> None:
+        """Drops the oldest changes until those left have so many bytes; the last one stays.
+
+        Of too many an eighth goes at once, since a list is cut in linear time.
+        """
         most = max(1, len(self.log) - self._limits.changes * 7 // 8)
         dropped = 0
         while dropped < len(self.log) - 1 and (dropped < most or self.log_bytes > keep_bytes):
             self.log_bytes -= len(self.log[dropped].entry.body)
             dropped += 1
+        if not dropped:
+            return
         self.floor = self.log[dropped - 1].entry.version
+        while self._with_event and self._with_event[0].entry.version <= self.floor:
+            self._drop_event()
         del self.log[:dropped]
         self.first += dropped
 

@@ -75,6 +75,7 @@ class Store:
         self._floor = 0
         self._limits = limits or HistoryLimits()
         self._log = log
+        self._history_bytes = 0
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Callable[[str, Change], None]] = []
         self.failures = 0  # commits that were undone
@@ -215,7 +216,11 @@ class Store:
             await asyncio.shield(self._committed)
 
     def _record(self, collection: Collection, change: Change) -> None:
+        before = collection.log_bytes
         collection.record(change)
+        self._history_bytes += collection.log_bytes - before
+        if self._history_bytes > self._limits.all_bytes:
+            self._shorten()
         if self._log is None:
             self._publish([(collection, change)])
             return
@@ -226,6 +231,19 @@ class Store:
             loop = asyncio.get_running_loop()
             self._committed = loop.create_future()
             loop.call_soon(self.flush)
+
+    def _shorten(self) -> None:
+        """Forgets some of the longest history: whoever writes most keeps the others' from nobody.
+
+        What was taken back or dropped with its resource is found here, not counted by the change.
+        """
+        known = self._collections.values()
+        self._history_bytes = sum(each.log_bytes for each in known)
+        if self._history_bytes > self._limits.all_bytes:
+            longest = max(known, key=lambda each: each.log_bytes)
+            self._history_bytes -= longest.log_bytes
+            longest.forget(longest.log_bytes * 7 // 8)
+            self._history_bytes += longest.log_bytes
 
     def flush(self) -> None:
         """Commits what is pending, now."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from koord.base import faults, log, rng
 from koord.base.errors import KoordError, one_line
+from koord.base.loop_share import loop_share
 from koord.base.metrics import MetricRegistry, registry
 from koord.kube.codec.decoder import UnreadableObject, WatchEvent
 from koord.kube.codec.page_reader import FEW, MANY, PageReader
@@ -286,7 +287,11 @@ class Reflector(Generic[O]):
             try:
                 async for batch in watch:
                     arrived = time()
-                    seen = self._batch(batch, seen)
+                    if watch.large:
+                        with loop_share().taken():
+                            seen = self._batch(batch, seen)
+                    else:
+                        seen = self._batch(batch, seen)
                     self._progress = True
                     self._metrics.lag.labels(self._name).observe(time() - arrived)
                     # A stream that always has more must not keep others from running.

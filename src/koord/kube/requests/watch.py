@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from koord.base import faults
+from koord.base.loop_share import LARGE_BYTES, loop_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,6 +31,10 @@ class Watch(Generic[T]):
         decoder: of its events.
         lenient: an event whose object does not decode is given without it, and is no error.
         reader: makes the objects, see :meth:`koord.kube.codec.decoder.Decoder.events`.
+        prompt: large objects do not wait for the loop's share of them.
+
+    Attributes:
+        large: the last batch was large: what is done with it belongs to that share.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class Watch(Generic[T]):
         decoder: Decoder[T],
         lenient: bool = False,
         reader: PageReader[T] | None = None,
+        prompt: bool = False,
     ) -> None:
         self._opening = opening
         self._decoder = decoder
@@ -45,6 +51,9 @@ class Watch(Generic[T]):
         self._reader = reader
         self._stream: Stream | None = None
         self._failure: ApiError | None = None
+        self._prompt = prompt
+        self._lines: list[bytes] = []  # read, and not yet decoded
+        self.large = False
 
     async def __aenter__(self) -> Self:
         self._stream = await self._opening()
@@ -69,11 +78,19 @@ class Watch(Generic[T]):
         if self._stream is None:
             raise StopAsyncIteration
         faults.point("kube.watch")
-        lines = await self._stream.read()
+        lines = self._lines or await self._stream.read()
         if not lines:
             raise StopAsyncIteration
+        lines, self._lines, self.large = _portion(lines)
         # Events before an error count; the error comes with the next reading.
-        events, failure = self._decoder.events(lines, self._reader)
+        if self.large:
+            share = loop_share()
+            if not self._prompt:
+                await share.wait()
+            with share.taken():
+                events, failure = self._decoder.events(lines, self._reader)
+        else:
+            events, failure = self._decoder.events(lines, self._reader)
         self._failure = failure
         if failure is not None and not events:
             raise failure
@@ -82,3 +99,15 @@ class Watch(Generic[T]):
                 if event.unreadable is not None:
                     raise event.unreadable.error
         return events
+
+
+def _portion(lines: list[bytes]) -> tuple[list[bytes], list[bytes], bool]:
+    """The first lines that are not large together, or one that is; the others; whether it is."""
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line)
+        if size >= LARGE_BYTES:
+            return (lines[:number], lines[number:], False) if number else (
+                lines[:1], lines[1:], True
+            )  # fmt: skip
+    return lines, [], False

@@ -11,6 +11,7 @@ from koord.api.kinds.meta import Object
 from koord.api.kinds.pod import Pod
 from koord.api.timestamps import seconds_text
 from koord.base import faults
+from koord.base.loop_share import loop_share
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError
 from koord.kube.events import EventType
@@ -34,7 +35,9 @@ FIELD_MANAGER = "kubelet"
 # What it is about, event type, reason, message.
 RecordEvent = Callable[[Object, EventType, str, str], None]
 
-_NOT_FOUND, _CONFLICT = 404, 409
+_NOT_FOUND, _CONFLICT, _TOO_LARGE = 404, 409, 413
+# The status of more takes longer than others are to be kept waiting.
+_MANY_CONTAINERS = 200
 _FIRST_ADDRESS, _LAST_ADDRESS = 2, 254
 
 
@@ -150,6 +153,10 @@ class Kubelets:
             else:
                 await self._write(stage, pod, machine)
         except ApiError as error:
+            if error.http_status == _TOO_LARGE:
+                # It will be at every try.
+                await self._reject(pod, "StatusTooLarge", "its status cannot be stored")
+                return
             # Gone, or another pod of that name by now: the cache will tell.
             if error.http_status not in (_NOT_FOUND, _CONFLICT):
                 raise
@@ -172,8 +179,12 @@ class Kubelets:
 
     async def _write(self, stage: PodStage, pod: Pod, machine: SimulatedMachine) -> None:
         address = self._address(pod, machine) if stage.next.containers == "running" else ""
-        now = seconds_text(self._clock.wall_seconds())
-        status = pod_status.status(pod, stage.next, machine.address, address, now)
+        share = loop_share()
+        if len(pod.spec.containers) > _MANY_CONTAINERS:
+            await share.wait()
+        with share.taken():
+            now = seconds_text(self._clock.wall_seconds())
+            status = pod_status.status(pod, stage.next, machine.address, address, now)
         await self._patch(pod, status)
 
     async def _patch(self, pod: Pod, status: Mapping[str, object]) -> None:

@@ -62,8 +62,11 @@ class RecordedCards:
     def restore(self, pod: PodInfo) -> None:
         """Reads what a bound pod holds from its annotation."""
         holdings, problems = read_card_allocations(pod.pod)
-        for problem in problems:
-            _LOG.warning("devices of a pod cannot be read", extra=log.fields(reason=problem))
+        if problems:
+            # One line, however many devices somebody writes.
+            more = f", and {len(problems) - 1} more like it" if len(problems) > 1 else ""
+            reason = f"{problems[0]}{more}"
+            _LOG.warning("devices of a pod cannot be read", extra=log.fields(reason=reason))
         holdings = self._justified(pod, holdings)
         if holdings:
             pod.allocations[NAME] = holdings

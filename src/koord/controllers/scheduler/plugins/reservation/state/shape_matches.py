@@ -71,7 +71,8 @@ class ShapeMatches:
         index: SelectorIndex | None = None,
     ) -> None:
         self.book = book
-        self.shape = shape
+        # Not the shape, which keeps this: a circle would stay until the collector comes.
+        self._pod, self._amounts = shape.pod, shape.request
         self.request = ReservationRequest(shape.pod)
         self.by_row: dict[int, list[ReservationInfo]] = {}
         self.mask = np.zeros(0, np.bool_)
@@ -134,7 +135,7 @@ class ShapeMatches:
     def mismatch(self, record: ReservationInfo) -> AffinityMismatch | None:
         """Why the pods do not get a reservation that is for them."""
         labels = self._labels(record) if self._reads_nodes else _NO_LABELS
-        return self.request.mismatch(record, self.shape.request, labels)
+        return self.request.mismatch(record, self._amounts, labels)
 
     def _labels(self, record: ReservationInfo) -> Mapping[str, str]:
         node = self.book.table.nodes[record.row] if record.row >= 0 else None
@@ -153,7 +154,7 @@ class ShapeMatches:
             return list(book.ledger.records.values())
         if wanted.name:
             return list(book.named(wanted.name))
-        found = book.for_shape(self.shape.pod)
+        found = book.for_shape(self._pod)
         if self._index is not None and wanted.selector and len(found) > _FEW:
             rows = self._index.rows(wanted.selector)
             if rows is not None and len(rows) < len(found):
@@ -176,7 +177,7 @@ class ShapeMatches:
     def _fits(self, record: ReservationInfo) -> bool:
         if self.request.ignores:
             return True
-        return owns(record, self.shape.pod, personal=False) and self.mismatch(record) is None
+        return owns(record, self._pod, personal=False) and self.mismatch(record) is None
 
     def _set(self, row: int, records: list[ReservationInfo]) -> None:
         if row >= len(self.mask):

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What large objects may take of an event loop: half of the time, one after the other.
+
+A pod of a quarter of a megabyte wakes whoever watches pods at once, and each of them decodes it and
+works out what it asks for: tens of milliseconds for every one, in which nobody else is served. Who
+does such work asks here first. After a piece of it that took so long, others have the loop for as
+long, before the next piece of anybody begins. So whoever asks for little waits for one piece at
+most, and not for all of them.
+
+Time is the loop's. On virtual time work takes none, and nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LARGE_BYTES = 32 << 10
+"""JSON from which on an object is large: less is decoded and looked at in a few milliseconds."""
+
+
+class LoopShare:
+    """The share of one event loop; see the head of this file."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()  # Whoever came first goes first.
+        self._free_at = 0.0
+
+    async def wait(self) -> None:
+        """Waits until large work may be done; it is done before the next ``await``."""
+        time = asyncio.get_running_loop().time
+        async with self._turn:
+            while (seconds := self._free_at - time()) > 0:
+                await asyncio.sleep(seconds)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Around large work: it is followed by as much time of others."""
+        time = asyncio.get_running_loop().time
+        begun = time()
+        try:
+            yield
+        finally:
+            now = time()
+            self._free_at = max(self._free_at, now) + (now - begun)
+
+
+_shares: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopShare] = WeakKeyDictionary()
+
+
+def loop_share() -> LoopShare:
+    """That of the running loop."""
+    loop = asyncio.get_running_loop()
+    found = _shares.get(loop)
+    if found is None:
+        found = _shares[loop] = LoopShare()
+    return found

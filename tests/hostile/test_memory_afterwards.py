@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What large objects took is given back when they are gone, and not only when the collector comes.
+
+Programs that hold much let the collector look seldom (``koord.base.garbage_collection``); what lies
+in a circle until then is as good as kept. Rules: docs/limits.md, docs/limits-server.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from koord.controllers.cluster.bounded_table import BoundedTable
+from koord.controllers.cluster.pods import PodShape, Shapes
+from koord.controlplane.storage.collection import HistoryLimits
+from koord.controlplane.storage.store import Store
+from koord.kube.transport.messages import JSON
+from tests.contract.api import at
+from tests.controllers.scheduler.histories.cluster import History, live
+from tests.controllers.scheduler.pods import pod
+from tests.hostile.places import running_place
+from tests.hostile.served import PODS, STRATEGIC_PATCH, Document, Target, attack, encoded
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def greedy(name: str, names: int) -> Document:
+    amounts = {f"example.com/{name}-{number}": "1" for number in range(names)}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    spec = {"schedulerName": "koord-scheduler", "containers": [container]}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_shapes_of_pods_that_went_are_freed_at_once() -> None:
+    kept = 4
+
+    async def story(history: History) -> None:
+        await history.add_node(False)
+        for table in vars(history.app.world.shapes).values():
+            if isinstance(table, BoundedTable):
+                table._most = kept
+        before = shapes()
+        for number in range(40):
+            name = f"greedy-{number}"
+            await history.client.create(greedy(name, 20))
+            await asyncio.sleep(2.0)
+            await history._delete("Pod", name, "default")
+            await asyncio.sleep(2.0)
+        # Those that are remembered, in each of several tables, and those of the last pods.
+        assert shapes() - before <= 4 * kept
+
+    live(story)
+
+
+def shapes() -> int:
+    return sum(type(each) is PodShape for each in gc.get_objects())
+
+
+def test_names_of_resources_count_as_the_memory_that_they_take() -> None:
+    """A pod of 4,000 names takes some 2.6 MB in what is worked out of its 200 KB."""
+    shapes = Shapes()
+    for number in range(60):
+        amounts = {f"example.com/{number}-{i}": "1" for i in range(4000)}
+        shapes.of(pod(f"p{number}", requests=amounts))
+    assert len(shapes._by_text) * 4000 * 330 <= 64 * MIB
+    assert len(shapes._by_containers) == len(shapes._by_parts) == len(shapes._by_text)
+
+
+def config_map(number: int, size: int) -> Document:
+    metadata = {"namespace": "default", "name": f"c{number}", "uid": f"u{number}"}
+    data = {"a": "x" * size}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def test_events_of_large_objects_are_not_kept_as_texts_of_their_own() -> None:
+    store = Store()
+    for number in range(40):
+        store.put("pods", config_map(number, MIB // 2), ())
+        collection = store.collection("pods")
+        assert json.loads(collection.event_of(collection.log[-1]))["type"] == "ADDED"
+        assert sum(len(change.event) for change in collection.log) <= 5 * MIB
+
+
+def test_history_of_all_resources_is_bounded_and_the_longest_gives() -> None:
+    store = Store(limits=HistoryLimits(change_bytes=MIB, all_bytes=2 * MIB))
+    store.put("leases", config_map(0, 10), ())
+    for number in range(100):
+        for resource in ("pods", "configmaps", "secrets", "events"):
+            store.put(resource, config_map(number, 50_000), ())
+        total = sum(each.log_bytes for each in store.collections())
+        assert total <= 2 * MIB + 4 * 60_000
+    assert len(store.collection("leases").log) == 1
+    assert store.collection("leases").floor == 0
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_refused_request_leaves_nothing_for_the_collector() -> None:
+    """As a kubelet's status of a pod of 5,000 containers, which is too large: 100,000 objects."""
+
+    async def test(target: Target) -> None:
+        names = [f"c{number}" for number in range(5_000)]
+        containers = [{"name": name, "image": "i"} for name in names]
+        body = {"metadata": {"name": "a"}, "spec": {"containers": containers}}
+        assert (await target.ask("POST", PODS, encoded(body), JSON)).status == 201
+        statuses = [{"name": name, "image": "i", "imageID": "x" * 300} for name in names]
+        patch = encoded({"status": {"containerStatuses": statuses}})
+        gc.collect()
+        for _ in range(4):
+            answer = await target.ask("PATCH", f"{PODS}/a/status", patch, STRATEGIC_PATCH)
+            assert answer.status == 413
+        del answer
+        assert gc.collect() < 10_000
+
+    attack(test)
+
+
+def test_pods_that_came_and_went_take_no_more_the_third_time(tmp_path: Path) -> None:
+    """``koord up`` as a process: what is remembered of gone pods is bounded, and fills up soon."""
+    with running_place("embedded", tmp_path) as place:
+        api, used = place.api("mallory"), [place.resident_bytes()]
+        for span in range(3):
+            for number in range(20):
+                name = f"greedy-{span}-{number}"
+                assert api.post(at("pods", "default"), greedy(name, 4000)).code == 201
+                path = at("pods", "default", name)
+                while not api.get(path).ok.get("status", {}).get("conditions"):
+                    time.sleep(0.02)
+                assert api.delete(path, {"gracePeriodSeconds": 0}).code == 200
+            used.append(place.resident_bytes())
+        api.close()
+        print(f"memory {[each >> 20 for each in used]} MiB")
+        first, _, third = (after - before for before, after in pairwise(used))
+        assert third <= first / 2
