@@ -16,6 +16,9 @@ from tests.ci import IN_CI
 
 pytest_plugins = ["tests.real.fixtures", "tests.retries", "tests.vm.fixtures"]
 
+# Managers that tests start serve admission, too; several may run on one machine.
+os.environ.setdefault("WEBHOOK_PORT", "0")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Derandomised: a failure seen once is seen again. `make soak` explores with fresh seeds.

@@ -15,9 +15,10 @@ from typing import Any
 
 Document = dict[str, Any]
 
-_FOLDER = files("koord.controlplane.schema.builtin")
-TYPES: dict[str, Any] = json.loads(_FOLDER.joinpath("core.json").read_bytes())
-NUMBERS: dict[str, dict[str, str]] = json.loads(_FOLDER.joinpath("proto.json").read_bytes())
+_CORE_TYPES = files("koord.api.patching").joinpath("core.json")
+_MESSAGES = files("koord.controlplane.schema.builtin").joinpath("proto.json")
+TYPES: dict[str, Any] = json.loads(_CORE_TYPES.read_bytes())
+NUMBERS: dict[str, dict[str, str]] = json.loads(_MESSAGES.read_bytes())
 KINDS = {entry["kind"]: name for name, entry in TYPES.items() if "kind" in entry}
 META = "apimachinery.pkg.apis.meta.v1"
 PROPS = "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"

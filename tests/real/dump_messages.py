@@ -109,9 +109,7 @@ def _module_folder(module: str) -> Path:
 
 
 def main() -> None:
-    types = json.loads(
-        files("koord.controlplane.schema.builtin").joinpath("core.json").read_bytes()
-    )
+    types = json.loads(files("koord.api.patching").joinpath("core.json").read_bytes())
     sys.stdout.write(dump(types, go_sources(types)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of core types from a kube-apiserver: ``schema/builtin/core.json``.
+"""Writes the table of core types from a kube-apiserver: ``koord/api/patching/core.json``.
 
 Only facts are kept: names, types, list and merge rules. Descriptions stay behind. A test dumps the
 table anew from the control plane built for the tests and compares it with the file.

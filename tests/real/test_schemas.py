@@ -16,14 +16,15 @@ from tests.real.dump_schemas import GROUP_VERSIONS, dump
 from tests.real.plane import RealControlPlane
 
 pytestmark = pytest.mark.real
-TABLES = files("koord.controlplane.schema.builtin")
+CORE_TYPES = files("koord.api.patching").joinpath("core.json")
+MESSAGES = files("koord.controlplane.schema.builtin").joinpath("proto.json")
 
 
 def test_the_table_of_types_is_up_to_date(real_plane: RealControlPlane) -> None:
     api = Api(real_plane.port, real_plane.tls())
     documents = [api.get(f"/openapi/v3/{path}").ok for path in GROUP_VERSIONS]
     api.close()
-    assert dump(documents) == TABLES.joinpath("core.json").read_text("utf-8")
+    assert dump(documents) == CORE_TYPES.read_text("utf-8")
 
 
 def test_the_table_of_messages_is_up_to_date() -> None:
@@ -31,6 +32,6 @@ def test_the_table_of_messages_is_up_to_date() -> None:
         go()
     except MissingProgramError as error:
         pytest.skip(str(error))
-    types = json.loads(TABLES.joinpath("core.json").read_bytes())
-    committed = TABLES.joinpath("proto.json").read_text("utf-8")
+    types = json.loads(CORE_TYPES.read_bytes())
+    committed = MESSAGES.read_text("utf-8")
     assert dump_messages(types, go_sources(types)) == committed

@@ -20,11 +20,11 @@ from koord.check.problem import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
     from koord.check.subject import Subject
     from koord.controlplane.catalog import Catalog
     from koord.controlplane.resource import Resource
-    from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import ApiError, StatusCause
 
 _NEARLY = 0.8

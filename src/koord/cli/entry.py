@@ -25,6 +25,11 @@ def scheduler() -> None:
     _run("koord.cli.daemons.scheduler", "koord-scheduler")
 
 
+def webhook() -> None:
+    """The script ``koord-webhook``."""
+    _run("koord.cli.daemons.webhook", "koord-webhook")
+
+
 def koordlet() -> None:
     """The script ``koordlet``."""
     _run("koord.cli.daemons.koordlet", "koordlet")

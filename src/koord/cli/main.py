@@ -25,6 +25,7 @@ _MODULES = {
     "explain": "explain.command",
     "crds": "crds",
     "node": "node.command",
+    "admission": "admission.command",
 }
 _GROUPS = {
     "topology": "See a machine's CPUs and try the CPU picker.",
@@ -34,6 +35,7 @@ _GROUPS = {
     "explain": "Say why something is as it is, and what would change that.",
     "crds": "Install koord's CustomResourceDefinitions into a cluster, or check them.",
     "node": "See what the agent of this machine does, and put the machine back.",
+    "admission": "See what admission would do, before it does it.",
 }
 _EXAMPLES = {
     "topology": "koord topology show",
@@ -43,6 +45,7 @@ _EXAMPLES = {
     "explain": "koord explain pod web-0 -n shop",
     "crds": "koord crds install --dry-run && koord crds install",
     "node": "koord node status --watch",
+    "admission": "koord admission review -f job.yaml --profiles profiles.yaml",
 }
 _VERBS: dict[str, Callable[..., None]] = {
     "check": check,

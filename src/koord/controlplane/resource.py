@@ -18,7 +18,7 @@ from koord.controlplane.ages import age
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from koord.controlplane.schema.shapes import Shape
+    from koord.api.patching.shapes import Shape
     from koord.kube.errors import StatusCause
 
 

@@ -27,6 +27,7 @@ from tests.cli.conftest import Run
 
 CODE = {
     "koord": "main", "koord-scheduler": "scheduler", "koord-manager": "manager",
+    "koord-webhook": "webhook",
     "koordlet": "koordlet",
 }  # fmt: skip
 
@@ -42,13 +43,23 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
     ("line", "expected"),
     [
         ("koord e", ["explain"]),
-        ("koord explain ", ["pod", "node", "quota", "gang", "reservation", "device"]),
+        ("koord explain ", ["pod", "node", "quota", "gang", "reservation", "device", "profile"]),
         ("koord explain pod --ser", ["--server"]),
         ("koord -", ["--version", "-h", "--help"]),
         ("koord up -o ", ["text", "json"]),
         ("koord up -o=j", []),
         ("koord up --output=j", ["--output=json"]),
-        ("koord up --without ", ["controllers", "scheduler", "manager", "binder", "nodes"]),
+        (
+            "koord up --without ",
+            [
+                "controllers",
+                "scheduler",
+                "manager",
+                "webhooks",
+                "binder",
+                "nodes",
+            ],
+        ),
         ("koord up --without scheduler,b", ["scheduler,binder"]),
         ("koord up --without nodes,n", []),
         ("koord up --nodes ", []),
@@ -61,7 +72,7 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
         ("koord simulate openb --policy fgd,b", ["fgd,bestfit", "fgd,balanced"]),
         ("koord crds check rese", ["reservations.scheduling.koordinator.sh"]),
         ("koord completion ", ["bash", "zsh", "fish"]),
-        ("koord completion bash koord-", ["koord-scheduler", "koord-manager"]),
+        ("koord completion bash koord-", ["koord-scheduler", "koord-manager", "koord-webhook"]),
         ("koord completion -- -", []),
         ("koord bogus ", list(words("koord ") or ())),
         ("koordlet --pods-from ", ["kubelet", "apiserver"]),
@@ -116,7 +127,8 @@ def test_a_script_comes_out_for_each_program(koord: Run, shell: str, program: st
     [
         (["tcsh"], "SHELL: got 'tcsh', expected bash, zsh or fish"),
         (["bash", "koordlte"],
-         "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager or koordlet; "
+         "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager, "
+         "koord-webhook or koordlet; "
          "did you mean koordlet?"),
     ],
 )  # fmt: skip
@@ -152,7 +164,7 @@ ask koord check ""
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "explain",
-        "pod node quota gang reservation device",
+        "pod node quota gang reservation device profile",
         "CoreSched=true",
         "leases",
         "--leader-elect",

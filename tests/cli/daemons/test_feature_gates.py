@@ -82,7 +82,7 @@ _STOCK = {
 # Where a component's own gates are asked for.
 _SOURCES = {
     "scheduler": ("controllers/scheduler", "api/transforms.py"),
-    "manager": ("controllers/manager",),
+    "manager": ("controllers/manager", "controllers/webhook"),
     "koordlet": ("agent",),
 }
 _TABLES = (

@@ -55,8 +55,9 @@ def test_the_originals_deployment_starts_as_it_is() -> None:
     assert options.colocation_profile_reconcile_by_default
     assert options.colocation_profile_expire_pod_cache_duration == 600
     said = without_effect(ORIGINALS, UNUSED)
-    assert len(said) == 18
-    assert "binding-admission-dry-run" in said
+    assert said == ["disable-no-deepcopy", "enable-pprof", "logtostderr", "pprof-addr"]
+    assert options.binding_admission_dry_run
+    assert options.pod_enhanced_validator_reconcile_interval == 300
     assert "metrics-addr" not in said
 
 

@@ -144,6 +144,10 @@ DAEMONS = {
         "--kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:0 --health-probe-addr 127.0.0.1:0",
         asks,
     ),
+    "koord-webhook": Case(
+        "--kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:0 --health-probe-addr 127.0.0.1:0",
+        asks,
+    ),
     "koordlet": Case("--kubeconfig {kubeconfig} --node-name n --addr 127.0.0.1:0 --dry-run", asks),
 }
 

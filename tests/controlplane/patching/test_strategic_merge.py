@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from koord.api.patching.shapes import Field, Shape
 from koord.controlplane.patching import strategic_merge_patch
 from koord.controlplane.schema import core_schema, crd_schema
-from koord.controlplane.schema.shapes import Field, Shape
 from koord.kube.errors import ApiError
 from tests.contract.generated import AppliedDocuments, StrategicPatches
 from tests.contract.recording import custom_definition

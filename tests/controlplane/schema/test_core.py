@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from koord.api.patching.core_types import kinds, shape_of, table
+from koord.api.patching.shapes import ANY, LIST, MAP, STRUCT, Shape
 from koord.controlplane.schema import core_schema
-from koord.controlplane.schema.builtin.types import kinds, shape_of, table
-from koord.controlplane.schema.shapes import ANY, LIST, MAP, STRUCT, Shape
 from koord.kube.errors import ApiError
 
 POD = core_schema("", "v1", "Pod")

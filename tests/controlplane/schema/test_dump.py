@@ -10,7 +10,7 @@ from typing import Any
 from tests.real.dump_schemas import dump
 
 PREFIX = "#/components/schemas/"
-FILE = files("koord.controlplane.schema.builtin").joinpath("core.json")
+FILE = files("koord.api.patching").joinpath("core.json")
 
 
 def test_only_facts_are_kept() -> None:

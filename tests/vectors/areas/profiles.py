@@ -14,7 +14,7 @@ from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.profile import ClusterColocationProfile
 from koord.base.errors import KoordError
-from koord.controllers.manager.colocationprofile import pod_mutation
+from koord.controllers.cluster.colocation_profiles import effect, selection
 from tests.vectors.area import Difference, Json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def answer(case: Json) -> Json:
     given = case["namespace"]
     namespace = None if given is None else codec.convert(given, Namespace, "namespace")
     try:
-        taken = pod_mutation.percent(profile)
+        taken = selection.percent(profile)
     except KoordError:
         taken = -1
     return {
@@ -64,11 +64,11 @@ def _is_selected(
                 selectors.check(selector, profile.title, "spec")
     except KoordError:
         return False
-    return pod_mutation.is_selected(profile, meta, namespace)
+    return selection.is_selected(spec, meta.labels, namespace)
 
 
 def _outcome(profile: ClusterColocationProfile, meta: ObjectMeta) -> Json:
-    patch = pod_mutation.change(profile.spec, meta).get("metadata", {})
+    patch = effect.change(profile.spec, meta).get("metadata", {})
     outcome = []
     for name, old in (("labels", meta.labels), ("annotations", meta.annotations)):
         after = {**old, **patch.get(name, {})}

@@ -20,7 +20,7 @@ from koord.controllers.cluster.node_table import NodeTable
 from koord.controllers.cluster.pods import PodInfo, Shapes
 from koord.controllers.cluster.quota_objects import integer_amounts
 from koord.controllers.scheduler.framework.accounts import Accounts
-from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
 from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
 from koord.controllers.scheduler.plugins.elasticquota.state.group_usage import group_usage
@@ -117,7 +117,7 @@ class _World:
         return found
 
     def admitted(self, name: str) -> Json:
-        refusal = QuotaAdmission(self.groups, self.ledger).check(self.pods[name])
+        refusal = RuntimeQuotaAdmission(self.groups, self.ledger).check(self.pods[name])
         if refusal is None:
             return {"admitted": True}
         decision = refusal.decision

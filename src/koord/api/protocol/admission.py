@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What admission refuses of a new pod: classes, priorities and requests that do not go together.
+"""What admission refuses of a pod by itself: classes, priorities, requests that go not together.
 
 Rules: docs/reference/admission.md#reserved-annotations,
 docs/reference/admission.md#qos-class-priority-and-resources,
@@ -41,12 +41,47 @@ _RIGHT = {
 
 def problems(pod: Pod) -> Iterator[KoordError]:
     """Everything that is wrong with a pod whose priority has been resolved."""
-    if keys.RESERVE_POD in pod.metadata.annotations:
-        value = pod.metadata.annotations[keys.RESERVE_POD]
-        field = f"annotations[{keys.RESERVE_POD}]"
-        yield KoordError(pod.title, field, value, "nothing: the scheduler alone sets it")
+    yield from reserved_problems(pod)
     yield from class_problems(pod)
     yield from request_problems(pod)
+    yield from device_problems(pod)
+
+
+def reserved_problems(pod: Pod) -> Iterator[KoordError]:
+    """Annotations that mark a pod as what no user can make."""
+    value = pod.metadata.annotations.get(keys.RESERVE_POD)
+    if value is not None:
+        field = f"annotations[{keys.RESERVE_POD}]"
+        yield KoordError(pod.title, field, value, "nothing: the scheduler alone sets it")
+
+
+def change_problems(
+    pod: Pod, old: Pod, *, priority_may_change: bool = False
+) -> Iterator[KoordError]:
+    """What of a pod's classes may not change.
+
+    Args:
+        pod: as it is to be.
+        old: as it is.
+        priority_may_change: the label ``koordinator.sh/priority`` may.
+    """
+    labels, before = pod.metadata.labels, old.metadata.labels
+    yield from _changed(pod, _QOS_FIELD, raw_qos(labels), raw_qos(before))
+    classes = raw_class(labels, pod.spec.priority), raw_class(before, old.spec.priority)
+    yield from _changed(pod, "spec.priority", *classes)
+    if not priority_may_change:
+        field = f"labels[{keys.PRIORITY}]"
+        yield from _changed(pod, field, labels.get(keys.PRIORITY), before.get(keys.PRIORITY))
+
+
+def _changed(pod: Pod, field: str, now: str | None, before: str | None) -> Iterator[KoordError]:
+    if (now or "") != (before or ""):
+        expected = f"{str(before)!r} as before" if before else "none as before"
+        yield KoordError(pod.title, field, str(now) if now else None, f"{expected}: it is fixed")
+
+
+def device_problems(pod: Pod) -> Iterator[KoordError]:
+    """Shares of GPUs, by container."""
     for index, container in enumerate(pod.spec.containers):
         field = f"spec.containers[{index}].resources.requests"
         yield from gpu_problems(container.resources.requests, pod.title, field)
@@ -106,7 +141,6 @@ def _shared_problems(
     if count <= 0:
         where = f"{field}[{names.GPU_SHARED}]"
         yield KoordError(title, where, str(shared), "a number of cards above 0")
-        return
     if requested.get(names.NPU_CORE, _ZERO):
         return
     # As in the original, what is 0 counts as not asked for.
@@ -117,6 +151,6 @@ def _shared_problems(
         yield KoordError(title, field, said, expected)
     for name in (names.GPU_CORE, names.GPU_MEMORY_RATIO):
         amount = requested.get(name)
-        if amount is not None and amount.value(Rounding.UP) % count:
+        if amount is not None and count > 0 and amount.value(Rounding.UP) % count:
             expected = f"a multiple of {names.GPU_SHARED}, which is {count}"
             yield KoordError(title, f"{field}[{name}]", str(amount), expected)

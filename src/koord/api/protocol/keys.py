@@ -183,6 +183,12 @@ SECONDARY_DEVICE_WELL_PLANNED: Final = "node.koordinator.sh/secondary-device-wel
 PROBLEM: Final = "koord.sh/problem"
 # koord's own: on a Namespace, those whose quotas its pods may use, with commas; * for all.
 QUOTAS_FROM: Final = "koord.sh/quotas-from"
+# koord's own: on a parent quota, the minimums of children that were admitted a moment ago.
+QUOTA_CLAIMS: Final = "koord.sh/claimed-minimums"
+# koord's own: on a quota, which batches of pods were charged to it last.
+QUOTA_CHARGES: Final = "koord.sh/last-charges"
+# koord's own: on a Node, the ratios that its allocatable was amplified by.
+APPLIED_AMPLIFICATION: Final = "koord.sh/applied-amplification"
 # koord's own: on a Reservation, the namespace of owners that name none.
 OWNER_NAMESPACE: Final = "koord.sh/owner-namespace"
 # koord's own: on the Lease of a leader, where it answers questions.

@@ -14,15 +14,21 @@ from koord.api.sloconfig.rules import BOUNDS, Bounds, problems
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from koord.api.sloconfig.sections import SectionConfig
 
+MOST_STRATEGIES = 500
+"""Of one section: what one request costs grows with the square of their number."""
 DEFAULT_NAME = f"ConfigMap {sections.CONFIG_MAP_NAMESPACE}/{sections.CONFIG_MAP_NAME}"
 
 
 def validate(
-    data: Mapping[str, str], object_name: str = DEFAULT_NAME, *, need_names: bool = False
+    data: Mapping[str, str],
+    object_name: str = DEFAULT_NAME,
+    *,
+    need_names: bool = False,
+    only: Collection[str] = tuple(sections.SECTIONS),
 ) -> list[KoordError]:
     """Everything that is wrong with the data of a ConfigMap; empty if nothing is.
 
@@ -30,6 +36,7 @@ def validate(
         data: the ConfigMap's data. Keys that are no section of koord's are ignored.
         object_name: what errors call the ConfigMap.
         need_names: whether node strategies must have names that differ.
+        only: the sections to tell of; others are still read for what these have to go with.
     """
     found: list[KoordError] = []
     merged: dict[str, MergedSection[Any]] = {}
@@ -39,14 +46,16 @@ def validate(
         try:
             config = sections.parse_section(section, data[key], object_name)
         except KoordError as error:
-            found.append(error)
+            found += [error] if key in only else []
             continue
         merged[key] = merge_section(section, config)
+        if key not in only:
+            continue
         found += _selector_problems(key, config, object_name)
         if need_names:
             found += _name_problems(key, config, object_name)
         found += value_problems(key, merged[key], object_name)
-    if sections.QOS in merged:
+    if sections.QOS in merged and sections.QOS in only:
         found += _network_problems(merged, object_name)
     return found
 
@@ -68,6 +77,11 @@ def _selector_problems(
             yield wrong
             continue
         usable.append((node, node.selector))
+    if len(usable) > MOST_STRATEGIES:
+        where = _path(key, config.nodes[0].path.partition("[")[0])
+        expected = f"at most {MOST_STRATEGIES} strategies, each of which is held against all others"
+        yield KoordError(object_name, where, f"{len(usable)} strategies", expected)
+        return
     for (first, one), (second, other) in combinations(usable, 2):
         if selectors.can_overlap((one, other)):
             where = _path(key, f"{second.path}.nodeSelector")

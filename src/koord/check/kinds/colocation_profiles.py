@@ -17,7 +17,7 @@ from koord.check.kinds.pods import metadata_findings, priority_findings, priorit
 from koord.check.kinds.unknown_keys import key_findings
 from koord.check.problem import Finding
 from koord.check.registry import checker
-from koord.controllers.manager.colocationprofile import pod_mutation
+from koord.controllers.cluster.colocation_profiles import effect, selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def profile(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
         except KoordError as error:
             yield Finding.of(error)
     try:
-        pod_mutation.percent(profile_object)
+        selection.percent(profile_object)
     except KoordError as error:
         yield Finding.of(error)
     if isinstance(spec.probability, int) and not 0 <= spec.probability <= 100:
@@ -68,7 +68,7 @@ def _set_on_pods(profile_object: ClusterColocationProfile) -> Iterator[Finding]:
 
 def _classes(profile_object: ClusterColocationProfile, world: ObjectIndex) -> Iterator[Finding]:
     """A QoS class and a priority class that exclude each other."""
-    labels = pod_mutation.labels_after(profile_object.spec, {})
+    labels = effect.labels_after(profile_object.spec, {})
     pod = Pod(
         metadata=ObjectMeta(name="pod", labels=labels),
         spec=PodSpec(priority_class_name=profile_object.spec.priority_class_name),

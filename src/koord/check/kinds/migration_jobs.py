@@ -11,6 +11,7 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.kinds.reservation import Reservation
 from koord.check.problem import Finding
 from koord.check.registry import checker
+from koord.controllers.webhook.extras.migration_jobs import pod_key, spec_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +29,9 @@ def migration(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     if not isinstance(job, PodMigrationJob):
         return
     spec = job.spec
-    if spec.mode not in ("", RESERVATION_FIRST, EVICT_DIRECTLY):
-        yield Finding("spec.mode", spec.mode, f"{RESERVATION_FIRST} or {EVICT_DIRECTLY}")
-    if spec.ttl is not None and spec.ttl.nanoseconds < 0:
-        yield Finding("spec.ttl", str(spec.ttl), "a duration of 0 or more")
+    yield from map(Finding.of, spec_problems(job))
     pod = spec.pod_ref
-    if pod is not None and not pod.name:
-        yield Finding("spec.podRef.name", None, "the name of a pod")
-    elif pod is not None and not pod.namespace:
-        yield Finding("spec.podRef.namespace", None, "the namespace of the pod")
-    elif pod is not None and world.cluster is not None:
+    if pod is not None and pod_key(job) is not None and world.cluster is not None:
         yield from world.reference(_POD, "spec.podRef.name", pod.name, pod.namespace)
     options = spec.reservation_options
     if options is None or options.reservation_ref is None:

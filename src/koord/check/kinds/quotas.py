@@ -17,8 +17,9 @@ from koord.check.object_index import DEFAULT_NAMESPACE
 from koord.check.problem import Finding, Severity
 from koord.check.registry import checker
 from koord.controllers.cluster import quota_validation
-from koord.controllers.cluster.quota_objects import group_name, quota_object
-from koord.controllers.cluster.quota_validation import QuotaGroup
+from koord.controllers.cluster.quota_groups import group_of, key_problems
+from koord.controllers.cluster.quota_objects import AmountSums, group_name, quota_object
+from koord.controllers.cluster.quota_validation import Surroundings
 from koord.controllers.manager.quotaprofile.quota_root import ratio_problem
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import BUILTIN, QuotaTrees
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import Object
     from koord.check.object_index import ObjectIndex
     from koord.check.subject import Subject
+    from koord.controllers.cluster.quota_groups import QuotaGroup
 
 _TREE, _GUIDE = kind_of_type(ElasticQuota), kind_of_type(GroupQuota)
 _MOST_WRONG = 100
@@ -63,7 +65,25 @@ class DeclaredQuotas:
             self._add(item)
         self.children: defaultdict[str, list[str]] = defaultdict(list)
         for name, group in sorted(self.groups.items()):
-            self.children[group.read.spec.parent].append(name)
+            self.children[group.parent].append(name)
+
+    def problems(self, group: QuotaGroup) -> Iterator[KoordError]:
+        """What admission would say of a group; of a sum, the last child by name is told."""
+        yield from key_problems(group)
+        parent = self.groups.get(group.parent)
+        if parent is None or parent is group:
+            return
+        # Admission fills in the tree of a child; of both, one may be of files not at hand.
+        tree = group.tree or parent.tree
+        children = self.children[group.parent]
+        others = None
+        if children[-1] == group.name:
+            sums = AmountSums()
+            for name in children[:-1]:
+                sums.add(self.groups[name].min)
+            others = sums.total()
+        around = Surroundings(parent._replace(tree=parent.tree or tree), others, lambda: children)
+        yield from quota_validation.problems(group._replace(tree=tree), around)
 
     def _add(self, item: Object) -> None:
         self.names.add(group_name(item))
@@ -72,9 +92,11 @@ class DeclaredQuotas:
             self._wrong += self.trees.put(item) is not None
         if isinstance(item, ElasticQuota):
             try:
-                self.groups[item.metadata.name] = QuotaGroup(item, quota_object(item))
+                quota_object(item)
             except KoordError:
                 self.groups.pop(item.metadata.name, None)
+            else:
+                self.groups[item.metadata.name] = group_of(item)
 
 
 @checker("ElasticQuota", "scheduling.sigs.k8s.io")
@@ -96,11 +118,9 @@ def tree_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
     if parent and parent not in quotas.names and name not in BUILTIN:
         yield world.missing(_PARENT, parent, "quota", sorted(quotas.names - {name}))
     group = quotas.groups.get(name)
-    if group is None or group.item.metadata.namespace != item.metadata.namespace:
+    if group is None or group.title != item.title:
         return
-    for each in quota_validation.problems(
-        group, quotas.groups, quotas.children[group.read.spec.parent]
-    ):
+    for each in quotas.problems(group):
         yield Finding.of(each, Severity.WARNING)
 
 
@@ -160,7 +180,7 @@ def quota_reference(world: ObjectIndex, path: str, name: str, namespace: str) ->
         yield Finding(path, name, "a quota that takes pods")
         return
     group = quotas.groups.get(name)
-    if group is not None and group.read.spec.is_parent:
+    if group is not None and group.is_parent:
         yield Finding.warning(path, name, "a quota without is-parent: admission refuses its pods")
     if name in quotas.names or f"{namespace}/{name}" in quotas.names:
         return

@@ -59,7 +59,7 @@ def check(
     Example: koord check quotas/*.yaml && kubectl apply -f quotas
     """
     try:
-        with _cluster(kubeconfig, context, cluster) as live:
+        with named_cluster(kubeconfig, context, cluster) as live:
             from koord.check.runner import check as run
             from koord.cli.commands import container_flags
 
@@ -81,7 +81,7 @@ def check(
 
 
 @contextmanager
-def _cluster(
+def named_cluster(
     kubeconfig: Path | None, context: str | None, wanted: bool
 ) -> Iterator[LiveCluster | None]:
     """The cluster that is named, if one is; what it refuses ends the check."""

@@ -52,6 +52,12 @@ def _manager() -> CommandNode:
     return CommandNode(manager.page(), {}, one_dash=True)
 
 
+def _webhook() -> CommandNode:
+    from koord.cli.daemons import webhook
+
+    return CommandNode(webhook.page(), {}, one_dash=True)
+
+
 def _koordlet() -> CommandNode:
     from koord.cli.daemons import koordlet
 
@@ -71,5 +77,6 @@ _PROGRAMS: dict[str, Callable[[], CommandNode]] = {
     "koord": _koord,
     "koord-scheduler": _scheduler,
     "koord-manager": _manager,
+    "koord-webhook": _webhook,
     "koordlet": _koordlet,
 }

@@ -50,7 +50,7 @@ def _gates(place: WordContext) -> list[Completion]:
 def _gates_of(program: str) -> FeatureGates | None:
     if program == "koordlet":
         from koord.agent.feature_gates import feature_gates
-    elif program == "koord-manager":
+    elif program in ("koord-manager", "koord-webhook"):
         from koord.controllers.manager.feature_gates import feature_gates
     elif program == "koord-scheduler":
         from koord.controllers.scheduler.feature_gates import feature_gates

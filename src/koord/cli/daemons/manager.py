@@ -39,7 +39,8 @@ _TEXT = """\
 Offer what is idle on nodes to batch and mid pods, and tell agents what to do.
 
 What agents report and how they protect services is told them in objects of the
-API; roots of quota trees are kept, too.
+API; roots of quota trees are kept, too. Serves the admission webhooks as
+koord-webhook does, unless --feature-gates=WebhookFramework=false.
 
 Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
 Several may run; one leads, and one with --dry-run works beside it without writing.
@@ -105,6 +106,7 @@ async def _parts(
     renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.cli.daemons.admission_part import AdmissionPart
     from koord.cli.process.secure_port import open_secure_port
     from koord.controllers.manager.app import ManagerApp, supervise
     from koord.controllers.manager.endpoints import ManagerEndpoints
@@ -116,8 +118,10 @@ async def _parts(
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.controllers)
     host, port = options.metrics_listen()
     secure = open_secure_port(host, options, transport, clock)
+    admission = AdmissionPart()
     serving = ManagerEndpoints(metrics, host, port, secure)
-    health = ManagerEndpoints(metrics, *options.health_listen())
+    ready = {"webhook": admission.readiness}
+    health = ManagerEndpoints(metrics, *options.health_listen(), ready=ready)
     await _listen("--metrics-addr", options.metrics_addr, serving)
     await _listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
@@ -128,11 +132,13 @@ async def _parts(
     app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):
         endpoints.attach(app)
+    webhooks = await admission.parts(app, client, transport, options, recorder)
     return [
         Component("metrics", serving.run),
         Component("health", health.run),
         Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("manager", app.run, app.ready),
+        *webhooks,
         Component("collector", collect_garbage_rarely),
     ]
 

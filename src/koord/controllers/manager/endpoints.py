@@ -16,11 +16,12 @@ from koord.base.errors import Code, KoordError
 from koord.kube.daemon.endpoints import METRICS_TYPE, Endpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from koord.base.metrics import MetricRegistry
     from koord.controllers.manager.app import ManagerApp
     from koord.controllers.manager.metrics import ManagerMetrics
+    from koord.kube.daemon.endpoints import Check
     from koord.kube.daemon.secure_port import SecurePort
 
 _METRICS = ("/all-metrics", "/internal-metrics", "/external-metrics")
@@ -35,17 +36,23 @@ class ManagerEndpoints(Endpoints):
         host: address to listen on.
         port: 0 for a free one.
         secure: serves the same over TLS.
+        ready: further checks of readiness, by name.
     """
 
     def __init__(
-        self, metrics: ManagerMetrics, host: str, port: int, secure: SecurePort | None = None
+        self,
+        metrics: ManagerMetrics,
+        host: str,
+        port: int,
+        secure: SecurePort | None = None,
+        ready: Mapping[str, Check] | None = None,
     ) -> None:
         self._app: ManagerApp | None = None
         self._refresh = metrics.refresh
         every = (metrics.internal, metrics.external, metrics.controllers)
         super().__init__(
             [metrics.controllers],
-            ready={"informers": self._informers},
+            ready={"informers": self._informers, **(ready or {})},
             routes={
                 "/all-metrics": self._exposed(every),
                 "/internal-metrics": self._exposed([metrics.internal]),

@@ -6,9 +6,11 @@ All are the original's. Rule: docs/reference/manager.md#flags.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from koord.base.flag_pairs import Pair
+from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _PROFILES = (
     "colocation_profile_force_update_pod_duration", "colocation_profile_expire_pod_cache_duration",
     "colocation_profile_update_pod_qps", "colocation_profile_update_pod_qps_burst",
 )  # fmt: skip
+_ADMISSION = tuple(each.name for each in fields(WebhookOptions))
 # Those that read the ConfigMap.
 _CONFIGURED = ("nodemetric", "noderesource", "nodeslo")
 
@@ -44,6 +47,8 @@ PAIRS = (
     Pair(("slo_config_name", "config_namespace"),
          f"--controllers={_CONFIGURED[0]} (or {', '.join(_CONFIGURED[1:])})", True,
          _without(*_CONFIGURED)),
+    Pair(_ADMISSION, "--feature-gates=WebhookFramework=true", True,
+         lambda options: not options.gates().enabled("WebhookFramework")),
     Pair(BESIDE_SECURE_PORT, "--secure-port", True, lambda options: not options.secure_port),
 )  # fmt: skip
 """Of several that apply to a flag, the first is told."""

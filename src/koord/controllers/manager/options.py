@@ -2,7 +2,7 @@
 """Flags of koord-manager: one field a flag, under the original's names and with its defaults.
 
 Rules: docs/reference/manager.md#flags, docs/reference/manager.md#controllers,
-docs/reference/admission.md#profiles-on-pods-that-wait.
+docs/reference/admission.md#profiles-on-pods-that-wait. Those of admission are beside them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from koord.api.duration import Duration
 from koord.base import log
 from koord.base.errors import KoordError, nearest
 from koord.controllers.manager.feature_gates import feature_gates
+from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ NODERESOURCE_PLUGINS = (
 
 
 @dataclass(frozen=True)
-class ManagerOptions(SecurePortOptions):
+class ManagerOptions(WebhookOptions, SecurePortOptions):
     """What koord-manager is told, each with the text of ``--help``; floats are durations in
     seconds.
     """
@@ -51,8 +52,6 @@ class ManagerOptions(SecurePortOptions):
     sync_period: Annotated[str, "look at every object again so often; 0 for never"] = ""
     rest_config_qps: Annotated[int, "requests a second; 0 for the client's default"] = 30
     rest_config_burst: Annotated[int, "requests at once; 0 for the client's default"] = 50
-    slo_config_name: Annotated[str, "name of the ConfigMap"] = "slo-controller-config"
-    config_namespace: Annotated[str, "namespace of the ConfigMap"] = "koordinator-system"
     controllers: Annotated[str, "which run: names, * for all, -name for not that one"] = ",".join(
         CONTROLLERS
     )
@@ -88,6 +87,7 @@ class ManagerOptions(SecurePortOptions):
         self.metrics_listen()
         self.health_listen()
         self.check_secure_port()
+        self.check_scopes()
         self.gates()
         self.enabled_controllers()
         self.enabled_noderesource_plugins()

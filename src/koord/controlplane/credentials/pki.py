@@ -85,7 +85,7 @@ def _make(folder: Path) -> None:
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
     except ModuleNotFoundError:
-        raise MissingExtraError("cryptography", "sim") from None
+        raise MissingExtraError("cryptography", "kube") from None
     # Certificates live in the machine's time, whatever clock the server is given.
     now = datetime.now(UTC)
 

@@ -13,8 +13,8 @@ from koord.controlplane.patching.json_patches import (
     json_patch,
     may_copy,
     merge_patch,
+    strategic_merge_patch,
 )
-from koord.controlplane.patching.strategic_merge import strategic_merge_patch
 
 __all__ = [
     "MAX_COPIED_BYTES",

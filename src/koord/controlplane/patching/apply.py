@@ -39,9 +39,9 @@ from koord.controlplane.patching.typed import check, compare, field_set, merge, 
 from koord.kube.errors import StatusCause, StatusDetails
 
 if TYPE_CHECKING:
+    from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
     from koord.controlplane.resource import Context, Schema
-    from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import ApiError
 
 BEFORE_FIRST_APPLY = "before-first-apply"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.patching.strategic_merge import json_type
 from koord.controlplane.api_errors import bad_request
 from koord.controlplane.schema.codec.depth import is_too_deep
 
@@ -61,20 +62,3 @@ def copied(document: Document) -> Document:
     """A copy that shares nothing; the way over JSON is the fastest."""
     copy: Document = _decode(_encode(document))
     return copy
-
-
-def json_type(value: Any) -> str:
-    """How JSON calls the type of a value."""
-    names = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
-    return names.get(type(value), "number")
-
-
-def go_text(value: Any) -> str:
-    """A JSON value as Go prints it in messages: ``map[a:1 b:[x y]]``."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(go_text, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "<nil>" if value is None else str(value)

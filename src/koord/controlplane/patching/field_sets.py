@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from koord.controlplane.schema.shapes import SET, STRUCT, Shape
+from koord.api.patching.shapes import SET, STRUCT, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

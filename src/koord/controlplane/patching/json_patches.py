@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON patches (RFC 6902), as lenient as a kube-apiserver is, and merge patches (RFC 7386)."""
+"""JSON patches (RFC 6902), as lenient as a kube-apiserver is, merge patches (RFC 7386), and
+strategic merge patches as requests bring them: :mod:`koord.api.patching.strategic_merge` has their
+rules.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,16 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
-from koord.controlplane.api_errors import bad_request, failure
-from koord.controlplane.patching.bodies import copied, is_deep, json_type, read, read_object
+from koord.api.patching.strategic_merge import PatchError, json_type, strategic_merge
+from koord.controlplane.api_errors import bad_request, failure, unsupported_media_type
+from koord.controlplane.patching.bodies import copied, is_deep, read, read_object
+from koord.controlplane.schema.builtin.core_schema import CoreSchema
 from koord.kube.errors import StatusDetails
+from koord.kube.transport.messages import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
+    from koord.controlplane.resource import Schema
     from koord.kube.errors import ApiError
 
 _encode = msgspec.json.Encoder().encode
@@ -167,3 +174,22 @@ def _merged(target: Any, patch: Document) -> Document:
         else:
             merged[key] = value
     return merged
+
+
+def strategic_merge_patch(document: Document, body: bytes, schema: Schema) -> Document:
+    """The document with a strategic merge patch applied.
+
+    Raises:
+        ApiError: 400, the body is no JSON object or a directive is malformed; 415, the kind is
+            not a core one; 500, a directive contradicts the patch (as a kube-apiserver has it).
+    """
+    if not isinstance(schema, CoreSchema):
+        raise unsupported_media_type("", [JSON_PATCH, MERGE_PATCH, APPLY_PATCH])
+    patch = read_object(body)
+    try:
+        return strategic_merge(copied(document), patch or {}, schema.shape)
+    except PatchError as error:
+        if error.is_malformed:
+            raise bad_request(str(error)) from None
+        # A kube-apiserver has no better status for it.
+        raise failure(500, "", str(error)) from None

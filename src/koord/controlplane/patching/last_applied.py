@@ -12,8 +12,8 @@ from koord.controlplane.patching.field_sets import EMPTY, MalformedError, Paths
 from koord.controlplane.patching.typed import compare, field_set
 
 if TYPE_CHECKING:
+    from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
-    from koord.controlplane.schema.shapes import Shape
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"

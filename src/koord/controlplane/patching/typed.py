@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from koord.api.patching.shapes import ANY, ANYTHING, ATOMIC, LIST, MAP, STRUCT, Shape
 from koord.controlplane.patching.field_sets import MalformedError, Path, SetNode, item, member, text
-from koord.controlplane.schema.shapes import ANY, ANYTHING, ATOMIC, LIST, MAP, STRUCT, Shape
 
 _ABSENT: Any = object()
 _OPEN_MAP = Shape(MAP, element=ANYTHING)

@@ -14,12 +14,12 @@ from koord.api.duration import Duration
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
+from koord.api.patching.shapes import Shape
 from koord.api.timestamps import seconds_text
 from koord.controlplane import discovery
 from koord.controlplane.api_errors import method_not_allowed, no_such_path, not_found
 from koord.controlplane.requests import representations, routes, selectors, tables
 from koord.controlplane.resource import Column, Resource, Strategy
-from koord.controlplane.schema.shapes import Shape
 from koord.controlplane.storage import conversion
 from koord.kernels.quantity import Quantity
 from koord.kube.errors import ApiError

@@ -62,7 +62,7 @@ def test_a_cluster_is_started_looked_at_and_ended(
     assert status == 0, err
     # What is being started is told while one waits.
     steps = ("API server", "definitions and priority classes", "controllers", "scheduler",
-             "manager", "nodes")  # fmt: skip
+             "manager", "webhooks", "nodes")  # fmt: skip
     assert err.splitlines() == [f"starting: {step}" for step in steps]
     assert "is up; koord down ends it." in out
     try:

@@ -86,7 +86,7 @@ def test_a_cluster_comes_up_and_ends() -> None:
         assert line["pid"] == running.process.pid
         assert line["url"].startswith("https://127.0.0.1:")
         assert line["nodes"] == 2
-        assert line["components"] == ["controllers", "scheduler", "manager", "nodes"]
+        assert line["components"] == ["controllers", "scheduler", "manager", "webhooks", "nodes"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
         async def look(client: Client) -> None:
@@ -140,14 +140,8 @@ def test_a_cluster_comes_up_and_ends() -> None:
         running.ask(look)
         status, err = running.end()
         assert status == 0
-        steps = [
-            "API server",
-            "definitions and priority classes",
-            "controllers",
-            "scheduler",
-            "manager",
-            "nodes",
-        ]
+        first = "API server,definitions and priority classes,controllers,scheduler,manager"
+        steps = [*first.split(","), "webhooks", "nodes"]
         assert err.splitlines() == [f"starting: {step}" for step in steps]
         assert not path.exists()
 
@@ -244,7 +238,7 @@ def test_pods_without_cards_leave_machines_with_cards_to_others() -> None:
 
 def test_what_is_left_out_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    left_out = "nodes,scheduler,manager,binder"
+    left_out = "nodes,scheduler,manager,webhooks,binder"
     words = ("--without", left_out, "--insecure", "--kubeconfig", path)
     with up(*words) as running:
         assert running.line["components"] == ["controllers"]
@@ -359,7 +353,7 @@ def test_a_kubeconfig_with_more_than_koord_in_it_is_not_overwritten(
     ("words", "expected"),
     [
         (["--without", "nods"], "--without: got 'nods', expected a component, such as nodes"),
-        (["--without", "x"], "expected one of controllers, scheduler, manager, binder"),
+        (["--without", "x"], "expected one of controllers, scheduler, manager, webhooks"),
         (["--nodes", "-1"], "--nodes: got '-1', expected a whole number from 0 to 10000"),
         (["--nodes", "many"], "--nodes: got 'many'"),
         (["--port", "70000"], "--port: got '70000'"),

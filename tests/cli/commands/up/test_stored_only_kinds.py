@@ -7,7 +7,7 @@ from koord.api import crds
 from koord.cli.commands.up.stored_only_kinds import NEED_COMPONENT, STORED_ONLY, notices
 from koord.controlplane.kinds import registry
 
-ALL = ("controllers", "scheduler", "manager", "nodes")
+ALL = ("controllers", "scheduler", "manager", "webhooks", "nodes")
 
 
 def test_what_nothing_acts_on_is_said_with_the_reason() -> None:
@@ -45,6 +45,10 @@ def test_a_program_that_runs_beside_it_may_act_on_what_koord_up_does_not() -> No
     assert told["elasticquotaprofiles.quota.koordinator.sh"] == (
         "ElasticQuotaProfile: only a koord-manager of your own acts on it: "
         "koord up runs without the component manager"
+    )
+    assert told["clustercolocationprofiles.config.koordinator.sh"] == (
+        "ClusterColocationProfile: only a koord-webhook of your own acts on it: "
+        "koord up runs without the component webhooks"
     )
     assert "only stored" not in told["podgroups.scheduling.sigs.k8s.io"]
 

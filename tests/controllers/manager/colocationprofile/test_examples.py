@@ -8,7 +8,7 @@ import yaml
 
 from koord.api import ClusterColocationProfile, Pod, decode_as
 from koord.api.kinds.meta import ObjectMeta
-from koord.controllers.manager.colocationprofile import pod_mutation
+from koord.controllers.cluster.colocation_profiles import effect
 
 _PROFILE = """
 apiVersion: config.koordinator.sh/v1alpha1
@@ -46,8 +46,8 @@ def after(profile: str, pod: str) -> tuple[dict[str, str], dict[str, str]]:
     spec = decode_as(yaml.safe_load(profile), ClusterColocationProfile).spec
     meta = decode_as(yaml.safe_load(pod), Pod).metadata
     return (
-        pod_mutation.labels_after(spec, meta.labels),
-        pod_mutation.annotations_after(spec, meta.annotations),
+        effect.labels_after(spec, meta.labels),
+        effect.annotations_after(spec, meta.annotations),
     )
 
 
@@ -71,7 +71,7 @@ def test_a_mapping_copies_from_its_key_to_the_key_that_it_names() -> None:
 def test_the_patch_of_a_pod_has_the_new_keys_and_leaves_the_old_ones_alone() -> None:
     spec = decode_as(yaml.safe_load(_PROFILE), ClusterColocationProfile).spec
     pod = ObjectMeta(labels={"app": "web", "tier": "front", "team": "search"})
-    assert pod_mutation.change(spec, pod) == {
+    assert effect.change(spec, pod) == {
         "metadata": {
             "labels": {
                 "cost-center": "search-prod", "stage": "front", "zone": "",

@@ -197,6 +197,41 @@ def device(
     _show(_ask(server, kubeconfig, path), output, object_text.device)
 
 
+@app.command("profile")
+def profile(
+    name: Annotated[str, typer.Argument(metavar="PROFILE")],
+    namespace: _NoNamespace = "",
+    kubeconfig: _Kubeconfig = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Say which pods a colocation profile has, by namespace and owner.
+
+    Caught are pods that are as it makes them; next time, those that it would change if they were
+    made anew; refused, those that it cannot convert, with the reason.
+
+    Exit status:
+      0  told
+      1  the cluster does not answer
+      2  there is no such profile, or it cannot be evaluated
+
+    Example: koord explain profile batch
+    """
+    del namespace
+    _show(_run(_profile(name, kubeconfig)), output, _profile_text)
+
+
+async def _profile(name: str, kubeconfig: Path | None) -> Any:
+    from koord.cli.commands.explain import profile as of_profile
+
+    return await of_profile.answer(name, kubeconfig)
+
+
+def _profile_text(answer: Any) -> None:
+    from koord.cli.commands.explain import profile as of_profile
+
+    of_profile.show(answer)
+
+
 def _show(answer: Any, output: Format, as_text: Callable[[Any], None]) -> None:
     if output is Format.JSON:
         print_json(answer)

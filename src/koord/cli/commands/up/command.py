@@ -71,6 +71,7 @@ def up(
     insecure: options.InsecureOption = False,
     no_rbac: options.NoRbacOption = False,
     without: options.WithoutOption = None,
+    webhooks: options.WebhooksOption = options.Switch.ON,
     seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
@@ -101,6 +102,7 @@ def up(
     Example: koord up --colocation
     """
     _log(verbosity)
+    without = _left_out(without, webhooks)
     try:
         day = None
         if colocation:
@@ -122,15 +124,26 @@ def up(
             words = _words(up_options, nodes, pools, without, verbosity)
             _print_access(up_options, background.start(words, data), detached=True)
             return
-        with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
-            status = runner.run(_Session(up_options).run())
-        if day is not None:
-            day.finish()
+        status = _run(up_options)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise
         raise MissingExtraError(error.name, "sim") from None
     raise typer.Exit(status)
+
+
+def _left_out(without: list[str] | None, webhooks: options.Switch) -> list[str] | None:
+    return without if webhooks is options.Switch.ON else [*(without or []), "webhooks"]
+
+
+def _run(up_options: _UpOptions) -> int:
+    """Stays until the cluster ends; gives the exit status."""
+    day = up_options.colocation
+    with asyncio.Runner(loop_factory=day.loop if day is not None else None) as runner:
+        status = runner.run(_Session(up_options).run())
+    if day is not None:
+        day.finish()
+    return status
 
 
 def _day(
@@ -161,7 +174,7 @@ def _refuse_beside_colocation(data: Path | None, without: list[str] | None, deta
         raise KoordError("--detach", "", "beside --colocation", "one of the two")
     if data is not None:
         raise KoordError("--data", "", str(data), "no folder beside --colocation")
-    if without:
+    if without and without != ["webhooks"]:
         raise KoordError("--without", "", ",".join(without), "nothing beside --colocation")
 
 
@@ -243,7 +256,7 @@ class _Session:
             for name in up_options.names:
                 step(name)
                 component = COMPONENTS[name].make(cluster)
-                tasks.create_task(_run(component), name=name)
+                tasks.create_task(_run_component(component), name=name)
                 if component.ready is not None:
                     await component.ready()
             supervisor = Supervisor("up", clock=clock)
@@ -406,7 +419,7 @@ def _serve_metrics(cluster: UpCluster) -> None:
     cluster.plane.server.virtual_apis[metrics_api.PREFIX] = api
 
 
-async def _run(component: Component) -> None:
+async def _run_component(component: Component) -> None:
     await component.run()
 
 

@@ -57,6 +57,12 @@ def _manager(cluster: UpCluster) -> Component:
     return manager_component(cluster)
 
 
+def _webhooks(cluster: UpCluster) -> Component:
+    from koord.cli.commands.up.webhooks_component import webhooks_component
+
+    return webhooks_component(cluster)
+
+
 def _builtin(cluster: UpCluster, name: str, manager: str, which: list[str]) -> Component:
     from koord.controlplane.controllers.manager import BuiltinControllers
     from koord.kube.daemon.lifecycle import Component
@@ -99,6 +105,7 @@ COMPONENTS: dict[str, ComponentEntry] = {
     "manager": ComponentEntry(
         "koord-manager: batch and mid resources, NodeSLOs, quota roots", _manager
     ),
+    "webhooks": ComponentEntry("admission: profiles, rules of pods and quotas", _webhooks),
     "binder": ComponentEntry(
         "without the scheduler: binds pods of default-scheduler to the first node with room",
         _binder,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,14 @@ from koord.cli.options.values import whole_number
 
 DEFAULT_NODES, COLOCATION_NODES = 3, 20
 DEFAULT_SPEED, DEFAULT_REPORT = 60, Path("reports/colocation")
+
+
+class Switch(StrEnum):
+    """Whether something is there."""
+
+    ON = "on"
+    OFF = "off"
+
 
 NodesOption = Annotated[
     int | None,
@@ -67,6 +76,10 @@ NoRbacOption = Annotated[
 WithoutOption = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="COMPONENT,...", help="leave out " + ", ".join(COMPONENTS)),
+]
+WebhooksOption = Annotated[
+    Switch,
+    typer.Option("--webhooks", metavar="on|off", help="admission; off is --without webhooks"),
 ]
 SeedOption = Annotated[
     int | None,

@@ -25,10 +25,6 @@ STORED_ONLY = {
         "VolumeAttributesClass",
         "volumes exist by name alone",
     ),
-    "clustercolocationprofiles.config.koordinator.sh": (
-        "ClusterColocationProfile",
-        "no webhook applies profiles to pods here",
-    ),
     "podmigrationjobs.scheduling.koordinator.sh": ("PodMigrationJob", "no descheduler runs here"),
     "recommendations.analysis.koordinator.sh": ("Recommendation", "nothing here makes one"),
     "scheduleexplanations.scheduling.koordinator.sh": (
@@ -59,6 +55,7 @@ NEED_COMPONENT = {
         "elasticquotas.quota.koordinator.sh": "ElasticQuota",
         "clusternetworktopologies.scheduling.koordinator.sh": "ClusterNetworkTopology",
     },
+    "webhooks": {"clustercolocationprofiles.config.koordinator.sh": "ClusterColocationProfile"},
     "manager": {"elasticquotaprofiles.quota.koordinator.sh": "ElasticQuotaProfile"},
 }
 """By component of ``koord up``: storage and kind of what it alone acts on."""
@@ -68,6 +65,7 @@ _PROGRAMS = {
     "controllers": "kube-controller-manager",
     "scheduler": "koord-scheduler",
     "manager": "koord-manager",
+    "webhooks": "koord-webhook",
 }
 
 

@@ -3,7 +3,7 @@
 
 Rule: docs/reference/admission.md#profiles-on-pods-that-wait. Behind the gate
 ColocationProfileController. Which pods and what is done to them:
-:mod:`koord.controllers.manager.colocationprofile.pod_mutation`.
+:mod:`koord.controllers.cluster.colocation_profiles`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from koord.api import selectors
 from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.meta import Object
 from koord.api.kinds.pod import Pod
@@ -20,7 +19,7 @@ from koord.api.kinds.registry import kind_of_type
 from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
-from koord.controllers.manager.colocationprofile import pod_mutation
+from koord.controllers.cluster.colocation_profiles import effect, selection
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch, preconditions_of
@@ -99,19 +98,14 @@ class ColocationProfiles:
         profile = self._profiles.get(name)
         if profile is None or not self._is_handled(profile):
             return None
-        spec = profile.spec
         try:
-            share = pod_mutation.percent(profile)
-            for field in ("selector", "namespace_selector"):
-                selector = getattr(spec, field)
-                if selector is not None:
-                    selectors.check(selector, profile.title, f"spec.{field}")
+            selection.check(profile)
         except KoordError as error:
             self._dependencies.write_event(
                 profile, "Warning", "InvalidColocationProfile", str(error)
             )
         else:
-            await self._round(profile, share)
+            await self._round(profile, selection.percent(profile))
         return self._dependencies.options.colocation_profile_reconcile_interval
 
     def _is_handled(self, profile: ClusterColocationProfile) -> bool:
@@ -127,14 +121,16 @@ class ColocationProfiles:
             meta = pod.metadata
             wants = (
                 meta.deletion_timestamp is None
-                and pod_mutation.is_selected(profile, meta, self._namespaces.get(meta.namespace))
-                and pod_mutation.is_drawn(profile, meta.uid, share)
+                and selection.is_selected(
+                    profile.spec, meta.labels, self._namespaces.get(meta.namespace)
+                )
+                and selection.is_drawn(profile, meta.uid, share)
             )
             key = f"{profile.metadata.resource_version}/{meta.uid}"
             now = self._dependencies.clock.monotonic_seconds()
             if not wants or self._done.has(key, now):
                 continue
-            change = pod_mutation.change(profile.spec, meta)
+            change = effect.change(profile.spec, meta)
             if change and await self._tokens.acquire(_NO_WAIT) is None:
                 return
             if not change or await self._write(profile, pod, change):
@@ -144,7 +140,7 @@ class ColocationProfiles:
         self, profile: ClusterColocationProfile, pod: Pod, change: dict[str, Any]
     ) -> bool:
         meta = pod.metadata
-        patch = Patch.strategic(pod_mutation.merged(change, {"metadata": preconditions_of(meta)}))
+        patch = Patch.strategic(effect.merged(change, {"metadata": preconditions_of(meta)}))
         try:
             faults.point("manager.colocationprofile.write")
             await self._dependencies.client.patch(

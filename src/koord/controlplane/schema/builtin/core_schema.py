@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.patching.core_types import kinds, shape_of
 from koord.controlplane.api_errors import bad_request, unpatchable
-from koord.controlplane.schema.builtin.types import kinds, shape_of
 from koord.controlplane.schema.codec.bodies import parse
 from koord.controlplane.schema.codec.canonical import canonicalizer
 from koord.controlplane.schema.codec.depth import is_too_deep
@@ -20,8 +20,8 @@ from koord.controlplane.schema.codec.walk import DocumentWalk
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
+    from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
-    from koord.controlplane.schema.shapes import Shape
     from koord.kube.errors import StatusCause
 
 _encode = msgspec.json.Encoder().encode

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from koord.api.patching.shapes import LIST, MAP, STRUCT, Shape
 from koord.controlplane.schema.codec.scalars import read
-from koord.controlplane.schema.shapes import LIST, MAP, STRUCT, Shape
 
 Canonicalizer = Callable[[Any], Any]
 _RESPELLED = ("quantity", "time", "micro-time")

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from koord.api.patching.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
 from koord.controlplane.schema.codec.scalars import canonical_quantity, canonical_time
-from koord.controlplane.schema.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
 
 
 class SupportsAppend(Protocol):

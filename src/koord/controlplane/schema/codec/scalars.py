@@ -47,7 +47,7 @@ def read(word: str, value: Any) -> Any:
     """The value as it is stored.
 
     Args:
-        word: the scalar, as in :class:`~koord.controlplane.schema.shapes.Shape`.
+        word: the scalar, as in :class:`~koord.api.patching.shapes.Shape`.
         value: JSON value, not null.
 
     Raises:

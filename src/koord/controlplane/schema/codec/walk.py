@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from koord.api.patching.shapes import ANY, LIST, MAP, STRUCT, Shape
 from koord.controlplane.api_errors import bad_request
 from koord.controlplane.schema.codec.scalars import GO_TYPES, ZEROS, MistypedError, read
-from koord.controlplane.schema.shapes import ANY, LIST, MAP, STRUCT, Shape
 
 
 class DuplicateKeys(dict[str, Any]):

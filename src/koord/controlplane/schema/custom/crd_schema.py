@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.patching.core_types import shape_of
 from koord.controlplane.api_errors import bad_request, unpatchable
-from koord.controlplane.schema.builtin.types import shape_of
 from koord.controlplane.schema.codec import bodies
 from koord.controlplane.schema.codec.depth import is_too_deep
 from koord.controlplane.schema.codec.prechecks import hook, proof
@@ -20,8 +20,8 @@ from koord.controlplane.schema.custom.validation_rules import ValidationRules
 from koord.kube.errors import ApiError, StatusCause
 
 if TYPE_CHECKING:
+    from koord.api.patching.shapes import Shape
     from koord.base.documents import Document
-    from koord.controlplane.schema.shapes import Shape
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

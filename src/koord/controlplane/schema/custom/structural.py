@@ -9,8 +9,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from koord.controlplane.schema.builtin.types import shape_of
-from koord.controlplane.schema.shapes import (
+from koord.api.patching.core_types import shape_of
+from koord.api.patching.shapes import (
     ANYTHING,
     ATOMIC,
     LIST,

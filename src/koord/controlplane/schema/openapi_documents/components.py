@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from koord.api.patching.core_types import PREFIX, table
 from koord.controlplane.schema.builtin.core_schema import CoreSchema
-from koord.controlplane.schema.builtin.types import PREFIX, table
 from koord.controlplane.schema.custom.crd_schema import CrdSchema
 from koord.controlplane.schema.custom.structural import INT_OR_STRING, OBJECT_META, PRESERVE
 

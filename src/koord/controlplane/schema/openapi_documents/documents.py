@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koord.controlplane.schema.builtin.types import PREFIX, kinds
+from koord.api.patching.core_types import PREFIX, kinds
 from koord.controlplane.schema.openapi_documents.components import (
     KINDS,
     V2,

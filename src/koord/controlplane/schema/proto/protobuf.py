@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from koord.api.patching.core_types import kinds, table
 from koord.controlplane.api_errors import literal
-from koord.controlplane.schema.builtin.types import kinds, table
 from koord.controlplane.schema.proto.wellknown import SCALARS, text
 from koord.controlplane.schema.proto.wire import (
     BYTES,

@@ -10,7 +10,7 @@ from typing import Any
 from koord.api.codec import convert
 from koord.api.kinds.quota import ElasticQuota, GroupQuota
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
     QuotaTreeOptions,
@@ -55,12 +55,12 @@ def pod(name: str, group: str = "", *, strict: bool = False, **fields: Any) -> P
 
 def cluster(
     total: dict[str, int] | None = None, settings: QuotaTreeOptions | None = None, **ledger: Any
-) -> tuple[QuotaTrees, QuotaLedger, QuotaAdmission]:
+) -> tuple[QuotaTrees, QuotaLedger, RuntimeQuotaAdmission]:
     """Trees, accounts and admission over them."""
     groups = QuotaTrees(settings)
     kept = QuotaLedger(groups, **ledger)
     groups.set_total(total or {})
-    return groups, kept, QuotaAdmission(groups, kept)
+    return groups, kept, RuntimeQuotaAdmission(groups, kept)
 
 
 def _created(second: int | None) -> dict[str, str]:

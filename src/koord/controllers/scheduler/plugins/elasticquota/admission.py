@@ -44,7 +44,7 @@ class AdmissionRejection(NamedTuple):
     decision: Decision | None = None
 
 
-class QuotaAdmission:
+class RuntimeQuotaAdmission:
     """Decides whether a pod, or a job's pods together, may use what they ask for by their quotas.
 
     Changes nothing that can be seen afterwards.

@@ -19,18 +19,18 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.quota_objects import group_name, integer_amounts
+from koord.controllers.cluster.quota_reach import NamespaceReach
 from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
 from koord.controllers.scheduler.framework.plugin import Plugin, PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.elasticquota import hooks
-from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.allocation.preemption import QuotaVictimPolicy
 from koord.controllers.scheduler.plugins.elasticquota.explain import debug, shortfall
 from koord.controllers.scheduler.plugins.elasticquota.explain.metrics import QuotaMetrics
 from koord.controllers.scheduler.plugins.elasticquota.objects.pod_request import NAME, reading
 from koord.controllers.scheduler.plugins.elasticquota.objects.quota_labels import IgnoredQuotaLabels
 from koord.controllers.scheduler.plugins.elasticquota.state.cluster_total import ClusterTotal
-from koord.controllers.scheduler.plugins.elasticquota.state.namespace_reach import NamespaceReach
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import (
     ChargedPod,
     QuotaLedger,
@@ -116,7 +116,7 @@ class ElasticQuota(Plugin):
             reach.changed = self._reach_changed
         self.ledger.is_decided = self._is_decided
         made = hooks.made(args.hook_plugins, hooks.installed() if args.hook_plugins else {})
-        self.admission = QuotaAdmission(self.groups, self.ledger, made)
+        self.admission = RuntimeQuotaAdmission(self.groups, self.ledger, made)
         hooks.attach(made, self.groups, self.ledger)
         policy = QuotaVictimPolicy(
             self.groups,
@@ -150,7 +150,7 @@ class ElasticQuota(Plugin):
         return Rejection(NAME, (refusal.reason,), unresolvable=refusal.unresolvable)
 
     def admit(self, pods: Sequence[PodInfo]) -> Rejection | None:
-        """Whether a job's pods may all run (:meth:`QuotaAdmission.check_all`); changes nothing.
+        """Whether a job's pods may all run; changes nothing.
 
         Returns:
             The refusal of the first pod that may not run once those before it do.

@@ -15,7 +15,7 @@ from koord.kernels.quota_report import quantity_text
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+    from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
     from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
     from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import (
         GroupKey,
@@ -95,7 +95,7 @@ def quota(
 
 
 def why(
-    groups: QuotaTrees, ledger: QuotaLedger, admission: QuotaAdmission, pod: PodInfo
+    groups: QuotaTrees, ledger: QuotaLedger, admission: RuntimeQuotaAdmission, pod: PodInfo
 ) -> dict[str, Any]:
     """Whose quota a pod uses, and where it is over it: by resource how much, held against what.
 

@@ -10,13 +10,13 @@ from koord.kernels.quota_report import quantity_text
 
 if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodInfo
-    from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+    from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
     from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
     from koord.controllers.scheduler.plugins.elasticquota.state.quota_trees import QuotaTrees
 
 
 def raises(
-    groups: QuotaTrees, ledger: QuotaLedger, admission: QuotaAdmission, pod: PodInfo
+    groups: QuotaTrees, ledger: QuotaLedger, admission: RuntimeQuotaAdmission, pod: PodInfo
 ) -> list[str]:
     """What to raise, in words; nothing where no single quota is in the way.
 

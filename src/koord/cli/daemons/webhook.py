@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``koord-webhook``: admission as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from koord.base import log
+from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.options import go_flags
+from koord.cli.process.lease_client import lease_client
+from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, run_program
+from koord.controllers.manager.unused_flags import UNUSED
+from koord.controllers.webhook.program_options import WebhookProgramOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from koord.base.clock import Clock
+    from koord.base.metrics import MetricRegistry
+    from koord.cli.help.page import HelpPage
+    from koord.controllers.webhook.app import WebhookApp
+    from koord.controllers.webhook.environment import WebhookEnvironment
+    from koord.controllers.webhook.lead import WriterLead
+    from koord.kube.client import Client
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.transport.messages import Transport
+
+NAME = "koord-webhook"
+_TEXT = """\
+Judge pods, quotas, nodes and configuration before they are stored.
+
+Serves the admission webhooks that koord-manager serves too. Several may run: all
+answer, one writes the certificate and the two webhook configurations. Where to
+serve, and where the certificate is kept, environment variables say, as the
+original's: WEBHOOK_PORT, WEBHOOK_HOST, WEBHOOK_CERT_DIR, WEBHOOK_CERT_WRITER,
+SECRET_NAME, SERVICE_NAME, POD_NAMESPACE, MUTATING_WEBHOOK_NAME,
+VALIDATING_WEBHOOK_NAME.
+
+Without --kubeconfig KUBECONFIG, the pod's service account and ~/.kube/config are tried.
+
+Exit status:
+  0  ended in order
+  1  failed
+  2  wrong usage or input
+
+Example: koord-webhook --feature-gates NodeMutatingWebhook=true
+"""
+
+
+def parse(arguments: Sequence[str]) -> tuple[WebhookProgramOptions, Path | None, int]:
+    """Options, kubeconfig and verbosity from the command line.
+
+    Raises:
+        KoordError: a flag, its value and what would be right.
+        SystemExit: help was asked for.
+    """
+    parser = go_flags.parser(NAME, _TEXT, WebhookProgramOptions, UNUSED)
+    told = vars(parser.parse_args(go_flags.two_dashes(arguments)))
+    options = WebhookProgramOptions(**{name: told[name] for name in vars(WebhookProgramOptions())})
+    options.check()
+    return options, told["kubeconfig"], told["verbosity"]
+
+
+def page() -> HelpPage:
+    """The page of help."""
+    return go_flags.page(NAME, _TEXT, WebhookProgramOptions)
+
+
+async def _run(
+    options: WebhookProgramOptions, environment: WebhookEnvironment, kubeconfig: Path | None
+) -> int:
+    from koord.base.metrics import registry
+    from koord.kube.client import Client
+    from koord.kube.daemon.lifecycle import run_until_stopped
+    from koord.kube.transport.credentials import load_cluster_config
+    from koord.kube.transport.http import HttpTransport
+
+    metrics = registry()
+    transport = HttpTransport(load_cluster_config(kubeconfig), user_agent=NAME)
+    client = Client(
+        transport,
+        NAME,
+        requests_per_second=float(options.rest_config_qps or 50),
+        burst=options.rest_config_burst or 100,
+        registry=metrics,
+        dry_run=begin_dry_run(options.dry_run, metrics),
+    )
+    try:
+        renewal = lease_client(kubeconfig, NAME)
+        return await run_until_stopped(
+            await _parts(client, options, environment, metrics, transport, renewal)
+        )
+    finally:
+        await transport.close()
+
+
+async def _parts(
+    client: Client,
+    options: WebhookProgramOptions,
+    environment: WebhookEnvironment,
+    metrics: MetricRegistry,
+    transport: Transport,
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
+) -> list[Component]:
+    from koord.base.clock import SystemClock
+    from koord.base.supervision import Supervisor
+    from koord.controllers.webhook.app import WebhookApp
+    from koord.controllers.webhook.framework.handler import HandlerDependencies
+    from koord.controllers.webhook.informer_views import admission_views
+    from koord.kube.daemon.lifecycle import Component
+    from koord.kube.events import EventRecorder
+
+    clock = SystemClock()
+    supervisor = Supervisor("webhook", metrics, clock)
+    recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics)
+    views = admission_views(client, metrics, supervisor)
+    lead = _lead(client, options, metrics, renewal_client)
+    app = WebhookApp(
+        HandlerDependencies(
+            client, views, options.gates(), options, clock, recorder.event, metrics, supervisor
+        ),
+        environment,
+        lead.leading if lead is not None else lambda: True,
+    )
+    await app.listen()
+    health = await _serve_health(options, metrics, app, transport, clock)
+    election = [] if lead is None else [
+        Component("election", partial(supervisor.keep, "election", lead.run))
+    ]  # fmt: skip
+    return [
+        *health,
+        Component("events", partial(supervisor.keep, "events", recorder.run)),
+        Component("informers", partial(supervisor.keep, "informers", views.run)),
+        *election,
+        Component("webhook", app.run, app.ready),
+        Component("collector", collect_garbage_rarely),
+    ]
+
+
+async def _serve_health(
+    options: WebhookProgramOptions,
+    metrics: MetricRegistry,
+    app: WebhookApp,
+    transport: Transport,
+    clock: Clock,
+) -> list[Component]:
+    from koord.cli.process.secure_port import open_secure_port
+    from koord.kube.daemon.endpoints import Endpoints
+    from koord.kube.daemon.lifecycle import Component
+
+    host, port = options.metrics_listen()
+    secure = open_secure_port(host, options, transport, clock)
+    parts = []
+    for flag, address, secured in (
+        ("--metrics-addr", (host, port), secure),
+        ("--health-probe-addr", options.health_listen(), None),
+    ):
+        endpoints = Endpoints(
+            [metrics], ready={"webhook": app.readiness}, host=address[0], port=address[1],
+            secure=secured,
+        )  # fmt: skip
+        try:
+            await endpoints.start()
+        except OSError as error:
+            told = f"{address[0]}:{address[1]}"
+            raise KoordError(flag, "", told, f"a free address ({error.strerror})") from None
+        parts.append(Component(flag.strip("-").partition("-")[0], endpoints.run))
+    return parts
+
+
+def _lead(
+    client: Client,
+    options: WebhookProgramOptions,
+    metrics: MetricRegistry,
+    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
+) -> WriterLead | None:
+    """None where nobody else is asked who writes."""
+    from koord.controllers.webhook.lead import LEASE, WriterLead
+    from koord.kube.election import LeaderElector
+
+    if client.dry_run is not None or not options.enable_leader_election:
+        return None
+    return WriterLead(
+        LeaderElector(
+            client, LEASE, options.leader_election_namespace,
+            f"{socket.gethostname()}_{uuid4()}", metrics=metrics, renewal_client=renewal_client,
+        )
+    )  # fmt: skip
+
+
+def main() -> None:
+    """The console script; errors are one line, exit status 2 for input and 1 for failure."""
+    run_program(_program)
+
+
+def _program() -> int:
+    options, kubeconfig, verbosity = parse(sys.argv[1:])
+    log.setup(verbosity)
+    go_flags.warn("webhook", go_flags.without_effect(sys.argv[1:], UNUSED))
+    go_flags.warn_of_gates("webhook", options.gates())
+    try:
+        from koord.controllers.webhook.environment import WebhookEnvironment
+
+        return asyncio.run(_run(options, WebhookEnvironment.of(os.environ), kubeconfig))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("koord"):
+            raise
+        raise MissingExtraError(error.name, "kube") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""koord-webhook's command line, and that it runs beside a cluster: answers, and ends in order."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from koord.cli.daemons.webhook import main, parse
+from koord.controllers.webhook.program_options import WebhookProgramOptions
+from tests.contract.embedded import start_embedded
+from tests.real.plane import free_port
+
+PATIENCE_SECONDS = 60.0
+
+
+def test_flags_have_the_managers_defaults() -> None:
+    options, kubeconfig, verbosity = parse([])
+    assert (options, kubeconfig, verbosity) == (WebhookProgramOptions(), None, 2)
+    assert options.health_listen() == ("127.0.0.1", 8000)
+    told, _, _ = parse(["--feature-gates=NodeMutatingWebhook=true", "--enable-pprof", "-v=4"])
+    assert told.gates().enabled("NodeMutatingWebhook")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--feature-gates=PodMutatingWebhok=true"], "such as PodMutatingWebhook"),
+        (["--metrics-addr=x"], "--metrics-addr: got 'x', expected HOST:PORT"),
+        (["--nothing"], "expected flags as koord-webhook --help lists them"),
+        (["--quota-update-max-retries=-1"], "--quota-update-max-retries: got '-1'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["koord-webhook", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    error = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, dry_run: bool) -> None:
+    ports = [free_port() for _ in range(3)]
+    with start_embedded(tmp_path, controllers=False) as plane:
+        words = [
+            sys.executable, "-m", "koord.cli.daemons.webhook", f"--kubeconfig={plane.kubeconfig}",
+            f"--metrics-addr=127.0.0.1:{ports[1]}", f"--health-probe-addr=127.0.0.1:{ports[2]}",
+            f"--dry-run={str(dry_run).lower()}", "--leader-election-namespace=default",
+        ]  # fmt: skip
+        told = {
+            "WEBHOOK_PORT": str(ports[0]), "WEBHOOK_HOST": "127.0.0.1",
+            "WEBHOOK_CERT_DIR": str(tmp_path / "certs"),
+        }  # fmt: skip
+        process = subprocess.Popen(words, env={**os.environ, **told}, stderr=subprocess.PIPE)
+        try:
+            assert _answer(f"http://127.0.0.1:{ports[2]}/readyz?verbose").startswith(b"[+]ping ok")
+            anything = ssl.create_default_context()
+            anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE
+            assert _answer(f"https://127.0.0.1:{ports[0]}/healthz", anything) == b"ok\n"
+            shown = _answer(f"http://127.0.0.1:{ports[1]}/metrics")
+            assert b"koord_webhook_failures_total" in shown
+            # Nothing is written in a dry run, not to this machine either.
+            assert (tmp_path / "certs").exists() is not dry_run
+        finally:
+            process.terminate()
+            _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, said
+
+
+def _answer(url: str, tls: ssl.SSLContext | None = None) -> bytes:
+    """What is answered with 200, waited for."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(url, context=tls, timeout=5) as answer:
+                body: bytes = answer.read()
+                return body
+        except (OSError, urllib.error.URLError):
+            assert time.monotonic() < deadline, url
+            time.sleep(0.1)

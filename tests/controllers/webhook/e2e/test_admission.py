@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""API servers, embedded and real, call admission over TLS; certificates change under load."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from koord.controllers.webhook.certificates import certificate_keeper, renewal
+from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
+from koord.controllers.webhook.certificates.certificate_store import (
+    SECRET,
+    SecretStore,
+    StoredMaterial,
+)
+from koord.controllers.webhook.certificates.key_material import (
+    KeyMaterial,
+    new_authority,
+    new_certificate,
+    trusted,
+)
+from koord.controllers.webhook.certificates.webhook_configuration import bundles
+from koord.controllers.webhook.framework.default_configurations import NAMESPACE
+from koord.controlplane.embedded import EmbeddedControlPlane
+from koord.kube.client import Client
+from koord.kube.errors import ApiError
+from koord.kube.transport.credentials import load_cluster_config
+from koord.kube.transport.http import HttpTransport
+from tests.controllers.webhook.e2e.scene import AdmissionScene
+from tests.real.plane import RealControlPlane
+
+Script = Callable[[AdmissionScene], Awaitable[None]]
+Play = Callable[[Script], None]
+QOS = "koordinator.sh/qosClass"
+
+
+async def _embedded(script: Script) -> None:
+    async with EmbeddedControlPlane() as plane:
+        await script(AdmissionScene(Client(plane.transport(), requests_per_second=None)))
+
+
+async def _real(script: Script, plane: RealControlPlane) -> None:
+    transport = HttpTransport(load_cluster_config(plane.kubeconfig))
+    try:
+        await script(AdmissionScene(Client(transport, requests_per_second=None)))
+    finally:
+        await transport.close()
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def play(request: pytest.FixtureRequest) -> Play:
+    """Runs a script against an API server of its own."""
+    if request.param == "embedded":
+        return lambda script: asyncio.run(_embedded(script))
+    plane: RealControlPlane = request.getfixturevalue("own_plane")
+    return lambda script: asyncio.run(_real(script, plane))
+
+
+def test_pods_are_changed_and_refused_but_not_those_of_the_system(play: Play) -> None:
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install()
+        async with scene.replica() as app:
+            await scene.until_called("first")
+            with pytest.raises(ApiError) as caught:
+                await scene.create_pod("a", bad="yes")
+            told = 'admission webhook "vpod.koordinator.sh" denied the request: Pod default/a: '
+            assert told in str(caught.value)
+            assert caught.value.http_status == 403
+            for namespace in ("kube-system", NAMESPACE):
+                made = await scene.create_pod("b", namespace, bad="yes")
+                assert QOS not in made["metadata"]["labels"]
+            assert app.readiness() is None
+
+    play(script)
+
+
+def test_entries_without_a_handler_are_set_aside_and_come_back(play: Play) -> None:
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install()
+        before = await scene.configuration()
+        async with scene.replica(gates="PodMutatingWebhook=false"):
+            found = await scene.configuration()
+            assert found.get("webhooks", []) == []
+            kept = await scene.configuration(mutating=False)
+            assert [each["name"] for each in kept["webhooks"]] == ["vpod.koordinator.sh"]
+        async with scene.replica():
+            found = await scene.configuration()
+        assert [each["name"] for each in found["webhooks"]] == [
+            "mpod-create.koordinator.sh", "mpod-update.koordinator.sh",
+        ]  # fmt: skip
+        first = before["webhooks"][0]
+        for name, value in found["webhooks"][0].items():
+            assert name == "clientConfig" or value == first[name]
+
+    play(script)
+
+
+@pytest.mark.parametrize("failure_policy", ["Ignore", "Fail"])
+def test_with_no_webhook_answering_the_system_starts(play: Play, failure_policy: str) -> None:
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install(failure_policy)
+        async with scene.replica():
+            await scene.until_called("first")
+        # Nobody listens there any more, as after a power cut.
+        for namespace in ("kube-system", NAMESPACE):
+            assert (await scene.create_pod("needed", namespace))["metadata"]["name"] == "needed"
+        if failure_policy == "Ignore":
+            assert QOS not in (await scene.create_pod("a"))["metadata"].get("labels", {})
+        else:
+            with pytest.raises(ApiError, match="failed calling webhook"):
+                await scene.create_pod("a")
+        async with scene.replica():
+            await scene.until_called("again")
+
+    play(script)
+
+
+def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_keeper, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(certificate_keeper, "TRUSTED_FOR_SECONDS", 1.5)
+    monkeypatch.setattr(renewal, "FORMER_TRUSTED", timedelta(seconds=1))
+    ahead = pytest.MonkeyPatch()
+    for name in ("CERTIFICATE_AHEAD", "AUTHORITY_AHEAD"):
+        ahead.setattr(renewal, name, timedelta(days=1))
+
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install("Fail")
+        former = _soon_over(scene.environment.host)
+        store = SecretStore(scene.client, NAMESPACE, scene.environment.secret)
+        assert await store.write(former, StoredMaterial(None))
+        async with scene.replica() as app, scene.replica(leading=False):
+            await scene.until_called("first")
+            behind = bundles(await scene.configuration())[0]
+            assert await _kept(store) == former
+            # From here on what ends in a month is renewed.
+            ahead.undo()
+            made = 0
+            async with asyncio.timeout(60):
+                while (now := await _kept(store)) == former or len(trusted(now.authorities)) > 1:
+                    made += 1
+                    pod = await scene.create_pod(f"p{made}")
+                    assert pod["metadata"]["labels"][QOS] == "BE"
+                    # An API server whose connections are new and whose watch lags a little.
+                    await _connect(app.server.port, behind)
+                    behind = bundles(await scene.configuration())[0]
+            assert made > 20
+            assert now.certificate != former.certificate
+            assert now.signed_by_first()
+            await scene.create_pod("last")
+
+    play(script)
+
+
+async def _connect(port: int, bundle: bytes) -> None:
+    tls = ssl.create_default_context(cadata=bundle.decode())
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    writer.close()
+
+
+async def _kept(store: SecretStore) -> KeyMaterial:
+    found = (await store.read()).material
+    assert found is not None
+    return found
+
+
+def _soon_over(name: str) -> KeyMaterial:
+    """An authority and a certificate that end in a month."""
+    now, month = datetime.now(UTC), timedelta(days=30)
+    authority_key, authority = new_authority(now, month)
+    key, certificate = new_certificate(authority_key, authority, name, now, month)
+    return KeyMaterial(authority_key, authority, key, certificate)
+
+
+def test_what_an_operator_keeps_is_served_and_left_alone(play: Play) -> None:
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install()
+        theirs = _soon_over(scene.environment.host)
+        named = _tls_secret(theirs, scene.environment.secret)
+        secret = await scene.client.create(named, kind=SECRET)
+        mutating = await scene.configuration()
+        mutating["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "a/b"}
+        for entry in mutating["webhooks"]:
+            entry["clientConfig"]["caBundle"] = _base64(theirs.authorities)
+        await scene.client.update(mutating, kind=MUTATING)
+        async with scene.replica():
+            await scene.until_called("first")
+            found = await scene.configuration()
+            bundles = {each["clientConfig"]["caBundle"] for each in found["webhooks"]}
+            assert bundles == {_base64(theirs.authorities)}
+        again = await scene.client.get(SECRET, scene.environment.secret, NAMESPACE)
+        assert again == secret
+
+    play(script)
+
+
+def _tls_secret(material: KeyMaterial, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "data": {
+            "tls.crt": _base64(material.certificate),
+            "tls.key": _base64(material.key),
+            "ca.crt": _base64(material.authorities),
+        },
+    }
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
