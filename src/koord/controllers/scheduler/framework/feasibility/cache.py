@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.participants import Participants
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
@@ -152,11 +153,13 @@ class FeasibilityCache:
 
     def _keep(self, cycle: Cycle) -> FeasibilityEntry:
         """The entry of a shape as it was left, or an empty one."""
-        shape = cycle.shape
-        rules = self._fixed_rules or [
+        return self._entries.entry(cycle, self.table, len(self.filters), self._rules_of)
+
+    def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
+        """By score plugin, its weight and how the native board normalises it."""
+        return self._fixed_rules or [
             (weight, _NATIVE[normalization_of(plugin, shape)]) for plugin, weight in self.scores
         ]
-        return self._entries.entry(cycle, self.table, len(self.filters), rules)
 
     def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
         """Finds out who takes part; who does no longer takes back what it said."""

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
+
+    RulesOf = Callable[[PodShape], Sequence[tuple[int, int]]]
 
 _ROWS = 2_000_000
 """How many rows all entries have together, at some 60 bytes a row."""
@@ -47,7 +50,7 @@ class KeptEntries:
         return self._by_shape.get(shape)
 
     def entry(
-        self, cycle: Cycle, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]
+        self, cycle: Cycle, table: NodeTable, filters: int, rules_of: RulesOf
     ) -> FeasibilityEntry:
         """The entry of an attempt's shape as it was left, or an empty one.
 
@@ -55,17 +58,21 @@ class KeptEntries:
             cycle: the attempt.
             table: the nodes.
             filters: how many there are.
-            rules: by score plugin, its weight and how it is normalised for pods of the shape.
+            rules_of: by score plugin, its weight and how it is normalised for pods of a shape;
+                asked for an empty one alone.
         """
         shape = cycle.shape.id
         entry = self._by_shape.pop(shape, None)
+        if entry is not None and entry.layout == table.layout:
+            self._by_shape[shape] = entry
+            return entry
         if entry is None:
             if shape not in self._seen:
-                return self._begin(cycle, table, filters, rules)
+                return self._begin(cycle, table, filters, rules_of(cycle.shape))
             if self._first_cycle is not None and self._first_cycle.shape.id == shape:
                 entry, self._first, self._first_cycle = self._first, None, None
         if entry is None or entry.layout != table.layout:
-            entry = FeasibilityEntry(table, filters, rules)
+            entry = FeasibilityEntry(table, filters, rules_of(cycle.shape))
         limit = min(self._limit, max(16, _ROWS // max(1, len(table.open))))
         while len(self._by_shape) >= limit:
             del self._by_shape[next(iter(self._by_shape))]
