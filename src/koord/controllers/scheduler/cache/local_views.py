@@ -110,7 +110,10 @@ class LocalViews:
 
     def view(self, kind: type[ObjectT]) -> LocalView[ObjectT]:
         """All objects of a kind."""
-        return cast("LocalView[ObjectT]", self._views.setdefault(kind, LocalView()))
+        found = self._views.get(kind)
+        if found is None:
+            found = self._views[kind] = LocalView()
+        return cast("LocalView[ObjectT]", found)
 
     def view_of(self, kind: type[ObjectT], namespace: str, name: str) -> LocalView[ObjectT]:
         """The same: who asks for one object passes over the others."""
