@@ -35,7 +35,7 @@ def test_flags_have_the_managers_defaults() -> None:
     [
         (["--feature-gates=PodMutatingWebhok=true"], "such as PodMutatingWebhook"),
         (["--metrics-addr=x"], "--metrics-addr: got 'x', expected HOST:PORT"),
-        (["--nothing"], "expected flags as koord-webhook --help lists them"),
+        (["--nothing"], "expected a known flag, as koord-webhook --help lists them"),
         (["--quota-update-max-retries=-1"], "--quota-update-max-retries: got '-1'"),
     ],
 )

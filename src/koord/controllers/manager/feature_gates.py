@@ -25,6 +25,7 @@ _ADMISSION = {
     "DisableExtendedResourceSpec": "no extended resource spec",
     "ElasticQuotaEnableUpdateResourceKey": "a child's max may name fewer resources",
     "ElasticQuotaEvaluationTransformPod": "transformers are applied before charging",
+    "ElasticQuotaIgnorePodOverhead": "overhead of pods is not charged",
     "ElasticQuotaGuaranteeUsage": "a min must be guaranteed above",
     "EnablePodEnhancedValidator": "labels that pods must have",
     "EnableQuotaAdmission": "pods are charged when they are made",
@@ -67,9 +68,6 @@ def feature_gates(text: str = "") -> FeatureGates:
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _ADMISSION.items()),
             *(Gate(name, False, GateStage.ALPHA, doc) for name, doc in _OWN.items()),
             *(unused(name, False, GateStage.ALPHA, _AS_THEY_ARE) for name in _TRANSFORMERS),
-            unused(
-                "ElasticQuotaIgnorePodOverhead", False, GateStage.ALPHA, "it is the scheduler's"
-            ),
             unused("DisablePVCReservation", False, GateStage.BETA, "it is the descheduler's"),
             Gate(
                 "SyncOldGPULabels",
