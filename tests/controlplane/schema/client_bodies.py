@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from koord.base.clock import SystemClock
+from koord.controlplane.authorization.account_tokens import AccountTokens
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.frontends.http import HttpServer
 from koord.controlplane.server import Server
@@ -57,6 +59,7 @@ class _Recorder:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.authorizer = server.authorizer
         self.posted: list[bytes] = []
 
     async def handle(self, request: Request) -> Response | WatchCursor:
@@ -70,7 +73,8 @@ async def record() -> Golden:
     found: Golden = {}
     async with EmbeddedControlPlane(Options(seed=1)) as plane:
         recorder = _Recorder(plane.server)
-        front = HttpServer(recorder, "127.0.0.1", 0, None, None)  # type: ignore[arg-type]
+        tokens = AccountTokens(b"key", plane.server.reader, SystemClock())
+        front = HttpServer(recorder, "127.0.0.1", 0, None, None, tokens)  # type: ignore[arg-type]
         await front.start()
         try:
             for command in COMMANDS:
