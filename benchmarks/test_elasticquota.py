@@ -11,14 +11,14 @@ from itertools import cycle
 
 from benchmarks.conftest import Gate
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.scheduler.plugins.elasticquota.admission import QuotaAdmission
+from koord.controllers.scheduler.plugins.elasticquota.admission import RuntimeQuotaAdmission
 from koord.controllers.scheduler.plugins.elasticquota.state.quota_ledger import QuotaLedger
 from tests.controllers.scheduler.plugins.elasticquota.objects import cluster, pod, quota
 
 PODS, GROUPS = 2_000, 100
 
 
-def crowded() -> tuple[list[PodInfo], QuotaLedger, QuotaAdmission]:
+def crowded() -> tuple[list[PodInfo], QuotaLedger, RuntimeQuotaAdmission]:
     """Pods of many groups, all known and none placed."""
     groups, ledger, admission = cluster({"cpu": 10**9, "memory": 10**15})
     for i in range(10):
