@@ -122,7 +122,7 @@ async def _parts(
     clock = SystemClock()
     supervisor = Supervisor("webhook", metrics, clock)
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics)
-    views = admission_views(client, metrics, supervisor)
+    views = admission_views(client, metrics, supervisor, options.gates())
     lead = _lead(client, options, metrics, renewal_client)
     app = WebhookApp(
         HandlerDependencies(

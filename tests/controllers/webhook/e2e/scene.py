@@ -88,7 +88,7 @@ class AdmissionScene:
         """One that is ready; with koord's own handlers, or with two for tests."""
         metrics, clock = registry(), SystemClock()
         supervisor = Supervisor("webhook", metrics, clock)
-        views = admission_views(self._own, metrics, supervisor)
+        views = admission_views(self._own, metrics, supervisor, feature_gates(gates))
         dependencies = HandlerDependencies(
             self._own, views, feature_gates(gates), WebhookOptions(), clock,
             lambda *_: None, metrics, supervisor,
