@@ -83,14 +83,19 @@ class AdmissionScene:
 
     @asynccontextmanager
     async def replica(
-        self, leading: bool = True, gates: str = "", koords: bool = False, **environment: Any
+        self,
+        leading: bool = True,
+        gates: str = "",
+        koords: bool = False,
+        options: WebhookOptions | None = None,
+        **environment: Any,
     ) -> AsyncIterator[WebhookApp]:
         """One that is ready; with koord's own handlers, or with two for tests."""
         metrics, clock = registry(), SystemClock()
         supervisor = Supervisor("webhook", metrics, clock)
         views = admission_views(self._own, metrics, supervisor, feature_gates(gates))
         dependencies = HandlerDependencies(
-            self._own, views, feature_gates(gates), WebhookOptions(), clock,
+            self._own, views, feature_gates(gates), options or WebhookOptions(), clock,
             lambda *_: None, metrics, supervisor,
         )  # fmt: skip
         where = replace(self.environment, **environment)

@@ -121,6 +121,41 @@ def test_with_no_webhook_answering_the_system_starts(play: Play, failure_policy:
     play(script)
 
 
+def test_what_somebody_changes_is_mended_when_the_watch_tells(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_keeper, "ROUND_SECONDS", 3600.0)
+
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install()
+        async with scene.replica(), scene.replica(leading=False) as other:
+            bundle = bundles(await scene.configuration())[0]
+            emptied = await scene.configuration()
+            for each in emptied["webhooks"]:
+                each["clientConfig"].pop("caBundle")
+            await scene.client.update(emptied, kind=MUTATING)
+            async with asyncio.timeout(30):
+                while bundles(await scene.configuration())[0] != bundle:
+                    await asyncio.sleep(0.02)
+            # Without a Secret all is made anew, and every replica shows it.
+            await scene.client.delete(SECRET, scene.environment.secret, NAMESPACE)
+            async with asyncio.timeout(30):
+                while (anew := bundles(await scene.configuration())[0]) == bundle or not (
+                    await _shows(other.server.port, anew)
+                ):
+                    await asyncio.sleep(0.02)
+
+    play(script)
+
+
+async def _shows(port: int, bundle: bytes) -> bool:
+    try:
+        await _connect(port, bundle)
+    except ssl.SSLError:
+        return False
+    return True
+
+
 def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate_keeper, "ROUND_SECONDS", 0.2)
     monkeypatch.setattr(certificate_keeper, "TRUSTED_FOR_SECONDS", 1.5)
