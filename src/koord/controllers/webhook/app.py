@@ -31,6 +31,7 @@ from koord.kube.daemon.missing_kinds import ReadinessNote, log_missing_kinds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.base.documents import Document
     from koord.base.metrics import MetricRegistry
     from koord.controllers.webhook.certificates.certificate_store import CertificateStore
     from koord.controllers.webhook.environment import WebhookEnvironment
@@ -96,6 +97,11 @@ class WebhookApp:
         if views is None or isinstance(views, ReadinessNote):
             return (certificate or views) if self._synced else "starting"
         return views
+
+    def debug_page(self, path: str) -> Document | None:
+        """What a handler tells of what it knows; None without that handler, or before it knows."""
+        page = self._dependencies.debug_pages.get(path)
+        return page() if page is not None and self._synced else None
 
     async def ready(self) -> None:
         """Waits until it listens, shows a certificate and knows all objects."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.base.clock import Clock
+    from koord.base.documents import Document
     from koord.base.feature_gates import FeatureGates
     from koord.base.metrics import MetricRegistry
     from koord.controllers.cluster.views import InformerViews
@@ -43,6 +44,7 @@ class HandlerDependencies:
         supervisor: keeps ``loops`` going.
         loops: what a handler does beside answering, by name; put there when it is made, begun once
             all views are complete, in every replica.
+        debug_pages: what a handler tells of what it knows, by path; put there when it is made.
     """
 
     client: Client
@@ -54,6 +56,7 @@ class HandlerDependencies:
     metrics: MetricRegistry = field(default_factory=registry)
     supervisor: Supervisor = field(default_factory=lambda: Supervisor("webhook"))
     loops: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+    debug_pages: dict[str, Callable[[], Document]] = field(default_factory=dict)
 
 
 class Handler(Protocol):
