@@ -218,7 +218,7 @@ class CertificateKeeper:
         try:
             written: Document = await self._client.update(wanted, kind=which.kind)
         except ApiError as error:
-            if error.http_status == HTTPStatus.CONFLICT:
+            if error.http_status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
                 await self._watched.fresh(which)
             raise
         self._watched.keep(which, written)

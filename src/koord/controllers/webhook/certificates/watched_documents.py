@@ -59,11 +59,11 @@ class WatchedDocuments:
             self._informers[each] = informer
             self._follow(each, informer)
 
-    def _follow(self, each: NamedObject, informer: Informer[Document]) -> None:
+    def _follow(self, named: NamedObject, informer: Informer[Document]) -> None:
         informer.on_change(
-            lambda found: self._seen(each, found),
-            lambda _, found: self._seen(each, found),
-            lambda _gone, _missed: self._seen(each, None),
+            lambda document: self._seen(named, document),
+            lambda _, document: self._seen(named, document),
+            lambda _gone, _missed: self._seen(named, None),
         )
 
     async def run(self) -> None:
@@ -72,43 +72,44 @@ class WatchedDocuments:
             for each in self._informers.values():
                 tasks.create_task(each.run(), name=f"watch of {each.name}")
 
-    async def get(self, asked: NamedObject) -> Document | None:
+    async def get(self, named: NamedObject) -> Document | None:
         """An object as it is, which nobody changes; None where there is none.
 
         Raises:
             ApiError: the server refuses.
             OSError: no answer.
         """
-        informer = self._informers[asked]
+        informer = self._informers[named]
         if not (informer.has_synced and informer.connected):
-            return await self.fresh(asked)
-        key = f"{asked.namespace}/{asked.name}" if asked.namespace else asked.name
-        known, written = informer.get(key), self._written.get(asked)
+            return await self.fresh(named)
+        key = f"{named.namespace}/{named.name}" if named.namespace else named.name
+        known, written = informer.get(key), self._written.get(named)
         if written is not None and (known is None or _version(known) < _version(written)):
             return written
         return known
 
-    async def fresh(self, asked: NamedObject) -> Document | None:
+    async def fresh(self, named: NamedObject) -> Document | None:
         """An object past what is known; otherwise as :meth:`get`."""
         try:
-            found: Document = await self._client.get(asked.kind, asked.name, asked.namespace)
+            document: Document = await self._client.get(named.kind, named.name, named.namespace)
         except ApiError as error:
-            if error.http_status == 404:
-                return None
-            raise
-        self.keep(asked, found)
-        return found
+            if error.http_status != 404:
+                raise
+            self._written.pop(named, None)
+            return None
+        self.keep(named, document)
+        return document
 
-    def keep(self, asked: NamedObject, document: Document) -> None:
+    def keep(self, named: NamedObject, document: Document) -> None:
         """Takes note of what was written or read, until the watch brings it."""
-        self._written[asked] = document
+        self._written[named] = document
 
-    def _seen(self, each: NamedObject, found: Document | None) -> None:
-        written = self._written.get(each)
-        if written is not None and found is not None and _version(found) < _version(written):
+    def _seen(self, named: NamedObject, document: Document | None) -> None:
+        written = self._written.get(named)
+        if written is not None and document is not None and _version(document) < _version(written):
             return
-        self._written.pop(each, None)
-        if found is None or written is None or _version(found) != _version(written):
+        self._written.pop(named, None)
+        if document is None or written is None or _version(document) != _version(written):
             self._changed()
 
 

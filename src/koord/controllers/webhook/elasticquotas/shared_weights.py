@@ -29,7 +29,7 @@ class SharedWeights:
             "koord_manager_webhook_quota_shared_weight",
             "The shared weight of the quota", ("elasticquota_name", "resource_name"),
         )  # fmt: skip
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._resources: dict[str, tuple[str, ...]] = {}
         self._series = 0
         view = given.views.view(ElasticQuota)
         view.on_change(None, None, lambda item, _: self._forget(item.metadata.name))
@@ -45,14 +45,14 @@ class SharedWeights:
         if not name or len(most) > MOST_SERIES:
             return
         while self._series + len(most) > MOST_SERIES:
-            self._forget(next(iter(self._told)))
-        self._told[name] = tuple(most)
+            self._forget(next(iter(self._resources)))
+        self._resources[name] = tuple(most)
         self._series += len(most)
         for resource, amount in most.items():
             self._gauge.labels(name, resource).set(amount.milli() / 1000)
 
     def _forget(self, name: str) -> None:
-        resources = self._told.pop(name, ())
+        resources = self._resources.pop(name, ())
         self._series -= len(resources)
         for resource in resources:
             self._gauge.remove(name, resource)
