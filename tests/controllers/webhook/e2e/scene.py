@@ -17,6 +17,8 @@ from koord.controllers.webhook.app import WebhookApp
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING, VALIDATING
 from koord.controllers.webhook.certificates.certificate_store import SECRET
 from koord.controllers.webhook.environment import WebhookEnvironment
+from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
+from koord.controllers.webhook.framework.admission_request import AdmissionRequest
 from koord.controllers.webhook.framework.default_configurations import (
     MUTATING_NAME,
     NAMESPACE,
@@ -24,7 +26,14 @@ from koord.controllers.webhook.framework.default_configurations import (
     default_configurations,
 )
 from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
-from koord.controllers.webhook.framework.webhook_table import MUTATE_POD, VALIDATE_POD
+from koord.controllers.webhook.framework.webhook_table import (
+    MUTATE_NODE_STATUS,
+    MUTATE_POD,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_NODE,
+    VALIDATE_POD,
+    VALIDATE_POD_BINDING,
+)
 from koord.controllers.webhook.informer_views import admission_views
 from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.client import Client
@@ -32,9 +41,24 @@ from koord.kube.errors import ApiError
 from tests.controllers.webhook.reviews import LabelHandler, RefusingHandler
 
 Document = dict[str, Any]
+
+
+class AllowingHandler:
+    """Lets everything in; where it is not reached nothing does."""
+
+    def admit(self, request: AdmissionRequest) -> AdmissionDecision:
+        del request
+        return ALLOWED
+
+
 HANDLERS: Mapping[str, Callable[[HandlerDependencies], Handler]] = {
     MUTATE_POD: lambda dependencies: LabelHandler(),
     VALIDATE_POD: lambda dependencies: RefusingHandler(),
+    # By gates that are off.
+    **dict.fromkeys(
+        (VALIDATE_POD_BINDING, MUTATE_NODE_STATUS, VALIDATE_NODE, VALIDATE_CONFIG_MAP),
+        lambda dependencies: AllowingHandler(),
+    ),
 }
 PATIENCE_SECONDS = 60.0
 

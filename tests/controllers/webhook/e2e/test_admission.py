@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from koord.api import Node, Pod
 from koord.controllers.webhook.certificates import certificate_keeper, renewal
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.certificates.certificate_store import (
@@ -27,9 +28,11 @@ from koord.controllers.webhook.certificates.key_material import (
 )
 from koord.controllers.webhook.certificates.webhook_configuration import bundles
 from koord.controllers.webhook.framework.default_configurations import NAMESPACE
+from koord.controllers.webhook.options import WebhookOptions
 from koord.controlplane.embedded import EmbeddedControlPlane
 from koord.kube.client import Client
 from koord.kube.errors import ApiError
+from koord.kube.patches import Patch
 from koord.kube.transport.credentials import load_cluster_config
 from koord.kube.transport.http import HttpTransport
 from tests.controllers.webhook.e2e.scene import AdmissionScene
@@ -38,6 +41,10 @@ from tests.real.plane import RealControlPlane
 Script = Callable[[AdmissionScene], Awaitable[None]]
 Play = Callable[[Script], None]
 QOS = "koordinator.sh/qosClass"
+_ALL_OF_THE_START = (
+    "NodeMutatingWebhook", "NodeValidatingWebhook", "ConfigMapValidatingWebhook",
+    "BindingAdmissionWebhook",
+)  # fmt: skip
 
 
 async def _embedded(script: Script) -> None:
@@ -102,23 +109,51 @@ def test_entries_without_a_handler_are_set_aside_and_come_back(play: Play) -> No
 
 
 @pytest.mark.parametrize("failure_policy", ["Ignore", "Fail"])
-def test_with_no_webhook_answering_the_system_starts(play: Play, failure_policy: str) -> None:
+def test_with_no_webhook_answering_a_cluster_starts_with_koord_last(
+    play: Play, failure_policy: str
+) -> None:
+    gates = ",".join(f"{name}=true" for name in _ALL_OF_THE_START)
+    judging = WebhookOptions(binding_admission_user_name="koord")
+
     async def script(scene: AdmissionScene) -> None:
         await scene.install(failure_policy)
-        async with scene.replica():
+        async with scene.replica(gates=gates, options=judging):
             await scene.until_called("first")
-        # Nobody listens there any more, as after a power cut.
+        names = [each["name"] for each in (await scene.configuration(mutating=False))["webhooks"]]
+        assert {"vpodbinding.koordinator.sh", "vnode.koordinator.sh"} <= set(names)
+        # Nobody listens there any more, as after a power cut. Machines come back first, then what
+        # the cluster itself runs on, then koord.
+        await _machine(scene, "m0")
         for namespace in ("kube-system", NAMESPACE):
             assert (await scene.create_pod("needed", namespace))["metadata"]["name"] == "needed"
+            await scene.client.bind(await scene.client.get(Pod, "needed", namespace), "m0")
+            running = Patch.merge({"status": {"phase": "Running"}})
+            await scene.client.patch(Pod, "needed", running, namespace, subresource="status")
+            made = await scene.client.get(Pod, "needed", namespace)
+            assert (made.spec.node_name, made.status.phase) == ("m0", "Running")
         if failure_policy == "Ignore":
             assert QOS not in (await scene.create_pod("a"))["metadata"].get("labels", {})
         else:
             with pytest.raises(ApiError, match="failed calling webhook"):
                 await scene.create_pod("a")
-        async with scene.replica():
+        async with scene.replica(gates=gates, options=judging):
             await scene.until_called("again")
 
     play(script)
+
+
+async def _machine(scene: AdmissionScene, name: str) -> None:
+    """A kubelet registers, and reports."""
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    await scene.client.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    report = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+    change = Patch.merge({"status": report})
+    await scene.client.patch(Node, name, change, subresource="status")
+    change = Patch.merge({"metadata": {"labels": {"zone": "a"}}, "spec": {"taints": None}})
+    found = await scene.client.patch(Node, name, change)
+    assert str(found.status.allocatable["cpu"]) == "4"
 
 
 def test_what_somebody_changes_is_mended_when_the_watch_tells(
