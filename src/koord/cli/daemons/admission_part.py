@@ -81,13 +81,14 @@ def admission_app(
         recorder: of events.
         environment: where to serve.
     """
+    from koord.base.worker import Worker
     from koord.controllers.webhook.app import WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
     shared = manager.dependencies
     dependencies = HandlerDependencies(
         client, manager.views, shared.gates, options, shared.clock, recorder.event,
-        manager.metrics.internal, manager.supervisor,
+        manager.metrics.internal, manager.supervisor, worker=Worker(threaded=True),
     )  # fmt: skip
     return WebhookApp(
         dependencies, environment, lambda: manager.leading,

@@ -89,6 +89,7 @@ async def _parts(
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.base.supervision import Supervisor
+    from koord.base.worker import Worker
     from koord.controllers.webhook.app import WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
     from koord.controllers.webhook.informer_views import admission_views
@@ -103,7 +104,15 @@ async def _parts(
     lead = _lead(client, options, metrics, renewal_client)
     app = WebhookApp(
         HandlerDependencies(
-            client, views, options.gates(), options, clock, recorder.event, metrics, supervisor
+            client,
+            views,
+            options.gates(),
+            options,
+            clock,
+            recorder.event,
+            metrics,
+            supervisor,
+            worker=Worker(threaded=True),
         ),
         environment,
         lead.leading if lead is not None else lambda: True,

@@ -47,6 +47,7 @@ def review_service(
         WebhookMetrics(dependencies.metrics, request_metrics),
         dependencies.supervisor,
         dependencies.clock,
+        dependencies.worker,
     )
 
 

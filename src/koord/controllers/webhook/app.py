@@ -143,6 +143,7 @@ class WebhookApp:
                 tasks.create_task(self._warn_if_late(), name="start")
         finally:
             await self.server.stop()
+            self._dependencies.worker.close()
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         """Answers reviews from when all views are complete."""
