@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -159,3 +159,8 @@ class AdmissionScene:
                 if "koordinator.sh/qosClass" in made["metadata"].get("labels", {}):
                     return
                 await asyncio.sleep(0.05)
+
+
+Script = Callable[[AdmissionScene], Awaitable[None]]
+Play = Callable[[Script], None]
+"""Runs a script against an API server of its own."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,44 +28,15 @@ from koord.controllers.webhook.certificates.key_material import (
 from koord.controllers.webhook.certificates.webhook_configuration import bundles
 from koord.controllers.webhook.framework.default_configurations import NAMESPACE
 from koord.controllers.webhook.options import WebhookOptions
-from koord.controlplane.embedded import EmbeddedControlPlane
-from koord.kube.client import Client
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
-from koord.kube.transport.credentials import load_cluster_config
-from koord.kube.transport.http import HttpTransport
-from tests.controllers.webhook.e2e.scene import AdmissionScene
-from tests.real.plane import RealControlPlane
+from tests.controllers.webhook.e2e.scene import AdmissionScene, Play
 
-Script = Callable[[AdmissionScene], Awaitable[None]]
-Play = Callable[[Script], None]
 QOS = "koordinator.sh/qosClass"
 _ALL_OF_THE_START = (
     "NodeMutatingWebhook", "NodeValidatingWebhook", "ConfigMapValidatingWebhook",
     "BindingAdmissionWebhook",
 )  # fmt: skip
-
-
-async def _embedded(script: Script) -> None:
-    async with EmbeddedControlPlane() as plane:
-        await script(AdmissionScene(Client(plane.transport(), requests_per_second=None)))
-
-
-async def _real(script: Script, plane: RealControlPlane) -> None:
-    transport = HttpTransport(load_cluster_config(plane.kubeconfig))
-    try:
-        await script(AdmissionScene(Client(transport, requests_per_second=None)))
-    finally:
-        await transport.close()
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a script against an API server of its own."""
-    if request.param == "embedded":
-        return lambda script: asyncio.run(_embedded(script))
-    plane: RealControlPlane = request.getfixturevalue("own_plane")
-    return lambda script: asyncio.run(_real(script, plane))
 
 
 def test_pods_are_changed_and_refused_but_not_those_of_the_system(play: Play) -> None:
