@@ -51,7 +51,8 @@ class AllowingHandler:
         return ALLOWED
 
 
-HANDLERS: Mapping[str, Callable[[HandlerDependencies], Handler]] = {
+Makers = Mapping[str, Callable[[HandlerDependencies], Handler]]
+HANDLERS: Makers = {
     MUTATE_POD: lambda dependencies: LabelHandler(),
     VALIDATE_POD: lambda dependencies: RefusingHandler(),
     # By gates that are off.
@@ -112,6 +113,7 @@ class AdmissionScene:
         gates: str = "",
         koords: bool = False,
         options: WebhookOptions | None = None,
+        makers: Makers = HANDLERS,
         **environment: Any,
     ) -> AsyncIterator[WebhookApp]:
         """One that is ready; with koord's own handlers, or with two for tests."""
@@ -123,7 +125,7 @@ class AdmissionScene:
             lambda *_: None, metrics, supervisor,
         )  # fmt: skip
         where = replace(self.environment, **environment)
-        app = WebhookApp(dependencies, where, lambda: leading, None if koords else HANDLERS)
+        app = WebhookApp(dependencies, where, lambda: leading, None if koords else makers)
         running = [asyncio.create_task(views.run()), asyncio.create_task(app.run())]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

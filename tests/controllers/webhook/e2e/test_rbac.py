@@ -34,7 +34,7 @@ LABELS = "quota.scheduling.koordinator.sh"
 # Only where the server loses something, or the way is longer than this scene.
 SELDOM = {
     "create events", "patch events", "get namespaces", "get elasticquotas", "get priorityclasses",
-    "update secrets", "list nodes",
+    "update secrets", "list nodes", "patch clustercolocationprofiles/status",
 }  # fmt: skip
 
 
