@@ -16,6 +16,8 @@ from koord.api import label_text, selectors
 from koord.base.documents import parse_documents, read_text
 from koord.base.errors import Code, KoordError
 from koord.controllers.descheduler.config.configuration_file import (
+    LEASE,
+    NAMESPACE,
     DeschedulerConfigurationFile,
     DeschedulerProfile,
     default_leader_election,
@@ -204,8 +206,8 @@ def _prepared(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(election, dict):
         return document
     kept = {key: value for key, value in election.items() if value not in ("", "0", "0s")}
-    whole = msgspec.to_builtins(default_leader_election(), builtin_types=()) | kept
-    return document | {"leaderElection": whole}
+    lease = {"resourceName": LEASE, "resourceNamespace": NAMESPACE}
+    return document | {"leaderElection": lease | kept}
 
 
 def _warnings(file: DeschedulerConfigurationFile) -> list[str]:
