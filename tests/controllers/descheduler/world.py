@@ -12,7 +12,7 @@ from koord.api.kinds.pod import Pod
 from koord.base.clock import VirtualClock
 from koord.base.supervision import Supervisor
 from koord.controllers.descheduler.config.load import decode
-from koord.controllers.descheduler.framework.plugin import EvictionRequest
+from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -32,7 +32,7 @@ class RecordedEvictions:
         self.reasons: list[str] = []
         self.refuses = refuses
 
-    async def evict(self, pod: Pod, request: EvictionRequest) -> bool:
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
         if pod.metadata.name in self.refuses:
             return False
         self.names.append(pod.metadata.name)

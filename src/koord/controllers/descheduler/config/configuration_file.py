@@ -32,7 +32,7 @@ class ChangedPlugins(ConfigStruct, frozen=True):
     disabled: list[NamedPlugin] = []
 
 
-class ProfilePlugins(ConfigStruct, frozen=True):
+class PluginChanges(ConfigStruct, frozen=True):
     """What a profile changes at all of them."""
 
     deschedule: ChangedPlugins = field(default_factory=ChangedPlugins)
@@ -53,7 +53,7 @@ class DeschedulerProfile(ConfigStruct, frozen=True):
 
     name: str = ""
     node_selector: LabelSelector | None = None
-    plugins: ProfilePlugins = field(default_factory=ProfilePlugins)
+    plugins: PluginChanges = field(default_factory=PluginChanges)
     plugin_config: list[ArgsOfPlugin] = []
 
 

@@ -15,7 +15,7 @@ from koord.controllers.descheduler.config.configuration_file import (
     ChangedPlugins,
     DeschedulerProfile,
     NamedPlugin,
-    ProfilePlugins,
+    PluginChanges,
 )
 from koord.controllers.scheduler.config.plugin_args import ConfigStruct
 
@@ -66,7 +66,7 @@ class PolicyProfile(ConfigStruct, frozen=True):
         evictor = MIGRATION_CONTROLLER if migrates else DEFAULT_EVICTOR
         return DeschedulerProfile(
             name=self.name,
-            plugins=ProfilePlugins(
+            plugins=PluginChanges(
                 deschedule=_changed(chosen.deschedule.enabled),
                 balance=_changed(chosen.balance.enabled),
                 filter=_changed(list(dict.fromkeys(filters))),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from koord.controllers.descheduler.framework.plugin import POINTS
+from koord.controllers.descheduler.framework.points import POINTS
 from koord.controllers.descheduler.framework.registry import points_of
 
 if TYPE_CHECKING:

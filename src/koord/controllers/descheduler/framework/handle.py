@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base import log
-from koord.controllers.descheduler.framework.plugin import Evict, EvictionRequest, Filter
+from koord.controllers.descheduler.framework.points import Evict, EvictionFilter, PodEviction
 from koord.controllers.descheduler.predicates.node_fit import NodeFit
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LOG = log.get("descheduler")
 
 
-class Evictor:
+class StrategyEvictor:
     """Filters and evicts for the strategies of one profile.
 
     Args:
@@ -38,7 +38,7 @@ class Evictor:
         self._limiter = limiter
         self._dry_run = dry_run
         self._record = record
-        self.filters: Sequence[Filter] = ()
+        self.filters: Sequence[EvictionFilter] = ()
         self.evict_plugin: Evict | None = None
         self.strategy = ""
 
@@ -64,9 +64,9 @@ class Evictor:
             reason: for people.
             delete_options: how; the evict plugin's own where it is None.
         """
-        request = EvictionRequest(self.strategy, reason)
+        request = PodEviction(self.strategy, reason)
         if delete_options is not None:
-            request = EvictionRequest(self.strategy, reason, delete_options)
+            request = PodEviction(self.strategy, reason, delete_options)
         refusal = self._limiter.refusal(pod)
         if refusal:
             self._record.refused(pod, request, refusal)
@@ -82,7 +82,7 @@ class Evictor:
         return True
 
 
-class Handle:
+class DeschedulerHandle:
     """What the plugins of one profile get.
 
     Args:
@@ -91,7 +91,7 @@ class Handle:
         clock: the time.
     """
 
-    def __init__(self, evictor: Evictor, evictions: Evict, clock: Clock) -> None:
+    def __init__(self, evictor: StrategyEvictor, evictions: Evict, clock: Clock) -> None:
         self.evictor = evictor
         self.evictions = evictions
         self.clock = clock

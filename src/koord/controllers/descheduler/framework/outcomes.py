@@ -10,7 +10,7 @@ from koord.api.wirestruct import WireStruct
 
 if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.plugin import EvictionRequest
+    from koord.controllers.descheduler.framework.points import PodEviction
 
 EVICTED, REFUSED, FAILED = "evicted", "refused", "failed"
 
@@ -49,19 +49,19 @@ class RoundRecord:
         self.outcomes = []
         self.errors = []
 
-    def evicted(self, pod: Pod, request: EvictionRequest) -> None:
+    def evicted(self, pod: Pod, request: PodEviction) -> None:
         """The pod goes."""
         self._add(pod, request, EVICTED)
 
-    def refused(self, pod: Pod, request: EvictionRequest, message: str) -> None:
+    def refused(self, pod: Pod, request: PodEviction, message: str) -> None:
         """A limit of the round keeps the pod."""
         self._add(pod, request, REFUSED, message)
 
-    def failed(self, pod: Pod, request: EvictionRequest) -> None:
+    def failed(self, pod: Pod, request: PodEviction) -> None:
         """The evict plugin did not evict the pod; it says itself why."""
         self._add(pod, request, FAILED)
 
-    def _add(self, pod: Pod, request: EvictionRequest, result: str, message: str = "") -> None:
+    def _add(self, pod: Pod, request: PodEviction, result: str, message: str = "") -> None:
         self.outcomes.append(
             PodOutcome(
                 pod.metadata.namespace,

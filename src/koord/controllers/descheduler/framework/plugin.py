@@ -1,38 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension points: a plugin is a class that has the methods of those it takes part in.
+"""What every plugin is; the extension points are in ``points``.
 
 Rule: docs/reference/descheduling.md#framework.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
-
-from koord.api.kinds.migration import DeleteOptions
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from koord.api.kinds.node import Node
-    from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.handle import Handle
+    from koord.controllers.descheduler.framework.handle import DeschedulerHandle
     from koord.controllers.scheduler.config.plugin_args import PluginArgs
-
-
-@dataclass(frozen=True)
-class EvictionRequest:
-    """What a strategy wants of a pod.
-
-    Args:
-        plugin: the strategy's name.
-        reason: for people; empty for none.
-        delete_options: how the pod is deleted.
-    """
-
-    plugin: str
-    reason: str = ""
-    delete_options: DeleteOptions = field(default_factory=DeleteOptions)
 
 
 class DeschedulerPlugin:
@@ -50,52 +28,6 @@ class DeschedulerPlugin:
     args_type: ClassVar[type[PluginArgs] | None] = None
     """The type of its arguments; None for a plugin without."""
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: Any, handle: DeschedulerHandle) -> None:
         self.args = args
         self.handle = handle
-
-
-@runtime_checkable
-class Deschedule(Protocol):
-    """Judges pods one by one."""
-
-    async def deschedule(self, nodes: Sequence[Node]) -> None:
-        """Evicts through the handle; nodes are those of the profile."""
-        ...
-
-
-@runtime_checkable
-class Balance(Protocol):
-    """Judges how pods are spread; runs after all Deschedule of all profiles."""
-
-    async def balance(self, nodes: Sequence[Node]) -> None:
-        """Evicts through the handle; nodes are those of the profile."""
-        ...
-
-
-@runtime_checkable
-class Filter(Protocol):
-    """Whether a pod may go."""
-
-    def filter(self, pod: Pod) -> bool:
-        """Whether the pod may be a candidate at all."""
-        ...
-
-    def pre_eviction_filter(self, pod: Pod) -> bool:
-        """Whether the pod may go now; asked right before its eviction."""
-        ...
-
-
-@runtime_checkable
-class Evict(Protocol):
-    """Carries an eviction out; a profile has exactly one."""
-
-    async def evict(self, pod: Pod, request: EvictionRequest) -> bool:
-        """Whether the pod goes."""
-        ...
-
-
-POINTS: dict[str, type] = {
-    "deschedule": Deschedule, "balance": Balance, "filter": Filter, "evict": Evict,
-}  # fmt: skip
-"""The extension points by their names in a configuration."""

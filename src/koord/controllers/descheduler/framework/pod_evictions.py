@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.plugin import EvictionRequest
+    from koord.controllers.descheduler.framework.points import PodEviction
     from koord.kube.client import Client
 
     WriteEvent = Callable[[Object, str, str, str], None]
@@ -47,7 +47,7 @@ class PodEvictions:
         self._grace_period_seconds = grace_period_seconds
         self._events_of_failures = events_of_failures
 
-    async def evict(self, pod: Pod, request: EvictionRequest) -> bool:
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the API server took the eviction; it refuses what a budget does not allow.
 
         The pod has to be the one that was judged: one that was made anew under its name stays.
@@ -62,13 +62,13 @@ class PodEvictions:
                 grace_period_seconds=self._grace_period_seconds if grace is None else grace,
             )
         except (ApiError, TransportError) as error:
-            self._tell(pod, request, one_line(str(error)))
+            self._report(pod, request, one_line(str(error)))
             return False
         reason = request.reason or request.plugin
         self._write_event(pod, "Normal", "Descheduled", f"pod evicted by {reason}")
         return True
 
-    def _tell(self, pod: Pod, request: EvictionRequest, why: str) -> None:
+    def _report(self, pod: Pod, request: PodEviction, why: str) -> None:
         fields = log.fields(pod=pod.title, strategy=request.plugin, error=why)
         _LOG.warning("a pod is not evicted", extra=fields)
         if self._events_of_failures:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
-from koord.controllers.descheduler.framework.handle import Evictor, Handle
-from koord.controllers.descheduler.framework.plugin import Evict, Filter
+from koord.controllers.descheduler.framework.handle import DeschedulerHandle, StrategyEvictor
+from koord.controllers.descheduler.framework.points import Evict, EvictionFilter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 
-class Profile:
+class StrategyProfile:
     """One profile.
 
     Args:
@@ -54,14 +54,16 @@ class Profile:
         self.configuration = configuration
         self._record = record
         self._supervisor = supervisor
-        self.handle = Handle(Evictor(limiter, dry_run, record), evictions, clock)
+        self.handle = DeschedulerHandle(StrategyEvictor(limiter, dry_run, record), evictions, clock)
         # Once a profile, even where it stands at several points.
         self.plugins: dict[str, DeschedulerPlugin] = {
             name: plugin(configuration.args.get(name), self.handle)
             for name, plugin in configuration.classes.items()
         }
         evictor = self.handle.evictor
-        evictor.filters = [plugin for plugin in self._at("filter") if isinstance(plugin, Filter)]
+        evictor.filters = [
+            plugin for plugin in self._at("filter") if isinstance(plugin, EvictionFilter)
+        ]
         for plugin in self._at("evict"):
             if isinstance(plugin, Evict):
                 evictor.evict_plugin = plugin

@@ -10,18 +10,33 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from koord.base.errors import Code, KoordError, nearest
-from koord.controllers.descheduler.framework.plugin import POINTS, DeschedulerPlugin
-from koord.controllers.descheduler.plugins.built_in import BUILT_IN
+from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
+from koord.controllers.descheduler.framework.points import POINTS
 from koord.controllers.scheduler.config.plugin_args import PluginArgs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 GROUP = "koord.descheduler.plugins"
 _PACKAGE = "koord.controllers.descheduler.plugins"
+
+BUILT_IN: Final[Mapping[str, str]] = {
+    "DefaultEvictor": "kubernetes.default_evictor",
+    "HighNodeUtilization": "kubernetes.node_utilization",
+    "LowNodeUtilization": "kubernetes.node_utilization",
+    "PodLifeTime": "kubernetes.pod_life_time",
+    "RemoveDuplicates": "kubernetes.duplicates",
+    "RemoveFailedPods": "kubernetes.failed_pods",
+    "RemovePodsHavingTooManyRestarts": "kubernetes.too_many_restarts",
+    "RemovePodsViolatingInterPodAntiAffinity": "kubernetes.inter_pod_anti_affinity",
+    "RemovePodsViolatingNodeAffinity": "kubernetes.node_affinity",
+    "RemovePodsViolatingNodeTaints": "kubernetes.node_taints",
+    "RemovePodsViolatingTopologySpreadConstraint": "kubernetes.topology_spread",
+}
+"""Plugin to its module below ``koord.controllers.descheduler.plugins``; the class has its name."""
 
 
 class PluginRegistry:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from koord.base.errors import KoordError
 from koord.controllers.descheduler.framework.limiter import EvictionLimiter
 from koord.controllers.descheduler.framework.outcomes import RoundRecord
-from koord.controllers.descheduler.framework.profile import Profile
+from koord.controllers.descheduler.framework.profile import StrategyProfile
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
-    from koord.controllers.descheduler.framework.plugin import Evict
+    from koord.controllers.descheduler.framework.points import Evict
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 LEAST_NODES = 2
@@ -50,7 +50,7 @@ class Descheduling:
         self.record = RoundRecord()
         self._limiter = EvictionLimiter(configuration.limits)
         self.profiles = [
-            Profile(
+            StrategyProfile(
                 profile,
                 self._limiter,
                 evictions,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.handle import Handle
-    from koord.controllers.descheduler.framework.plugin import EvictionRequest
+    from koord.controllers.descheduler.framework.handle import DeschedulerHandle
+    from koord.controllers.descheduler.framework.points import PodEviction
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
     from koord.controllers.scheduler.config.field_path import FieldPath
 
@@ -174,7 +174,7 @@ class DefaultEvictor(DeschedulerPlugin):
     args_type = DefaultEvictorArgs
     args: DefaultEvictorArgs
 
-    def __init__(self, args: DefaultEvictorArgs, handle: Handle) -> None:
+    def __init__(self, args: DefaultEvictorArgs, handle: DeschedulerHandle) -> None:
         super().__init__(args, handle)
         self._protections = args.protections()
         self._node_selector = label_text.parse(args.node_selector)
@@ -209,7 +209,7 @@ class DefaultEvictor(DeschedulerPlugin):
         namespace = self.handle.snapshot.namespaces.get(pod.metadata.namespace)
         return namespace is not None and selectors.matches(selector, namespace.metadata.labels)
 
-    async def evict(self, pod: Pod, request: EvictionRequest) -> bool:
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Evicts the pod through the API; whether that was taken."""
         return await self.handle.evictions.evict(pod, request)
 

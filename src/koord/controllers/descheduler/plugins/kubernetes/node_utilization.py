@@ -99,7 +99,7 @@ class HighNodeUtilizationArgs(NodeUtilizationArgs, frozen=True):
 
 
 @dataclass
-class NodeUsage:
+class RequestedUsage:
     """What is requested of a node.
 
     Attributes:
@@ -132,24 +132,24 @@ class _NodeUtilization(DeschedulerPlugin):
 
     args: NodeUtilizationArgs
 
-    def _usages(self, nodes: Sequence[Node]) -> list[NodeUsage]:
+    def _usages(self, nodes: Sequence[Node]) -> list[RequestedUsage]:
         names = {*self.args.thresholds, *_ALWAYS}
         return [self._usage(node, names) for node in nodes]
 
-    def _usage(self, node: Node, names: Collection[str]) -> NodeUsage:
+    def _usage(self, node: Node, names: Collection[str]) -> RequestedUsage:
         usage = dict.fromkeys(sorted(names), 0)
         for pod in self.handle.snapshot.pods_on(node.metadata.name):
             for resource, amount in requests.requested(pod).items():
                 if resource in usage:
                     usage[resource] += amount
-        return NodeUsage(node, usage, offered(node), {})
+        return RequestedUsage(node, usage, offered(node), {})
 
     async def _empty(
         self,
-        sources: Sequence[NodeUsage],
-        targets: Sequence[NodeUsage],
+        sources: Sequence[RequestedUsage],
+        targets: Sequence[RequestedUsage],
         removable: Callable[[Pod], bool],
-        goes_on: Callable[[NodeUsage], bool],
+        goes_on: Callable[[RequestedUsage], bool],
         limit: int | None = None,
     ) -> None:
         """Evicts from each source in order, as long as the targets have something of everything."""
@@ -166,7 +166,7 @@ class _NodeUtilization(DeschedulerPlugin):
                     evicted += 1
                     _subtract(pod, source.usage, available)
 
-    def _may_move(self, pod: Pod, targets: Sequence[NodeUsage]) -> bool:
+    def _may_move(self, pod: Pod, targets: Sequence[RequestedUsage]) -> bool:
         return (
             any(_tolerates_all(pod, target.node) for target in targets)
             and not self.args.excludes(pod)
@@ -203,11 +203,11 @@ class LowNodeUtilization(_NodeUtilization):
             over,
             under,
             self.handle.evictor.filter,
-            NodeUsage.exceeds,
+            RequestedUsage.exceeds,
             limits.node if limits is not None else None,
         )
 
-    def _thresholds(self, usages: Sequence[NodeUsage]) -> tuple[Percentages, Percentages]:
+    def _thresholds(self, usages: Sequence[RequestedUsage]) -> tuple[Percentages, Percentages]:
         low, high = self.args.thresholds, self.args.target_thresholds
         if not self.args.use_deviation_thresholds:
             return low, high
@@ -266,13 +266,13 @@ def offered(node: Node) -> Mapping[str, int]:
     return requests.offered(msgspec.structs.replace(node, status=status))
 
 
-def _is_under(usage: NodeUsage, thresholds: Percentages, *, schedulable: bool) -> bool:
+def _is_under(usage: RequestedUsage, thresholds: Percentages, *, schedulable: bool) -> bool:
     if schedulable and usage.node.spec.unschedulable:
         return False
     return all(usage.percent(name) <= value for name, value in thresholds.items())
 
 
-def _most(usage: NodeUsage, percentages: Percentages) -> dict[str, int]:
+def _most(usage: RequestedUsage, percentages: Percentages) -> dict[str, int]:
     """By resource what a node may hold: of its thresholds their share, of the others all."""
     return {
         name: int(percentages[name] * 0.01 * usage.capacity.get(name, 0))
@@ -282,7 +282,7 @@ def _most(usage: NodeUsage, percentages: Percentages) -> dict[str, int]:
     }
 
 
-def _available(targets: Sequence[NodeUsage]) -> dict[str, int]:
+def _available(targets: Sequence[RequestedUsage]) -> dict[str, int]:
     available: dict[str, int] = {}
     for target in targets:
         for name, most in target.most.items():
