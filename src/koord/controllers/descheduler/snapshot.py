@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.cluster import Namespace, PriorityClass
     from koord.api.kinds.node import Node
+    from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.api.kinds.workloads import PodDisruptionBudget
@@ -34,6 +35,7 @@ class ClusterSnapshot:
         priority_classes: by name.
         budgets: PodDisruptionBudgets of all namespaces.
         claims: PersistentVolumeClaims by namespace and name.
+        node_metrics: by node.
     """
 
     nodes: Sequence[Node]
@@ -42,6 +44,7 @@ class ClusterSnapshot:
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     budgets: Sequence[PodDisruptionBudget] = ()
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
+    node_metrics: Mapping[str, NodeMetric] = field(default_factory=dict)
 
     @cached_property
     def _pods_by_node(self) -> dict[str, list[Pod]]:

@@ -26,6 +26,7 @@ _PACKAGE = "koord.controllers.descheduler.plugins"
 BUILT_IN: Final[Mapping[str, str]] = {
     "DefaultEvictor": "kubernetes.default_evictor",
     "HighNodeUtilization": "kubernetes.node_utilization",
+    "LowNodeLoad": "loadaware.low_node_load",
     "LowNodeUtilization": "kubernetes.node_utilization",
     "PodLifeTime": "kubernetes.pod_life_time",
     "RemoveDuplicates": "kubernetes.duplicates",

@@ -16,7 +16,7 @@ from koord.base.errors import KoordError
 from koord.controllers.descheduler.predicates.pod_traits import prefers_no_eviction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from koord.api.kinds.pod import Pod
 
@@ -57,9 +57,16 @@ def sorter_key(pod: Pod) -> tuple[int, ...]:
     )
 
 
-def by_sorter(pods: Iterable[Pod]) -> list[Pod]:
-    """In the order of the pod sorter without usage: cheapest first, then the newer first."""
-    return sorted(pods, key=lambda pod: (*sorter_key(pod), -_created(pod)))
+def by_sorter(
+    pods: Iterable[Pod], usage_rank: Callable[[Pod], float] = lambda pod: 0.0
+) -> list[Pod]:
+    """In the order of the pod sorter: cheapest first, then by usage, then the newer first.
+
+    Args:
+        pods: in any order.
+        usage_rank: of a pod, ascending.
+    """
+    return sorted(pods, key=lambda pod: (*sorter_key(pod), usage_rank(pod), -_created(pod)))
 
 
 def deletion_cost(pod: Pod) -> int:
