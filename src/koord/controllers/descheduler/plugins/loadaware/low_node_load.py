@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.framework.handle import DeschedulerHandle
-    from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import NodePool
+    from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import LoadPool
     from koord.controllers.descheduler.plugins.loadaware.measured_nodes import (
+        LoadThresholds,
         MeasuredNode,
         NodeGroups,
-        Thresholds,
         UnitsByResource,
     )
 
@@ -63,7 +63,7 @@ class LowNodeLoad(DeschedulerPlugin):
             await self._balance_pool(pool, _pool_nodes(pool, nodes, processed), processed)
 
     async def _balance_pool(
-        self, pool: NodePool, nodes: Sequence[Node], processed: set[str]
+        self, pool: LoadPool, nodes: Sequence[Node], processed: set[str]
     ) -> None:
         percentages = thresholds(pool)
         measured = measure(
@@ -95,8 +95,8 @@ class LowNodeLoad(DeschedulerPlugin):
 
     async def _move(
         self,
-        pool: NodePool,
-        percentages: Thresholds,
+        pool: LoadPool,
+        percentages: LoadThresholds,
         groups: NodeGroups,
         high: list[MeasuredNode],
         prod_high: list[MeasuredNode],
@@ -156,7 +156,7 @@ class LowNodeLoad(DeschedulerPlugin):
         return await self.handle.evictor.evict(pod, reason)
 
 
-def _pool_nodes(pool: NodePool, nodes: Sequence[Node], processed: set[str]) -> Sequence[Node]:
+def _pool_nodes(pool: LoadPool, nodes: Sequence[Node], processed: set[str]) -> Sequence[Node]:
     """All nodes where the pool has no selector, else those that no pool before took pods from."""
     selector = pool.node_selector
     if selector is None:

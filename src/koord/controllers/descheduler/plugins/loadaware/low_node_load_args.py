@@ -47,7 +47,7 @@ class NamedPodSelector(ConfigStruct, frozen=True):
     selector: LabelSelector | None = None
 
 
-class NodePool(ConfigStruct, frozen=True):
+class LoadPool(ConfigStruct, frozen=True):
     """Nodes that are judged by thresholds of their own; what is None is taken from the top."""
 
     name: str = ""
@@ -102,7 +102,7 @@ class LowNodeLoadArgs(PluginArgs, frozen=True):
     resource_weights: dict[str, int] | None = None
     anomaly_condition: AnomalyCondition = field(default_factory=AnomalyCondition)
     detector_cache_timeout: Duration = Duration(300_000_000_000)
-    node_pools: list[NodePool] = []
+    node_pools: list[LoadPool] = []
 
     @classmethod
     def prepared(cls, document: dict[str, Any]) -> dict[str, Any]:
@@ -130,9 +130,9 @@ class LowNodeLoadArgs(PluginArgs, frozen=True):
         for index, pool in enumerate(others):
             pool.check(at.inside("nodePools", index))
 
-    def pools(self) -> list[NodePool]:
+    def pools(self) -> list[LoadPool]:
         """The pool of the top level, then the others, with all that they take from it."""
-        top = NodePool(
+        top = LoadPool(
             name=DEFAULT_POOL,
             node_selector=self.node_selector,
             use_deviation_thresholds=self.use_deviation_thresholds,
@@ -156,7 +156,7 @@ class LowNodeLoadArgs(PluginArgs, frozen=True):
         return given | {name: 1 for name in sorted(named) if given.get(name, 0) <= 0}
 
 
-def _inheriting(pool: NodePool, top: NodePool, fields: tuple[str, ...]) -> NodePool:
+def _inheriting(pool: LoadPool, top: LoadPool, fields: tuple[str, ...]) -> LoadPool:
     missing = {name: getattr(top, name) for name in fields if getattr(pool, name) is None}
     return structs.replace(pool, **missing)
 

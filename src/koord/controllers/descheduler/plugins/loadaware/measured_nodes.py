@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import (
-        NodePool,
+        LoadPool,
         Percentages,
     )
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -102,7 +102,7 @@ class MeasuredNode:
         return self.prod if prod else self.whole
 
 
-class Thresholds(NamedTuple):
+class LoadThresholds(NamedTuple):
     """Percentages by resource, complete: every resource that counts is in all four."""
 
     low: Percentages
@@ -111,7 +111,7 @@ class Thresholds(NamedTuple):
     prod_high: Percentages
 
 
-def thresholds(pool: NodePool) -> Thresholds:
+def thresholds(pool: LoadPool) -> LoadThresholds:
     """The thresholds of a pool; what none of the low ones names is never exceeded.
 
     A resource counts where ``low`` names it; a high threshold alone is overwritten, as in the
@@ -131,7 +131,7 @@ def thresholds(pool: NodePool) -> Thresholds:
             low[name] = high[name] = filler
         if name not in prod_low:
             prod_low[name] = prod_high[name] = filler
-    return Thresholds(low, high, prod_low, prod_high)
+    return LoadThresholds(low, high, prod_low, prod_high)
 
 
 def measure(
@@ -199,7 +199,7 @@ def _units(quantities: Mapping[str, object], rounding: Rounding = Rounding.UP) -
 
 
 def set_thresholds(
-    measured: Sequence[MeasuredNode], percentages: Thresholds, *, by_deviation: bool
+    measured: Sequence[MeasuredNode], percentages: LoadThresholds, *, by_deviation: bool
 ) -> None:
     """Works out of percentages what each node may use."""
     pairs = (
