@@ -47,7 +47,7 @@ class NodeUtilizationArgs(PluginArgs, frozen=True):
     evictable_namespaces: Namespaces | None = None
 
     def check(self, at: FieldPath) -> None:
-        """LoadThresholds are percentages; of namespaces only some can be left out."""
+        """Thresholds are percentages; of namespaces only some can be left out."""
         check_percentages(self.thresholds, at.inside("thresholds"))
         at.inside("numberOfNodes").at_least(self.number_of_nodes, 0)
         if self.evictable_namespaces is not None:
