@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "board_rows.hpp"
 #include "placement_normal.hpp"
 
 namespace koord::placement {
@@ -66,9 +67,12 @@ std::int64_t Board::most_raw(Normalization kind) {
 
 bool Board::all_within(Normalization kind, std::span<const std::int64_t> raw) {
   const std::int64_t most = most_raw(kind);
-  bool within = true;
-  for (const std::int64_t each : raw) within &= each >= -most && each <= most;
-  return within;
+  // Whatever is not surely within has some higher bit: then they are looked at one by one.
+  std::uint64_t shifted = 0;
+  for (const std::int64_t each : raw) {
+    shifted |= static_cast<std::uint64_t>(each) + static_cast<std::uint64_t>(most);
+  }
+  return shifted < 2 * static_cast<std::uint64_t>(most);
 }
 
 std::int64_t Board::checked_raw(Normalization kind, std::int64_t raw) {
@@ -109,42 +113,38 @@ void Board::set_refused(std::size_t row, std::uint64_t bits) {
   touch(row / kBlock, kFlipped | kMoved);
 }
 
-// Rows of one block, without a branch a row.
-void Board::refuse_block(std::uint64_t bit, std::size_t first,
-                         std::span<const std::uint8_t> passes) {
-  std::uint64_t flipped = 0;
-  std::uint64_t opened = 0;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    const std::uint64_t before = refused_[first + i];
-    const std::uint64_t now = (before & ~bit) | (passes[i] != 0 ? 0 : bit);
-    const auto was_open = static_cast<std::uint64_t>(before == 0);
-    const auto is_open = static_cast<std::uint64_t>(now == 0);
-    flipped += was_open ^ is_open;
-    opened += is_open - was_open;
-    refused_[first + i] = now;
+template <class Answer>
+void Board::refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers) {
+  by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
+    const auto [flipped, opened] = refuse_rows(bit, answers.subspan(at, count), &refused_[first]);
+    if (flipped == 0) return;
+    flips_ += flipped;
+    feasible_ += opened;
+    touch(first / kBlock, kFlipped | kMoved);
+  });
+}
+
+template <class Answer, class Refuses>
+void Board::refuse_any(unsigned filter, RowSet rows, std::span<const Answer> answers,
+                       const Refuses& refuses) {
+  if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
+  if (answers.size() != rows.count) {
+    throw Exception(invalid("passes", std::to_string(answers.size()), "one a row"));
   }
-  if (flipped == 0) return;
-  flips_ += flipped;
-  feasible_ += opened;
-  touch(first / kBlock, kFlipped | kMoved);
+  const std::uint64_t bit = std::uint64_t{1} << filter;
+  if (rows.index == nullptr) return refuse_rows_in_a_row(bit, rows, answers);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const std::size_t row = checked_row(rows[i]);
+    set_refused(row, refuses(answers[i]) ? refused_[row] | bit : refused_[row] & ~bit);
+  }
 }
 
 void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
-  if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
-  if (passes.size() != rows.count) {
-    throw Exception(invalid("passes", std::to_string(passes.size()), "one a row"));
-  }
-  const std::uint64_t bit = std::uint64_t{1} << filter;
-  if (rows.index == nullptr) {
-    by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
-      refuse_block(bit, first, passes.subspan(at, count));
-    });
-    return;
-  }
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    const std::size_t row = checked_row(rows[i]);
-    set_refused(row, passes[i] != 0 ? refused_[row] & ~bit : refused_[row] | bit);
-  }
+  refuse_any(filter, rows, passes, [](std::uint8_t each) { return each == 0; });
+}
+
+void Board::refuse_where_short(unsigned filter, RowSet rows, std::span<const std::int64_t> left) {
+  refuse_any(filter, rows, left, [](std::int64_t each) { return each < 0; });
 }
 
 void Board::clear(unsigned filter) {
@@ -172,9 +172,12 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
     }
   }
   const std::uint64_t what = plain ? bit | kMoved : bit;
+  const std::int64_t weight = plain ? column.rule.weight : 0;
   if (rows.index == nullptr && all_within(column.rule.normalization, raw)) {
     by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
-      if (rate_block(column, first, raw.subspan(at, count))) touch(first / kBlock, what);
+      const bool moved = rate_rows(weight, raw.subspan(at, count), &refused_[first],
+                                   &column.raw[first], &totals_[first]);
+      if (moved) touch(first / kBlock, what);
     });
     return;
   }
@@ -186,20 +189,6 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
     if (plain) totals_[row] += column.rule.weight * change;
     if (refused_[row] == 0) touch(row / kBlock, what);
   }
-}
-
-// Whether any feasible row changed.
-bool Board::rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw) {
-  const std::int64_t weight =
-      column.rule.normalization == Normalization::kNone ? column.rule.weight : 0;
-  std::int64_t moved = 0;
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    const std::int64_t change = raw[i] - column.raw[first + i];
-    column.raw[first + i] = raw[i];
-    totals_[first + i] += weight * change;
-    moved |= refused_[first + i] == 0 ? change : 0;
-  }
-  return moved != 0;
 }
 
 void Board::skip(std::size_t score) {
@@ -301,23 +290,9 @@ bool Board::ahead(std::int64_t row, std::int64_t other) const {
 
 void Board::head_block(std::size_t block) {
   const std::size_t from = block * kBlock;
-  const std::size_t end = end_of(block);
-  // Three plain loops, which compilers turn into vectors: the most, its lowest rank, where that is.
-  std::int64_t total = kLowest;
-  for (std::size_t row = from; row < end; ++row) {
-    total = std::max(total, refused_[row] == 0 ? totals_[row] : kLowest);
-  }
-  std::int64_t rank = kHighest;
-  for (std::size_t row = from; row < end; ++row) {
-    const bool is_best = refused_[row] == 0 && totals_[row] == total;
-    rank = std::min(rank, is_best ? ranks_[row] : kHighest);
-  }
-  heads_[block] = -1;
-  for (std::size_t row = from; row < end; ++row) {
-    if (refused_[row] != 0 || totals_[row] != total || ranks_[row] != rank) continue;
-    heads_[block] = static_cast<std::int64_t>(row);
-    return;
-  }
+  const std::span<const std::uint64_t> refused{&refused_[from], end_of(block) - from};
+  const std::int64_t best = best_row(refused, &totals_[from], &ranks_[from]);
+  heads_[block] = best < 0 ? -1 : best + static_cast<std::int64_t>(from);
 }
 
 void Board::settle_column(Column& column, std::uint64_t bit) {

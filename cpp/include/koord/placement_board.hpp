@@ -75,6 +75,9 @@ class KOORD_API Board {
   /// range.
   void refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes);
 
+  /// The same by what a row would have left: below 0 refuses.
+  void refuse_where_short(unsigned filter, RowSet rows, std::span<const std::int64_t> left);
+
   /// The filter has nothing to say: it refuses no row. kClosed cannot be cleared.
   void clear(unsigned filter);
 
@@ -139,8 +142,11 @@ class KOORD_API Board {
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);
-  void refuse_block(std::uint64_t bit, std::size_t first, std::span<const std::uint8_t> passes);
-  bool rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw);
+  template <class Answer>
+  void refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers);
+  template <class Answer, class Refuses>
+  void refuse_any(unsigned filter, RowSet rows, std::span<const Answer> answers,
+                  const Refuses& refuses);
   template <class Use>
   void by_block(RowSet rows, const Use& use);
   [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
