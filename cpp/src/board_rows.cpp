@@ -40,17 +40,26 @@ KOORD_VECTOR_CLONES Turned refuse_rows(std::uint64_t bit, std::span<const std::i
                      [=](std::size_t i) { return left[i] < 0 ? ~std::uint64_t{0} : 0; });
 }
 
-KOORD_VECTOR_CLONES bool rate_rows(std::int64_t weight, std::span<const std::int64_t> scores,
-                                   const std::uint64_t* refused, std::int64_t* raw,
-                                   std::int64_t* totals) {
-  std::int64_t moved = 0;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    const std::int64_t change = scores[i] - raw[i];
-    raw[i] = scores[i];
-    totals[i] += weight * change;
-    moved |= refused[i] == 0 ? change : 0;
+KOORD_VECTOR_CLONES std::size_t open_rows(std::span<std::uint64_t> refused, std::uint64_t bit) {
+  std::uint64_t open = 0;
+  for (std::uint64_t& each : refused) {
+    each &= bit;
+    open += static_cast<std::uint64_t>(each == 0);
   }
-  return moved != 0;
+  return open;
+}
+
+KOORD_VECTOR_CLONES void add_scores(std::int64_t weight, std::span<const std::int64_t> scores,
+                                    std::int64_t* totals) {
+  if (weight == 1) {
+    for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += scores[i];
+    return;
+  }
+  for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += weight * scores[i];
+}
+
+KOORD_VECTOR_CLONES void add_scores(std::span<const std::int32_t> scores, std::int64_t* totals) {
+  for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += scores[i];
 }
 
 KOORD_VECTOR_CLONES std::int64_t best_row(std::span<const std::uint64_t> refused,

@@ -18,10 +18,12 @@ struct Turned {
 Turned refuse_rows(std::uint64_t bit, std::span<const std::uint8_t> passes, std::uint64_t* refused);
 Turned refuse_rows(std::uint64_t bit, std::span<const std::int64_t> left, std::uint64_t* refused);
 
-// Puts raw scores in a column and their weighted difference in the totals; whether any feasible
-// row's score changed.
-bool rate_rows(std::int64_t weight, std::span<const std::int64_t> scores,
-               const std::uint64_t* refused, std::int64_t* raw, std::int64_t* totals);
+// Clears all but one bit of rows; how many have none then.
+std::size_t open_rows(std::span<std::uint64_t> refused, std::uint64_t bit);
+
+// Adds scores to totals, weighted or as they are.
+void add_scores(std::int64_t weight, std::span<const std::int64_t> scores, std::int64_t* totals);
+void add_scores(std::span<const std::int32_t> scores, std::int64_t* totals);
 
 // The feasible row of the highest total, of the lowest rank among equals; -1 for none.
 std::int64_t best_row(std::span<const std::uint64_t> refused, const std::int64_t* totals,

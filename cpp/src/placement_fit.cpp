@@ -209,6 +209,11 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
 void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
   // In parts, so that what is written in one step is still at hand in the next.
   std::array<std::int64_t, kPart> answers;
+  std::vector<std::span<std::int64_t>> rated;
+  if (rows.index == nullptr) {
+    // All are written where they belong.
+    for (const auto& [score, room] : scores_) rated.push_back(board.rated_rows(score, rows));
+  }
   for (std::size_t at = 0; at < rows.count; at += kPart) {
     const RowSet part = part_of(rows, at);
     const std::span<std::int64_t> found{answers.data(), part.count};
@@ -216,6 +221,10 @@ void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
       room.left(columns, part, found);
       board.refuse_where_short(filter, part, found);
     }
+    for (std::size_t i = 0; i < rated.size(); ++i) {
+      scores_[i].second.score(columns, part, rated[i].subspan(at, part.count));
+    }
+    if (rows.index == nullptr) continue;
     for (const auto& [score, room] : scores_) {
       room.score(columns, part, found);
       board.rate(score, part, found);
