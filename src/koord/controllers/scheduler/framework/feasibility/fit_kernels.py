@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
-    from koord.controllers.scheduler.framework.feasibility.participants import ShapeParticipants
-    from koord.controllers.scheduler.framework.feasibility.plugin_answers import PluginAnswers
+    from koord.controllers.scheduler.framework.feasibility.participants import (
+        NumberedPlugin,
+        ShapeParticipants,
+    )
     from koord.kernels.placement_board import Board, RoomCheck, RoomScore
 
 
@@ -76,7 +78,7 @@ class FitKernelTable:
         filters, scores: the plugins of the profile there.
     """
 
-    def __init__(self, filters: Sequence[PluginAnswers], scores: Sequence[PluginAnswers]) -> None:
+    def __init__(self, filters: Sequence[NumberedPlugin], scores: Sequence[NumberedPlugin]) -> None:
         plugins = [answers.plugin for answers in (*filters, *scores)]
         self._by_requests = all(
             getattr(plugin, "kernels_by_requests", False)
@@ -112,7 +114,7 @@ def _made(shape: PodShape, participants: ShapeParticipants) -> FitKernels | None
     return FitKernels(checks, ratings, depends, *others)
 
 
-def _kernels(shape: PodShape, plugins: Sequence[PluginAnswers], name: str) -> dict[int, Any]:
+def _kernels(shape: PodShape, plugins: Sequence[NumberedPlugin], name: str) -> dict[int, Any]:
     """By number, the kernels of those plugins that have one for the shape."""
     kernels: dict[int, Any] = {}
     for answers in plugins:

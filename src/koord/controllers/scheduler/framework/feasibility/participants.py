@@ -10,7 +10,7 @@ while the table's generation stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.pods import PodInfo
@@ -23,12 +23,27 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
-    from koord.controllers.scheduler.framework.feasibility.plugin_answers import PluginAnswers
     from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 
 # How many shapes, and how many kinds of them, it is remembered of who takes part.
 _SHAPES, _KINDS = 4096, 1024
 _FILTER_AND_SCORE = frozenset(("filter", "score"))
+
+
+class NumberedPlugin(Protocol):
+    """A plugin at Filter or Score, as :mod:`plugin_answers` has it.
+
+    Attributes:
+        number: its place in the profile.
+        plugin: the plugin.
+        depends: on which aspects of a row its answers depend.
+        static: on nothing but shape and rows.
+    """
+
+    number: int
+    plugin: Any
+    depends: int
+    static: bool
 
 
 class Participants(NamedTuple):
@@ -45,7 +60,7 @@ class Participants(NamedTuple):
     depends: int = 0
 
     @staticmethod
-    def of(answers: Sequence[PluginAnswers], without: Collection[int] = ()) -> Participants:
+    def of(answers: Sequence[NumberedPlugin], without: Collection[int] = ()) -> Participants:
         """Some plugins as those that take part, those of some numbers left out."""
         left = [plugin for plugin in answers if plugin.number not in without]
         depends = 0
@@ -74,26 +89,26 @@ class ShapeParticipants:
     def __init__(
         self,
         plugins: ProfilePlugins,
-        filter_answers: Sequence[PluginAnswers],
-        score_answers: Sequence[PluginAnswers],
+        filter_answers: Sequence[NumberedPlugin],
+        score_answers: Sequence[NumberedPlugin],
     ) -> None:
         self.plugins = plugins
         self.filter_answers, self.score_answers = filter_answers, score_answers
         self.filters, self.scores = Participants.of(filter_answers), Participants.of(score_answers)
 
 
-class _Kind(NamedTuple):
+class _ShapeKind(NamedTuple):
     """Shapes with the same parts.
 
     Attributes:
         idle: by the identity of each plugin that has nothing to read of them, where it has nothing
             to do.
-        asked: the others, which are asked about each shape.
+        readers: the others, which are asked about each shape.
         by_answers: who takes part, by what these say.
     """
 
     idle: dict[int, frozenset[str]]
-    asked: tuple[Any, ...]
+    readers: tuple[Any, ...]
     by_answers: dict[tuple[frozenset[str], ...], ShapeParticipants]
 
 
@@ -110,8 +125,8 @@ class ParticipantTable:
         self,
         table: NodeTable,
         plugins: ProfilePlugins,
-        filters: Sequence[PluginAnswers],
-        scores: Sequence[PluginAnswers],
+        filters: Sequence[NumberedPlugin],
+        scores: Sequence[NumberedPlugin],
     ) -> None:
         self._table = table
         self._plugins = plugins
@@ -121,7 +136,7 @@ class ParticipantTable:
         self._distinct = list({id(plugin): plugin for plugin in points}.values())
         self._generation = -1
         self._by_shape: dict[int, ShapeParticipants] = {}
-        self._kinds: dict[tuple[int, tuple[str, ...]], _Kind] = {}
+        self._kinds: dict[tuple[int, tuple[str, ...]], _ShapeKind] = {}
 
     def of(self, shape: PodShape) -> ShapeParticipants:
         """Who has anything to do for pods of a shape as the cluster is now."""
@@ -140,20 +155,19 @@ class ParticipantTable:
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = self._kind(shape)
-        answers = self._answers(kind.asked, shape)
+        answers = self._answers(kind.readers, shape)
         found = kind.by_answers.get(answers)
         if found is None:
-            asked = dict(zip(map(id, kind.asked), answers, strict=True))
-            found = kind.by_answers[answers] = self._without({**kind.idle, **asked})
+            of_readers = dict(zip(map(id, kind.readers), answers, strict=True))
+            found = kind.by_answers[answers] = self._without({**kind.idle, **of_readers})
         return found
 
-    def _kind(self, shape: PodShape) -> _Kind:
+    def _kind(self, shape: PodShape) -> _ShapeKind:
         """The kind of a shape that is its first."""
-        asked = tuple(plugin for plugin in self._distinct if _reads(plugin) & shape.fields)
-        others = [plugin for plugin in self._distinct if plugin not in asked]
-        return _Kind(
-            dict(zip(map(id, others), self._answers(others, shape), strict=True)), asked, {}
-        )
+        readers = tuple(plugin for plugin in self._distinct if _reads(plugin) & shape.fields)
+        others = [plugin for plugin in self._distinct if plugin not in readers]
+        idle = zip(map(id, others), self._answers(others, shape), strict=True)
+        return _ShapeKind(dict(idle), readers, {})
 
     def _answers(self, plugins: Sequence[Any], shape: PodShape) -> tuple[frozenset[str], ...]:
         """By plugin, the points at which it is left out for pods of a shape.
