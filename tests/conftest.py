@@ -8,13 +8,14 @@ import logging
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from koord.base.garbage_collection import collection_paused
 from tests.ci import IN_CI
 
 pytest_plugins = ["tests.real.fixtures", "tests.retries", "tests.vm.fixtures"]
@@ -29,6 +30,16 @@ _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("dev", max_examples=100, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=50_000, **_COMMON)
 settings.load_profile(os.environ.get("KOORD_PROFILE", "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All modules and ten thousand tests stay: the collector does not look at them again.
+
+    That would be a second each time, and tests that count what is left behind look often.
+    """
+    with collection_paused():
+        return (yield)
 
 
 def _reference_data() -> Path | None:
