@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from koord.api.kinds.pod import Pod
 from koord.controllers.webhook.certificates import certificate_keeper, renewal
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.certificates.certificate_store import (
@@ -33,6 +34,7 @@ from koord.kube.errors import ApiError
 from koord.kube.transport.credentials import load_cluster_config
 from koord.kube.transport.http import HttpTransport
 from tests.controllers.webhook.e2e.scene import AdmissionScene
+from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 
 Script = Callable[[AdmissionScene], Awaitable[None]]
@@ -47,18 +49,32 @@ async def _embedded(script: Script) -> None:
 
 async def _real(script: Script, plane: RealControlPlane) -> None:
     transport = HttpTransport(load_cluster_config(plane.kubeconfig))
+    client = Client(transport, requests_per_second=None)
+    scene = AdmissionScene(client)
     try:
-        await script(AdmissionScene(Client(transport, requests_per_second=None)))
+        await script(scene)
     finally:
+        await scene.remove()
+        for pod in (await client.list(Pod)).items:
+            await client.delete(Pod, pod.metadata.name, pod.metadata.namespace)
         await transport.close()
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane]:
+    """One for all scripts, each of which finds neither configurations nor pods."""
+    need("etcd", "kube-apiserver")
+    with RealControlPlane(tmp_path_factory.mktemp("admission")) as made:
+        yield made
+        made.check()
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a script against an API server of its own."""
+    """Runs a script against an API server that no other script uses meanwhile."""
     if request.param == "embedded":
         return lambda script: asyncio.run(_embedded(script))
-    plane: RealControlPlane = request.getfixturevalue("own_plane")
+    plane: RealControlPlane = request.getfixturevalue("plane")
     return lambda script: asyncio.run(_real(script, plane))
 
 
