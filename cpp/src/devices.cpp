@@ -152,17 +152,21 @@ MinorMask DeviceTable::tightest(std::uint32_t row, std::int64_t amount) const {
   static_assert(kMaxAmount < std::numeric_limits<std::int64_t>::max() / kMaxMinors);
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const auto amounts = free(row, 0);
-  MinorMask fit = 0;
   std::int64_t best = kNone;
-  for (std::size_t minor = 0; minor < amounts.size(); ++minor) {
-    const bool fits = amounts[minor] >= amount;
-    const std::int64_t key = amounts[minor] * kMaxMinors + static_cast<std::int64_t>(minor);
-    fit |= MinorMask{fits} << minor;
-    best = std::min(best, fits ? key : kNone);
+  std::int64_t minor = 0;
+  for (const std::int64_t left : amounts) {
+    const std::int64_t key = left * kMaxMinors + minor++;
+    best = std::min(best, left >= amount ? key : kNone);
   }
+  if (best == kNone) return 0;
+  const MinorMask found = MinorMask{1} << (best % kMaxMinors);
+  if ((found & idle_[row]) == 0) return found;
   // As in choose(): among untouched devices the lowest minor, whatever their sizes.
-  if ((fit & ~idle_[row]) == 0) return fit & (~fit + 1);
-  return MinorMask{1} << (best % kMaxMinors);
+  MinorMask fit = 0;
+  for (std::size_t at = 0; at < amounts.size(); ++at) {
+    fit |= MinorMask{amounts[at] >= amount} << at;
+  }
+  return (fit & ~idle_[row]) == 0 ? fit & (~fit + 1) : found;
 }
 
 MinorMask DeviceTable::choose(std::uint32_t row, const Request& request, Choice choice,
