@@ -30,7 +30,7 @@ def both_lists(zones: int, preferred_up_to: int) -> tuple[numa.HintList, list[mo
         (4, 2, 4, 50.0),
         (4, 3, 4, 500.0),
         (6, 2, 6, 600.0),
-        (6, 2, 0, 300.0),
+        (6, 2, 0, 1000.0),
     ],
 )
 def test_merge(
