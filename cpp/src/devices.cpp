@@ -146,19 +146,18 @@ MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> 
   return fit;
 }
 
-// Best fit of one device in one pass without branches: GPU policies ask this of every node. The
-// amount and the minor share a word, so that ties go to the lowest minor.
+// Best fit of one device in one pass without branches: GPU policies ask this of every node. What
+// would be left over and the minor share a word, so that ties go to the lowest minor; a device that
+// lacks something is below zero, which as an unsigned number is above all others.
 MinorMask DeviceTable::tightest(std::uint32_t row, std::int64_t amount) const {
   static_assert(kMaxAmount < std::numeric_limits<std::int64_t>::max() / kMaxMinors);
-  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   const auto amounts = free(row, 0);
-  std::int64_t best = kNone;
+  std::uint64_t best = std::numeric_limits<std::uint64_t>::max();
   std::int64_t minor = 0;
   for (const std::int64_t left : amounts) {
-    const std::int64_t key = left * kMaxMinors + minor++;
-    best = std::min(best, left >= amount ? key : kNone);
+    best = std::min(best, static_cast<std::uint64_t>((left - amount) * kMaxMinors + minor++));
   }
-  if (best == kNone) return 0;
+  if (best > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return 0;
   const MinorMask found = MinorMask{1} << (best % kMaxMinors);
   if ((found & idle_[row]) == 0) return found;
   // As in choose(): among untouched devices the lowest minor, whatever their sizes.
