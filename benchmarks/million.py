@@ -20,7 +20,7 @@ import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,9 +71,9 @@ def workload(case: str, pods: int) -> Iterator[int]:
         yield from (index % TEMPLATES for index in range(pods))
         return
     replicas = -(-pods // WORKLOADS)
-    order = range(pods)
+    order: Sequence[int] = range(pods)
     if case == "shuffled":
-        order = random.Random(SEED).sample(order, pods)  # type: ignore[assignment]
+        order = random.Random(SEED).sample(order, pods)
     yield from (index // replicas for index in order)
 
 
