@@ -90,7 +90,9 @@ void Column::move_claim(std::size_t slot, std::optional<Claim> before, std::int6
 // Shares out through the claims; false where sharing in full is due.
 bool Column::share_claims(std::int64_t pool, const Roster& roster) {
   if (!claims_.valid()) {
-    if (floor_.size() < kFewestClaims || ++contended_ != kFullBefore + 1) return false;
+    // Once these did not serve, they are not built again until a child comes or goes.
+    if (floor_.size() < kFewestClaims || contended_ > kFullBefore) return false;
+    if (++contended_ <= kFullBefore) return false;
     if (!claims_.build(siblings(roster, floor_))) return false;
   }
   if (claims_.share(pool)) return true;
