@@ -38,6 +38,8 @@ $(VENV)/.build-needs: $(BIN)/python Makefile constraints.txt
 install: $(VENV)/.build-needs
 	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[sim]')
 
+# A comma would end the argument of a call.
+TEST_AND_LINT := '.[test,lint]'
 # `.ci/run` installs once, before steps that run beside each other, and says so.
 KOORD_INSTALLED ?=
 ifeq ($(KOORD_INSTALLED),)
@@ -45,7 +47,7 @@ install-test: $(VENV)/.build-needs
 	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[test]')
 
 install-lint: $(VENV)/.build-needs
-	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e '.[test,lint]')
+	$(call install_locked,--no-build-isolation --config-settings=editable.mode=redirect -e $(TEST_AND_LINT))
 else
 install-test install-lint: ;
 endif
