@@ -2,7 +2,8 @@
 """Ratios of two timings taken in turn in one run.
 
 These machines are shared: a single time says little. Both sides run alternately, the fastest round
-of each counts (noise only adds time), and what gates is their ratio.
+of each counts (noise only adds time), and what gates is their ratio. A side whose round takes long
+has fewer of them: in a long one noise is the average of what else runs, as in the next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
+# Of a side that has used so much time, so many rounds are enough.
+SIDE_SECONDS = 1.0
+LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,31 @@ class Ratio:
         )
 
 
+class _Side:
+    """One of both functions, with its fastest round so far."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._calls = _calls(function)
+        self._rounds, self._spent = 0, 0.0
+        self.best = float("inf")
+
+    def time_round(self) -> None:
+        if self._rounds >= LEAST_ROUNDS and self._spent >= SIDE_SECONDS:
+            return
+        took = _seconds(self._function, self._calls)
+        self._rounds += 1
+        self._spent += took
+        self.best = min(self.best, took / self._calls)
+
+
 def compare(ours: Callable[[], object], reference: Callable[[], object]) -> Ratio:
     """Times both functions alternately and keeps the fastest round of each."""
-    ours_calls, reference_calls = _calls(ours), _calls(reference)
-    ours_best = reference_best = float("inf")
+    sides = _Side(ours), _Side(reference)
     for _ in range(ROUNDS):
-        ours_best = min(ours_best, _seconds(ours, ours_calls) / ours_calls)
-        reference_best = min(reference_best, _seconds(reference, reference_calls) / reference_calls)
-    return Ratio(ours_best, reference_best)
+        for side in sides:
+            side.time_round()
+    return Ratio(sides[0].best, sides[1].best)
 
 
 def _calls(function: Callable[[], object]) -> int:
