@@ -39,13 +39,16 @@ class Ratio:
 
 
 class _Side:
-    """One of both functions, with its fastest round so far."""
+    """A function with its fastest round so far; the first is the one that is found long enough."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
-        self._calls = _calls(function)
-        self._rounds, self._spent = 0, 0.0
-        self.best = float("inf")
+        self._calls, self._spent = 1, _seconds(function, 1)
+        while self._spent < ROUND_SECONDS and self._calls < 1_000_000:
+            self._calls *= 2
+            self._spent = _seconds(function, self._calls)
+        self._rounds = 1
+        self.best = self._spent / self._calls
 
     def time_round(self) -> None:
         if self._rounds >= LEAST_ROUNDS and self._spent >= SIDE_SECONDS:
@@ -59,17 +62,10 @@ class _Side:
 def compare(ours: Callable[[], object], reference: Callable[[], object]) -> Ratio:
     """Times both functions alternately and keeps the fastest round of each."""
     sides = _Side(ours), _Side(reference)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS - 1):
         for side in sides:
             side.time_round()
     return Ratio(sides[0].best, sides[1].best)
-
-
-def _calls(function: Callable[[], object]) -> int:
-    calls = 1
-    while _seconds(function, calls) < ROUND_SECONDS and calls < 1_000_000:
-        calls *= 2
-    return calls
 
 
 def _seconds(function: Callable[[], object], calls: int) -> float:
