@@ -2,8 +2,8 @@
 """Ratios of two timings taken in turn in one run.
 
 These machines are shared: a single time says little. Both sides run alternately, the fastest round
-of each counts (noise only adds time), and what gates is their ratio. A side whose round takes long
-has fewer of them: in a long one noise is the average of what else runs, as in the next.
+of each counts (noise only adds time), and what gates is their ratio. A side whose single call takes
+long has fewer rounds: in a long one noise is the average of what else runs, as in the next.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
-# Of a side that has used so much time, so many rounds are enough.
-SIDE_SECONDS = 1.0
+# Where one call takes so long, so many rounds are enough.
+LONG_CALL_SECONDS = 0.3
 LEAST_ROUNDS = 2
 
 
@@ -43,26 +43,24 @@ class _Side:
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
-        self._calls, self._spent = 1, _seconds(function, 1)
-        while self._spent < ROUND_SECONDS and self._calls < 1_000_000:
+        self._calls, took = 1, _seconds(function, 1)
+        while took < ROUND_SECONDS and self._calls < 1_000_000:
             self._calls *= 2
-            self._spent = _seconds(function, self._calls)
+            took = _seconds(function, self._calls)
         self._rounds = 1
-        self.best = self._spent / self._calls
+        self.best = took / self._calls
 
     def time_round(self) -> None:
-        if self._rounds >= LEAST_ROUNDS and self._spent >= SIDE_SECONDS:
+        if self._rounds >= LEAST_ROUNDS and self.best >= LONG_CALL_SECONDS:
             return
-        took = _seconds(self._function, self._calls)
         self._rounds += 1
-        self._spent += took
-        self.best = min(self.best, took / self._calls)
+        self.best = min(self.best, _seconds(self._function, self._calls) / self._calls)
 
 
 def compare(ours: Callable[[], object], reference: Callable[[], object]) -> Ratio:
     """Times both functions alternately and keeps the fastest round of each."""
     sides = _Side(ours), _Side(reference)
-    for _ in range(ROUNDS - 1):
+    for _ in range(ROUNDS):
         for side in sides:
             side.time_round()
     return Ratio(sides[0].best, sides[1].best)
