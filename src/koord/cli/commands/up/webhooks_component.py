@@ -62,8 +62,8 @@ def _dependencies(cluster: UpCluster) -> HandlerDependencies:
     client, metrics = cluster.client(NAME), registry()
     supervisor = Supervisor("webhook", metrics, cluster.clock)
     return HandlerDependencies(
-        client, admission_views(client, metrics, supervisor), feature_gates(), WebhookOptions(),
-        cluster.clock, cluster.recorder(NAME).event, metrics, supervisor,
+        client, admission_views(client, metrics, supervisor), feature_gates(cluster.manager_gates),
+        WebhookOptions(), cluster.clock, cluster.recorder(NAME).event, metrics, supervisor,
     )  # fmt: skip
 
 
