@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make test-original``: the original's specs and benchmark against koord (docs/test-original.md).
+
+Exit status: 0 where koord passes all that the original does, 1 where it does not, 3 where there is
+no source of the original or no real control plane at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.hostile.places import Place
+from tests.original import benchmark, leftovers, specs
+from tests.original.clusters import CLUSTERS, ORIGINAL, ClusterError
+from tests.original.source import MissingSourceError, Source
+from tests.original.specs import Spec
+from tests.original.table import Results, markdown
+from tests.real.binaries import MissingProgramError, find
+from tests.real.plane import PlaneError
+
+MISSING = 3
+_NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager")
+_PRINT = threading.Lock()
+
+
+def _say(text: str) -> None:
+    with _PRINT:
+        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+class _Run:
+    """One call of the command."""
+
+    def __init__(self, source: Source, options: argparse.Namespace, folder: Path) -> None:
+        self._source, self._options, self._folder = source, options, folder
+        today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+        found = [each for each in specs.listed(source) if re.search(options.specs, each.text)]
+        self.results = Results(source.commit, today, found)
+
+    def all(self) -> None:
+        """Every cluster, one after the other or together."""
+        names = [name for name in CLUSTERS if name in self._options.clusters.split(",")]
+        for name in names:
+            self.results.outcomes[name] = {}
+        together = len(names) if self._options.together else 1
+        with ThreadPoolExecutor(max_workers=together) as pool:
+            for done in [pool.submit(self._cluster, name) for name in names]:
+                done.result()
+
+    def _cluster(self, name: str) -> None:
+        folder = self._folder / re.sub(r"\W+", "-", name)
+        folder.mkdir()
+        _say(f"{name}: starts")
+        try:
+            with CLUSTERS[name](folder, self._source) as place:
+                for number, spec in enumerate(self.results.specs, 1):
+                    self._spec(name, place, spec, number)
+                if self._options.benchmark:
+                    _say(f"{name}: benchmark")
+                    self.results.benchmark[name] = benchmark.run(self._source, place)
+                    _say(f"{name}: benchmark {self.results.benchmark[name]}")
+        except (ClusterError, PlaneError, AssertionError, OSError) as error:
+            _say(f"{name}: {error}")
+        self.results.write(self._options.results)
+
+    def _spec(self, name: str, place: Place, spec: Spec, number: int) -> None:
+        place.check()
+        log = place.folder / f"spec-{number:02}.log"
+        outcome = specs.run(self._source, spec, place.kubeconfig, log, self._options.limit)
+        self.results.outcomes[name][spec.text] = outcome
+        told = f" {outcome.message}" if outcome.message else ""
+        _say(
+            f"{name} {number}/{len(self.results.specs)} {outcome.state} "
+            f"{outcome.seconds:.0f} s {spec.place} {spec.name}{told}"
+        )
+        left = leftovers.clear(place)
+        if left:
+            _say(f"{name}: still there: {' '.join(left)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.original")
+    parser.add_argument(
+        "--clusters", default=",".join(CLUSTERS), help=f"of {', '.join(CLUSTERS)}; all by default"
+    )
+    parser.add_argument("--specs", default="", help="those whose text this pattern finds")
+    parser.add_argument("--limit", type=int, default=420, help="seconds that a spec may take")
+    parser.add_argument("--no-benchmark", dest="benchmark", action="store_false")
+    parser.add_argument(
+        "--together", action="store_true", help="all clusters at once: quicker, and less quiet"
+    )
+    parser.add_argument("--results", type=Path, default=Path("reports/original.json"))
+    parser.add_argument("--keep", type=Path, help="a new folder for logs; else they go")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Runs the command; gives the exit status."""
+    options = _options()
+    unknown = set(options.clusters.split(",")) - set(CLUSTERS)
+    if unknown:
+        print(f"error: --clusters: no {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    try:
+        source = Source.at_hand()
+        for program in _NEEDED:
+            find(program)
+        source.build(_say)
+    except (MissingSourceError, MissingProgramError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return MISSING
+    folder = Path(tempfile.mkdtemp(prefix="koord-original-"))
+    try:
+        run = _Run(source, options, folder)
+        run.all()
+    finally:
+        if options.keep is not None:
+            shutil.copytree(folder, options.keep, ignore=shutil.ignore_patterns("etcd"))
+        shutil.rmtree(folder, ignore_errors=True)
+    print(markdown(run.results))
+    behind = run.results.behind(ORIGINAL)
+    for name in behind:
+        print(f"koord fails what the original passes: {name}", file=sys.stderr)
+    return 1 if behind else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
