@@ -28,7 +28,7 @@ from tests.real.binaries import MissingProgramError, find
 from tests.real.plane import PlaneError
 
 MISSING = 3
-_NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager")
+_NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kwok-stages.yaml")
 _PRINT = threading.Lock()
 
 
@@ -43,14 +43,19 @@ class _Run:
     def __init__(self, source: Source, options: argparse.Namespace, folder: Path) -> None:
         self._source, self._options, self._folder = source, options, folder
         today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-        found = [each for each in specs.listed(source) if re.search(options.specs, each.text)]
-        self.results = Results(source.commit, today, found)
+        found = specs.listed(source)
+        self._chosen = [each for each in found if re.search(options.specs, each.text)]
+        self.results = Results(source.commit, today, found if options.add else self._chosen)
+        if options.add and options.results.is_file():
+            former = Results.read(options.results)
+            if former.commit == source.commit:
+                self.results.outcomes, self.results.benchmark = former.outcomes, former.benchmark
 
     def all(self) -> None:
         """Every cluster, one after the other or together."""
         names = [name for name in CLUSTERS if name in self._options.clusters.split(",")]
         for name in names:
-            self.results.outcomes[name] = {}
+            self.results.outcomes.setdefault(name, {})
         together = len(names) if self._options.together else 1
         with ThreadPoolExecutor(max_workers=together) as pool:
             for done in [pool.submit(self._cluster, name) for name in names]:
@@ -62,7 +67,7 @@ class _Run:
         _say(f"{name}: starts")
         try:
             with CLUSTERS[name](folder, self._source) as place:
-                for number, spec in enumerate(self.results.specs, 1):
+                for number, spec in enumerate(self._chosen, 1):
                     self._spec(name, place, spec, number)
                 if self._options.benchmark:
                     _say(f"{name}: benchmark")
@@ -77,9 +82,10 @@ class _Run:
         log = place.folder / f"spec-{number:02}.log"
         outcome = specs.run(self._source, spec, place.kubeconfig, log, self._options.limit)
         self.results.outcomes[name][spec.text] = outcome
+        self.results.write(self._options.results)
         told = f" {outcome.message}" if outcome.message else ""
         _say(
-            f"{name} {number}/{len(self.results.specs)} {outcome.state} "
+            f"{name} {number}/{len(self._chosen)} {outcome.state} "
             f"{outcome.seconds:.0f} s {spec.place} {spec.name}{told}"
         )
         left = leftovers.clear(place)
@@ -99,6 +105,7 @@ def _options() -> argparse.Namespace:
         "--together", action="store_true", help="all clusters at once: quicker, and less quiet"
     )
     parser.add_argument("--results", type=Path, default=Path("reports/original.json"))
+    parser.add_argument("--add", action="store_true", help="to what --results has already")
     parser.add_argument("--keep", type=Path, help="a new folder for logs; else they go")
     return parser.parse_args()
 

@@ -37,6 +37,7 @@ class Results:
             "date": self.date,
             "specs": [
                 {
+                    "text": spec.text,
                     "name": spec.name,
                     "place": spec.place,
                     "outcomes": {
@@ -51,6 +52,18 @@ class Results:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """What `write` wrote."""
+        document = json.loads(path.read_text(encoding="utf-8"))
+        made = cls(document["commit"], document["date"], benchmark=document["benchmark"])
+        for each in document["specs"]:
+            spec = Spec(each["text"], each["place"])
+            made.specs.append(spec)
+            for cluster, outcome in each["outcomes"].items():
+                made.outcomes.setdefault(cluster, {})[spec.text] = Outcome(**outcome)
+        return made
 
     def behind(self, original: str) -> list[str]:
         """Names of specs that pass on the original's cluster and fail on another one."""
