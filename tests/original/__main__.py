@@ -11,17 +11,16 @@ import argparse
 import datetime
 import re
 import shutil
+import signal
 import sys
 import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.hostile.places import Place
 from tests.original import benchmark, leftovers, specs
 from tests.original.clusters import CLUSTERS, ORIGINAL, ClusterError
-from tests.original.source import MissingSourceError, Source
+from tests.original.source import BENCHMARK, COMPONENTS, SPECS, MissingSourceError, Source
 from tests.original.specs import Spec
 from tests.original.table import Results, markdown
 from tests.real.binaries import MissingProgramError, find
@@ -29,12 +28,10 @@ from tests.real.plane import PlaneError
 
 MISSING = 3
 _NEEDED = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kwok-stages.yaml")
-_PRINT = threading.Lock()
 
 
 def _say(text: str) -> None:
-    with _PRINT:
-        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 class _Run:
@@ -52,14 +49,11 @@ class _Run:
                 self.results.outcomes, self.results.benchmark = former.outcomes, former.benchmark
 
     def all(self) -> None:
-        """Every cluster, one after the other or together."""
+        """Every cluster, one after the other."""
         names = [name for name in CLUSTERS if name in self._options.clusters.split(",")]
         for name in names:
             self.results.outcomes.setdefault(name, {})
-        together = len(names) if self._options.together else 1
-        with ThreadPoolExecutor(max_workers=together) as pool:
-            for done in [pool.submit(self._cluster, name) for name in names]:
-                done.result()
+            self._cluster(name)
 
     def _cluster(self, name: str) -> None:
         folder = self._folder / re.sub(r"\W+", "-", name)
@@ -83,7 +77,7 @@ class _Run:
         outcome = specs.run(self._source, spec, place.kubeconfig, log, self._options.limit)
         self.results.outcomes[name][spec.text] = outcome
         self.results.write(self._options.results)
-        told = f" {outcome.message}" if outcome.message else ""
+        told = f": {outcome.message[:300]}" if outcome.message else ""
         _say(
             f"{name} {number}/{len(self._chosen)} {outcome.state} "
             f"{outcome.seconds:.0f} s {spec.place} {spec.name}{told}"
@@ -101,13 +95,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--specs", default="", help="those whose text this pattern finds")
     parser.add_argument("--limit", type=int, default=420, help="seconds that a spec may take")
     parser.add_argument("--no-benchmark", dest="benchmark", action="store_false")
-    parser.add_argument(
-        "--together", action="store_true", help="all clusters at once: quicker, and less quiet"
-    )
     parser.add_argument("--results", type=Path, default=Path("reports/original.json"))
     parser.add_argument("--add", action="store_true", help="to what --results has already")
     parser.add_argument("--keep", type=Path, help="a new folder for logs; else they go")
     return parser.parse_args()
+
+
+def _programs(options: argparse.Namespace) -> list[str]:
+    """What has to be built for that."""
+    original = COMPONENTS if ORIGINAL in options.clusters.split(",") else ()
+    return [SPECS, *original, *([BENCHMARK] if options.benchmark else [])]
 
 
 def main() -> int:
@@ -121,10 +118,12 @@ def main() -> int:
         source = Source.at_hand()
         for program in _NEEDED:
             find(program)
-        source.build(_say)
+        source.build(_programs(options), _say)
     except (MissingSourceError, MissingProgramError) as error:
         print(f"error: {error}", file=sys.stderr)
         return MISSING
+    # So that what was started is ended then, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="koord-original-"))
     try:
         run = _Run(source, options, folder)

@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from tests.real.binaries import MissingProgramError, go
 
 MODULE = "module github.com/koordinator-sh/koordinator"
 # What is built, and with which Go command.
-_BUILD, _TEST = ("build",), ("test", "-c")
+_BUILD, _TEST = ("build",), ("test", "-c", "-vet=off")
+SPECS, BENCHMARK, COMPONENTS = "e2e.test", "benchmark", ("koord-scheduler", "koord-manager")
 _PROGRAMS = {
-    "e2e.test": (_TEST, "./test/e2e"),
+    SPECS: (_TEST, "./test/e2e"),
     "koord-scheduler": (_BUILD, "./cmd/koord-scheduler"),
     "koord-manager": (_BUILD, "./cmd/koord-manager"),
-    "benchmark": (_BUILD, "./test/perf/cmd/benchmark"),
+    BENCHMARK: (_BUILD, "./test/perf/cmd/benchmark"),
 }
 _FLAGS = ("-p", "2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
 
@@ -79,13 +80,18 @@ class Source:
         """The text of one of its files."""
         return (self.folder / path).read_text(encoding="utf-8")
 
-    def build(self, tell: Callable[[str], None]) -> None:
-        """Builds the programs that are not there yet, which takes minutes the first time.
+    def build(self, names: Iterable[str], tell: Callable[[str], None]) -> None:
+        """Builds those programs that are not there yet, which takes minutes the first time.
+
+        Args:
+            names: of `COMPONENTS`, `SPECS` and `BENCHMARK`.
+            tell: gets a line for each that is built.
 
         Raises:
             MissingSourceError: no Go, or it refused, having said why on stderr.
         """
-        for name, (command, package) in _PROGRAMS.items():
+        for name in names:
+            command, package = _PROGRAMS[name]
             output = self.program(name)
             if output.is_file():
                 continue

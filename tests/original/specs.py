@@ -21,7 +21,7 @@ PASSED = "passed"
 GRACE_SECONDS = 60
 _META = re.compile(r"([\\.+*?()|\[\]{}^$])")
 # What surrounds a name there and says nothing.
-_NOISE = re.compile(r"\s*\[(Conformance|Koordinator)\]|\s+\[It\]")
+_NOISE = re.compile(r"\s*\[(Conformance|koordinator\.sh)\]")
 _FLAGS = (
     "--koordinator-component-namespace=koordinator-system",
     "--koord-scheduler-name=koord-scheduler",
@@ -39,7 +39,7 @@ class Spec:
 
     Attributes:
         text: its whole name, as Ginkgo matches it.
-        place: file and line.
+        place: its file.
     """
 
     text: str
@@ -72,11 +72,12 @@ class Outcome:
 
 
 def listed(source: Source) -> list[Spec]:
-    """All specs, in the order of the suite."""
+    """All specs, by name: the suite's own order changes with its seed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         _ginkgo(source, report, Path(folder) / "kubeconfig", "--ginkgo.dry-run", limit=300)
-        return [Spec(_text(each), _place(each)) for each in _reports(report)]
+        found = [Spec(_text(each), _place(each)) for each in _reports(report)]
+    return sorted(found, key=lambda spec: spec.text)
 
 
 def run(source: Source, spec: Spec, kubeconfig: Path, log: Path, limit: int) -> Outcome:
@@ -122,6 +123,8 @@ def _ginkgo(source: Source, report: Path, kubeconfig: Path, *arguments: str, lim
     except subprocess.TimeoutExpired:
         process.kill()
         said, _ = process.communicate()
+    finally:
+        process.kill()
     return said.decode(errors="replace")
 
 
@@ -140,6 +143,6 @@ def _text(report: dict[str, Any]) -> str:
 
 
 def _place(report: dict[str, Any]) -> str:
-    where = report["LeafNodeLocation"]
+    where = report["ContainerHierarchyLocations"][0]
     name = Path(where["FileName"])
-    return f"{name.parent.name}/{name.name}:{where['LineNumber']}"
+    return f"{name.parent.name}/{name.name}"

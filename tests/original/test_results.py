@@ -14,8 +14,8 @@ from tests.original.source import MissingSourceError, Source
 from tests.original.specs import Outcome, Spec
 from tests.original.table import Results, markdown
 
-A = Spec("[quota] basic [Koordinator] basic the sum [Conformance]", "quota/quota.go:70")
-B = Spec("[scheduling] Reservation a|b", "scheduling/reservation.go:9")
+A = Spec("[quota] basic [koordinator.sh] basic the sum [Conformance]", "quota/quota.go")
+B = Spec("[scheduling] Reservation a|b", "scheduling/reservation.go")
 PASSED, FAILED = Outcome("passed", 2.0), Outcome("failed", 61.0, "no")
 
 
@@ -41,8 +41,8 @@ def test_tables() -> None:
     assert markdown(results()).splitlines() == [
         "| spec | koord up | real + original |",
         "| --- | --- | --- |",
-        "| `quota/quota.go:70` [quota] basic basic the sum | passed | failed |",
-        r"| `scheduling/reservation.go:9` [scheduling] Reservation a\|b | failed | passed |",
+        "| `quota/quota.go` [quota] basic basic the sum | passed | failed |",
+        r"| `scheduling/reservation.go` [scheduling] Reservation a\|b | failed | passed |",
         "| **passed** | 1 of 2 | 1 of 2 |",
         "",
         "| benchmark | koord up |",
