@@ -54,10 +54,10 @@ def koord_up(folder: Path, source: Source) -> Iterator[Place]:
 @contextmanager
 def real_koord(folder: Path, source: Source) -> Iterator[Place]:
     """A real control plane with koord-scheduler and koord-manager."""
-    del source
     with _real(folder) as place:
+        config = _scheduler_config(place, source)
         common = ("--kubeconfig", str(place.kubeconfig), "--feature-gates", GATES)
-        place.start("koord-scheduler", *common, "--port", "0")
+        place.start("koord-scheduler", *common, "--port", "0", "--config", str(config))
         local = "127.0.0.1:0"
         place.start(
             "koord-manager", *common, "--metrics-addr", local, "--health-probe-addr", local,
@@ -150,9 +150,11 @@ def _install(place: Place) -> None:
 
 
 def _scheduler_config(place: Place, source: Source) -> Path:
-    """As the original deploys it, reached by our kubeconfig."""
+    """As the original deploys it, for pods of the default scheduler too: some specs name none."""
     deployed = yaml.safe_load(source.read(_SCHEDULER_CONFIG))
     config = yaml.safe_load(deployed["data"]["koord-scheduler-config"])
+    (profile,) = config["profiles"]
+    config["profiles"].append({**profile, "schedulerName": "default-scheduler"})
     config["clientConnection"] = {"kubeconfig": str(place.kubeconfig)}
     path = place.folder / "koord-scheduler.yaml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
