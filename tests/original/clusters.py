@@ -24,8 +24,10 @@ from tests.real.plane import RealControlPlane, free_port
 HERE = Path(__file__).resolve().parent
 POOLS = HERE / "pools.yaml"
 NAMESPACE = "koordinator-system"
-# Two groups of specs are about features that are off by default.
+# Two groups of specs are about features that are off by default; those of GPUs hold only where
+# admission leaves `koordinator.sh/gpu` of pods as it is, since it does so with Reservations'.
 GATES = "ElasticQuotaGuaranteeUsage=true,MultiQuotaTree=true"
+MANAGER_GATES = f"{GATES},DisableDeviceResourceSpec=true"
 READY_SECONDS = 240.0
 _BIN = Path(sys.executable).parent
 _SCHEDULER_CONFIG = "config/manager/scheduler-config.yaml"
@@ -43,7 +45,7 @@ def koord_up(folder: Path, source: Source) -> Iterator[Place]:
     try:
         process = place.start(
             "koord", "up", "-o", "json", "--pools", str(POOLS),
-            "--kubeconfig", str(place.kubeconfig), "--feature-gates", GATES,
+            "--kubeconfig", str(place.kubeconfig), "--feature-gates", MANAGER_GATES,
         )  # fmt: skip
         _first_line(place, "koord", process)
         yield place
@@ -56,11 +58,12 @@ def real_koord(folder: Path, source: Source) -> Iterator[Place]:
     """A real control plane with koord-scheduler and koord-manager."""
     with _real(folder) as place:
         config = _scheduler_config(place, source)
-        common = ("--kubeconfig", str(place.kubeconfig), "--feature-gates", GATES)
-        place.start("koord-scheduler", *common, "--port", "0", "--config", str(config))
+        common = ("--kubeconfig", str(place.kubeconfig), "--feature-gates")
+        place.start("koord-scheduler", *common, GATES, "--port", "0", "--config", str(config))
         local = "127.0.0.1:0"
         place.start(
-            "koord-manager", *common, "--metrics-addr", local, "--health-probe-addr", local,
+            "koord-manager", *common, MANAGER_GATES,
+            "--metrics-addr", local, "--health-probe-addr", local,
             environment=_webhook_environment(folder),
         )  # fmt: skip
         _wait_until_served(place)
@@ -84,7 +87,7 @@ def real_original(folder: Path, source: Source) -> Iterator[Place]:
         place.start(
             "koord-manager",
             f"--kubeconfig={place.kubeconfig}",
-            f"--feature-gates={GATES}",
+            f"--feature-gates={MANAGER_GATES}",
             f"--metrics-addr=127.0.0.1:{free_port()}",
             f"--health-probe-addr=127.0.0.1:{free_port()}",
             "--enable-pprof=false",
