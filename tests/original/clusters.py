@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -19,10 +19,13 @@ from koord.controllers.webhook.framework.default_configurations import (
 from tests.contract.api import at
 from tests.hostile.places import Place
 from tests.original.source import Source
+from tests.original.specs import Spec
 from tests.real.plane import RealControlPlane, free_port
 
 HERE = Path(__file__).resolve().parent
-POOLS = HERE / "pools.yaml"
+POOLS, SINGLE_CARDS = HERE / "pools.yaml", HERE / "single-cards.yaml"
+# The spec that needs machines of one card each, while others need two on one machine.
+_SINGLE = "3 Pods with 40% matched reservation"
 NAMESPACE = "koordinator-system"
 # Two groups of specs are about features that are off by default; those of GPUs hold only where
 # admission leaves `koordinator.sh/gpu` of pods as it is, since it does so with Reservations'.
@@ -38,13 +41,13 @@ class ClusterError(Exception):
 
 
 @contextmanager
-def koord_up(folder: Path, source: Source) -> Iterator[Place]:
+def koord_up(folder: Path, source: Source, pools: Path) -> Iterator[Place]:
     """``koord up``: all in one process."""
     del source
     place = Place(folder, folder / "kubeconfig")
     try:
         process = place.start(
-            "koord", "up", "-o", "json", "--pools", str(POOLS),
+            "koord", "up", "-o", "json", "--pools", str(pools),
             "--kubeconfig", str(place.kubeconfig), "--feature-gates", MANAGER_GATES,
         )  # fmt: skip
         _first_line(place, "koord", process)
@@ -54,9 +57,9 @@ def koord_up(folder: Path, source: Source) -> Iterator[Place]:
 
 
 @contextmanager
-def real_koord(folder: Path, source: Source) -> Iterator[Place]:
+def real_koord(folder: Path, source: Source, pools: Path) -> Iterator[Place]:
     """A real control plane with koord-scheduler and koord-manager."""
-    with _real(folder) as place:
+    with _real(folder, pools) as place:
         config = _scheduler_config(place, source)
         common = ("--kubeconfig", str(place.kubeconfig), "--feature-gates")
         place.start("koord-scheduler", *common, GATES, "--port", "0", "--config", str(config))
@@ -71,9 +74,9 @@ def real_koord(folder: Path, source: Source) -> Iterator[Place]:
 
 
 @contextmanager
-def real_original(folder: Path, source: Source) -> Iterator[Place]:
+def real_original(folder: Path, source: Source, pools: Path) -> Iterator[Place]:
     """The same with the original's scheduler and manager."""
-    with _real(folder) as place:
+    with _real(folder, pools) as place:
         scheduler = place.start(
             "koord-scheduler",
             f"--config={_scheduler_config(place, source)}",
@@ -99,11 +102,19 @@ def real_original(folder: Path, source: Source) -> Iterator[Place]:
 
 
 ORIGINAL = "real + original"
-CLUSTERS: dict[str, Callable[[Path, Source], AbstractContextManager[Place]]] = {
+CLUSTERS: dict[str, Callable[[Path, Source, Path], AbstractContextManager[Place]]] = {
     "koord up": koord_up,
     "real + koord": real_koord,
     ORIGINAL: real_original,
 }
+
+
+def by_pools(specs: Iterable[Spec]) -> Iterator[tuple[Path, list[Spec]]]:
+    """Which specs run on which machines; the benchmark, which has its own, on the first."""
+    found = list(specs)
+    yield POOLS, [spec for spec in found if _SINGLE not in spec.text]
+    if single := [spec for spec in found if _SINGLE in spec.text]:
+        yield SINGLE_CARDS, single
 
 
 def _webhook_environment(folder: Path) -> dict[str, str]:
@@ -116,7 +127,7 @@ def _webhook_environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _real(folder: Path) -> Iterator[Place]:
+def _real(folder: Path, pools: Path) -> Iterator[Place]:
     """etcd, kube-apiserver and its controllers, koord's definitions, and the machines."""
     with RealControlPlane(folder) as plane:
         plane.start_controller_manager()
@@ -124,7 +135,7 @@ def _real(folder: Path) -> Iterator[Place]:
         try:
             _install(place)
             machines = place.start(
-                "machines", "-m", "tests.original.machines", str(place.kubeconfig), str(POOLS),
+                "machines", "-m", "tests.original.machines", str(place.kubeconfig), str(pools),
                 program=Path(sys.executable),
             )  # fmt: skip
             _first_line(place, "machines", machines)

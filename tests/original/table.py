@@ -74,9 +74,8 @@ class Results:
             if spec.text in reference
             and reference[spec.text].passed
             and any(
-                not outcomes[spec.text].passed
+                spec.text not in outcomes or not outcomes[spec.text].passed
                 for outcomes in self.outcomes.values()
-                if spec.text in outcomes
             )
         ]
 

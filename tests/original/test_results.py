@@ -35,6 +35,8 @@ def test_koord_is_behind_only_where_the_original_passes() -> None:
     made.outcomes["koord up"][B.text] = PASSED
     assert made.behind("real + original") == []
     assert made.behind("not run") == []
+    del made.outcomes["koord up"][B.text]
+    assert made.behind("real + original") == [B.name]
 
 
 def test_tables() -> None:
