@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -24,8 +25,8 @@ from tests.real.plane import RealControlPlane, free_port
 
 HERE = Path(__file__).resolve().parent
 POOLS, SINGLE_CARDS = HERE / "pools.yaml", HERE / "single-cards.yaml"
-# The spec that needs machines of one card each, while others need two on one machine.
-_SINGLE = "3 Pods with 40% matched reservation"
+# Specs that need machines of one card each, while others need two on one machine.
+_SINGLE = re.compile("3 Pods with 40% matched reservation|only one Pod of all matched reservation")
 NAMESPACE = "koordinator-system"
 # Two groups of specs are about features that are off by default; those of GPUs hold only where
 # admission leaves `koordinator.sh/gpu` of pods as it is, since it does so with Reservations'.
@@ -112,8 +113,8 @@ CLUSTERS: dict[str, Callable[[Path, Source, Path], AbstractContextManager[Place]
 def by_pools(specs: Iterable[Spec]) -> Iterator[tuple[Path, list[Spec]]]:
     """Which specs run on which machines; the benchmark, which has its own, on the first."""
     found = list(specs)
-    yield POOLS, [spec for spec in found if _SINGLE not in spec.text]
-    if single := [spec for spec in found if _SINGLE in spec.text]:
+    yield POOLS, [spec for spec in found if not _SINGLE.search(spec.text)]
+    if single := [spec for spec in found if _SINGLE.search(spec.text)]:
         yield SINGLE_CARDS, single
 
 
