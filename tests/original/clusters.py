@@ -24,9 +24,15 @@ from tests.original.specs import Spec
 from tests.real.plane import RealControlPlane, free_port
 
 HERE = Path(__file__).resolve().parent
-POOLS, SINGLE_CARDS = HERE / "pools.yaml", HERE / "single-cards.yaml"
-# Specs that need machines of one card each, while others need two on one machine.
-_SINGLE = re.compile("3 Pods with 40% matched reservation|only one Pod of all matched reservation")
+POOLS = HERE / "pools.yaml"
+# Specs that can only pass on other machines than the rest.
+_OTHER_POOLS = (
+    (
+        HERE / "single-cards.yaml",
+        "3 Pods with 40% matched reservation|only one Pod of all matched reservation",
+    ),
+    (HERE / "small-machines.yaml", "Restricted policy, reserves 4Core8Gi"),
+)
 NAMESPACE = "koordinator-system"
 # Two groups of specs are about features that are off by default; those of GPUs hold only where
 # admission leaves `koordinator.sh/gpu` of pods as it is, since it does so with Reservations'.
@@ -112,10 +118,13 @@ CLUSTERS: dict[str, Callable[[Path, Source, Path], AbstractContextManager[Place]
 
 def by_pools(specs: Iterable[Spec]) -> Iterator[tuple[Path, list[Spec]]]:
     """Which specs run on which machines; the benchmark, which has its own, on the first."""
-    found = list(specs)
-    yield POOLS, [spec for spec in found if not _SINGLE.search(spec.text)]
-    if single := [spec for spec in found if _SINGLE.search(spec.text)]:
-        yield SINGLE_CARDS, single
+    rest = list(specs)
+    apart = []
+    for pools, pattern in _OTHER_POOLS:
+        apart.append((pools, [spec for spec in rest if re.search(pattern, spec.text)]))
+        rest = [spec for spec in rest if not re.search(pattern, spec.text)]
+    yield POOLS, rest
+    yield from apart
 
 
 def _webhook_environment(folder: Path) -> dict[str, str]:
