@@ -92,10 +92,7 @@ class _Run:
         self.results.outcomes[name][spec.text] = outcome
         self.results.write(self._options.results)
         told = f": {outcome.message[:300]}" if outcome.message else ""
-        _say(
-            f"{name} {number} {outcome.state} "
-            f"{outcome.seconds:.0f} s {spec.place} {spec.name}{told}"
-        )
+        _say(f"{name} {number} {outcome.state} {outcome.seconds:.0f} s {spec.name}{told}")
         left = leftovers.clear(place)
         if left:
             _say(f"{name}: still there: {' '.join(left)}")

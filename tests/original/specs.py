@@ -39,11 +39,9 @@ class Spec:
 
     Attributes:
         text: its whole name, as Ginkgo matches it.
-        place: its file.
     """
 
     text: str
-    place: str
 
     @property
     def name(self) -> str:
@@ -76,7 +74,7 @@ def listed(source: Source) -> list[Spec]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         _ginkgo(source, report, Path(folder) / "kubeconfig", "--ginkgo.dry-run", limit=300)
-        found = [Spec(_text(each), _place(each)) for each in _reports(report)]
+        found = [Spec(_text(each)) for each in _reports(report)]
     return sorted(found, key=lambda spec: spec.text)
 
 
@@ -140,9 +138,3 @@ def _reports(path: Path) -> list[dict[str, Any]]:
 def _text(report: dict[str, Any]) -> str:
     hierarchy = report.get("ContainerHierarchyTexts") or ()
     return " ".join(text for text in (*hierarchy, report["LeafNodeText"]) if text)
-
-
-def _place(report: dict[str, Any]) -> str:
-    where = report["ContainerHierarchyLocations"][0]
-    name = Path(where["FileName"])
-    return f"{name.parent.name}/{name.name}"

@@ -39,7 +39,6 @@ class Results:
                 {
                     "text": spec.text,
                     "name": spec.name,
-                    "place": spec.place,
                     "outcomes": {
                         cluster: asdict(outcomes[spec.text])
                         for cluster, outcomes in self.outcomes.items()
@@ -59,7 +58,7 @@ class Results:
         document = json.loads(path.read_text(encoding="utf-8"))
         made = cls(document["commit"], document["date"], benchmark=document["benchmark"])
         for each in document["specs"]:
-            spec = Spec(each["text"], each["place"])
+            spec = Spec(each["text"])
             made.specs.append(spec)
             for cluster, outcome in each["outcomes"].items():
                 made.outcomes.setdefault(cluster, {})[spec.text] = Outcome(**outcome)
@@ -90,7 +89,10 @@ def markdown(results: Results) -> str:
 
 def _specs(results: Results) -> str:
     rows = [
-        [_short(spec), *(_cell(of.get(spec.text)) for of in results.outcomes.values())]
+        [
+            spec.name.replace("|", "\\|"),
+            *(_cell(of.get(spec.text)) for of in results.outcomes.values()),
+        ]
         for spec in results.specs
     ]
     sums = [
@@ -113,10 +115,6 @@ def _benchmark(benchmark: Mapping[str, Mapping[str, Any]]) -> str:
         for title, key, digits in figures
     ]
     return _table(["benchmark", *benchmark], rows)
-
-
-def _short(spec: Spec) -> str:
-    return f"`{spec.place}` {spec.name}".replace("|", "\\|")
 
 
 def _cell(outcome: Outcome | None) -> str:
