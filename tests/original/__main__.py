@@ -87,7 +87,7 @@ class _Run:
 
     def _spec(self, name: str, place: Place, spec: Spec, number: str) -> None:
         place.check()
-        log = place.folder / f"spec-{number:02}.log"
+        log = place.folder / f"spec-{number.replace('/', '-of-')}.log"
         outcome = specs.run(self._source, spec, place.kubeconfig, log, self._options.limit)
         self.results.outcomes[name][spec.text] = outcome
         self.results.write(self._options.results)
