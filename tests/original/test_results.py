@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from koord.simulator.nodes.pools import load_pools
+from tests.original.clusters import by_pools
 from tests.original.source import MissingSourceError, Source
 from tests.original.specs import Outcome, Spec
 from tests.original.table import Results, markdown
@@ -81,3 +83,12 @@ def test_without_source_it_says_so_in_one_line(
         f"error: no source of the original in {tmp_path}: clone its repository there, "
         "or name a checkout in KOORD_ORIGINAL"
     ]
+
+
+def test_specs_run_on_machines_on_which_they_can_pass() -> None:
+    single = Spec("[scheduling] DeviceShare only one Pod of all matched reservation that is using")
+    small = Spec("[scheduling] Create reservation with Restricted policy, reserves 4Core8Gi, and")
+    found = [(pools.stem, chosen) for pools, chosen in by_pools([A, single, small, B])]
+    assert found == [("pools", [A, B]), ("single-cards", [single]), ("small-machines", [small])]
+    for pools, _ in by_pools([]):
+        load_pools(pools)

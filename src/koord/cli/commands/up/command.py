@@ -106,21 +106,19 @@ def up(
     _log(verbosity)
     without = _left_out(without, webhooks)
     try:
-        day = None
         if colocation:
             _refuse_beside_colocation(data, without, detach)
             day = _day(speed, hours, report, picture, seed, output)
         else:
-            given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
-            refuse_without("--colocation", given)
+            day, given = None, {"--speed": speed, "--hours": hours, "--report": report}
+            refuse_without("--colocation", {**given, "--picture": picture})
         names = chosen(without or [])
         if "nodes" not in names:
             refuse_beside("--without nodes", {"--nodes": nodes, "--pools": pools, "--seed": seed})
         data, seed = background.folder_of(data) if detach else data, seed or 0
-        machines = node_pools.resolve_pools(nodes, pools, colocation, data)
         up_options = _UpOptions(
-            machines, data, kubeconfig, merge, port, insecure, no_rbac, names, seed, output, day,
-            gate_texts(gates),
+            node_pools.resolve_pools(nodes, pools, colocation, data), data, kubeconfig, merge, port,
+            insecure, no_rbac, names, seed, output, day, gate_texts(gates),
         )  # fmt: skip
         if detach and data is not None:
             _check(up_options)
