@@ -60,10 +60,11 @@ def _dependencies(cluster: UpCluster) -> HandlerDependencies:
     from koord.controllers.webhook.options import WebhookOptions
 
     client, metrics = cluster.client(NAME), registry()
+    gates = feature_gates(cluster.manager_gates)
     supervisor = Supervisor("webhook", metrics, cluster.clock)
     return HandlerDependencies(
-        client, admission_views(client, metrics, supervisor), feature_gates(cluster.manager_gates),
-        WebhookOptions(), cluster.clock, cluster.recorder(NAME).event, metrics, supervisor,
+        client, admission_views(client, metrics, supervisor, gates), gates, WebhookOptions(),
+        cluster.clock, cluster.recorder(NAME).event, metrics, supervisor,
     )  # fmt: skip
 
 
