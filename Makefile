@@ -21,7 +21,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer soak fuzz fuzz-native clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer test-original soak fuzz fuzz-native clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -114,6 +114,12 @@ newest:
 PEER ?= --nodes 1000 --pods 1000 --pairs 5
 peer: build-real
 	$(BIN)/python -m benchmarks.peer $(PEER) --out docs/peer-table.md
+
+# The original's own specs and benchmark against koord (docs/test-original.md); two hours on two quiet
+# cores. Its source has to be at hand (KOORD_ORIGINAL); status 3 where it is not.
+ORIGINAL ?=
+test-original: build-real
+	$(BIN)/python -m tests.original $(ORIGINAL)
 
 clean:
 	rm -rf build dist reports $(VENV)
