@@ -69,10 +69,12 @@ def identity_of(request: Request) -> Identity:
 
 def identified(request: Request, identity: Identity) -> Request:
     """The same request, sent by somebody."""
-    if identity == ADMINISTRATOR:
+    if identity is ADMINISTRATOR or identity == ADMINISTRATOR:
         return request
-    fields = {name: getattr(request, name) for name in Request.__struct_fields__}
-    return IdentifiedRequest(**fields, identity=identity)
+    return IdentifiedRequest(
+        request.method, request.path, request.query, request.body, request.content_type,
+        request.accept, request.user_agent, request.timeout_seconds, identity,
+    )  # fmt: skip
 
 
 def account(namespace: str, name: str, uid: str = "", **extra: tuple[str, ...]) -> Identity:
