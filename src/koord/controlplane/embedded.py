@@ -194,6 +194,11 @@ class EmbeddedControlPlane:
         return self._credentials.authority if self._credentials is not None else b""
 
     @property
+    def credentials_folder(self) -> Path | None:
+        """Where its keys lie; None without TLS."""
+        return self._credentials.folder if self._credentials is not None else None
+
+    @property
     def kubeconfig(self) -> str:
         """The text of a kubeconfig that reaches the server."""
         return kubeconfig.text(self.url, self._credentials)
@@ -272,7 +277,8 @@ class EmbeddedControlPlane:
 
     async def _publish_authority(self) -> None:
         """Tells whom components of a control plane are to trust that serve requests themselves."""
-        data = {"client-ca-file": self.authority.decode()} if self.authority else {}
+        kept = self._credentials
+        data = {"client-ca-file": kept.client_authority.decode()} if kept is not None else {}
         document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
         path = "/api/v1/namespaces/kube-system/configmaps"
         await _ensure(InProcessTransport(self.server), path, document)

@@ -97,8 +97,8 @@ class Fleet:
             client, self.pods, self.nodes, by_name, steps, clock, seed, record
         )
         self.agents = SimulatedAgents(
-            agent_client or client, client, self.machines, self.pods, self.nodes, pools.demand, clock, seed,
-            pools.agents.gates(), record_agent or record,
+            agent_client or client, client, self.machines, self.pods, self.nodes, pools.demand,
+            clock, seed, pools.agents.gates(), record_agent or record,
         )  # fmt: skip
         self._controller: Controller[_NodeWrite] = Controller(
             "simulated-node", self._do, workers=16
