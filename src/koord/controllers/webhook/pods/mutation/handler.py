@@ -67,7 +67,7 @@ class PodMutationHandler:
             return ALLOWED
         meta = request.decode(Pod).metadata
         meta.namespace = meta.namespace or request.namespace
-        chosen = self._profiles.of(meta)
+        chosen = self._profiles.of(meta, review=request.uid)
         if isinstance(chosen, ChosenProfiles):
             return self._decided(request, meta, chosen)
         return self._waited(request, meta, chosen)
