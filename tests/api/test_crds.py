@@ -147,7 +147,10 @@ def test_what_is_deployed_is_what_the_package_holds(tmp_path: Path) -> None:
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.yaml")}
     assert len(made) == len(OURS) + 1 + len(list((DEPLOY / "rbac").iterdir()))
     folders = (DEPLOY / "crds", DEPLOY / "rbac")
-    deployed = [*DEPLOY.glob("*.yaml"), *(path for each in folders for path in each.rglob("*.yaml"))]
+    deployed = [
+        *DEPLOY.glob("*.yaml"),
+        *(path for each in folders for path in each.rglob("*.yaml")),
+    ]
     assert {path.relative_to(DEPLOY): path.read_bytes() for path in deployed} == made
 
 
