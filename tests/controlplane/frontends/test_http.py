@@ -94,7 +94,10 @@ def test_components_learn_whom_to_trust() -> None:
             assert ("error" in status) != known
         path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
         async with session.get(path) as answer:
-            assert (await answer.json())["data"] == {"client-ca-file": plane.authority.decode()}
+            told = (await answer.json())["data"]
+        assert plane.credentials_folder is not None
+        signers = (plane.credentials_folder / "client-ca.crt").read_text()
+        assert told == {"client-ca-file": signers}
 
     run(test)
 
