@@ -120,7 +120,7 @@ def test_secrets_are_for_the_owner_alone(tmp_path: Path) -> None:
     run(test, data=tmp_path / "data")
     data = tmp_path / "data"
     private = [tmp_path / "config", data / "state.db", *(data / "pki").iterdir()]
-    assert len(private) == 6
+    assert len(private) == 8
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
