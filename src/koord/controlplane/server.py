@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koord.base import log
+from koord.base.worker import Worker
 from koord.controlplane import discovery
 from koord.controlplane.api_errors import (
     bad_request,
@@ -26,7 +27,6 @@ from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
 from koord.controlplane.handlers.read import Reads
-from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
 from koord.controlplane.metrics import ServerMetrics

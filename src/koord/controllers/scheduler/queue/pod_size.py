@@ -54,6 +54,10 @@ def size_of(info: PodInfo) -> int:
 
 def is_oversized(info: PodInfo) -> bool:
     """Whether a pod is far larger than usual."""
+    # Each value is a byte of its JSON at least, so most pods need not be counted.
+    json_bytes = info.shape.json_bytes
+    if json_bytes is not None and json_bytes <= OVERSIZED_VALUES:
+        return False
     return size_of(info) > OVERSIZED_VALUES
 
 
