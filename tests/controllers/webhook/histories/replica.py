@@ -26,8 +26,10 @@ from koord.controllers.webhook.certificates.certificate_keeper import (
     CertificateKeeper,
     ConfigurationNames,
 )
+from koord.controllers.webhook.certificates.certificate_store import SECRET as SECRET_KIND
 from koord.controllers.webhook.certificates.certificate_store import SecretStore
 from koord.controllers.webhook.certificates.key_material import KeyMaterial
+from koord.controllers.webhook.certificates.watched_documents import NamedObject, WatchedDocuments
 from koord.controllers.webhook.certificates.webhook_configuration import WebhookAddress
 from koord.controllers.webhook.framework.default_configurations import (
     MUTATING_NAME,
@@ -97,7 +99,7 @@ class AdmissionReplica:
         client = Client(connection, "koord-webhook", requests_per_second=None)
         metrics = registry()
         supervisor = Supervisor("webhook", metrics, clock)
-        self.views = admission_views(client, metrics, supervisor)
+        self.views = admission_views(client, metrics, supervisor, feature_gates(GATES))
         self._given = HandlerDependencies(
             client, self.views, feature_gates(GATES), WebhookOptions(), clock,
             lambda *_: None, metrics, supervisor,
@@ -105,9 +107,12 @@ class AdmissionReplica:
         service = review_service(self._given)
         self._call = review_call(service)
         self._shown = _Shown()
+        names = ConfigurationNames(MUTATING_NAME, VALIDATING_NAME)
+        objects = (*names.objects(), NamedObject(SECRET_KIND, SECRET, NAMESPACE))
+        self._watched = WatchedDocuments(client, objects, supervisor, lambda: self.keeper.wake())
+        store = SecretStore(client, NAMESPACE, SECRET, self._watched)
         self.keeper = CertificateKeeper(
-            client, SecretStore(client, NAMESPACE, SECRET), self._shown,
-            ConfigurationNames(MUTATING_NAME, VALIDATING_NAME), ADDRESS, service.paths, leading,
+            client, self._watched, store, self._shown, names, ADDRESS, service.paths, leading,
             supervisor, clock,
         )  # fmt: skip
         self.serving = False
@@ -118,6 +123,7 @@ class AdmissionReplica:
         keep = self._given.supervisor.keep
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep("informers", self.views.run))
+            tasks.create_task(keep("certificate watches", self._watched.run))
             tasks.create_task(keep("certificates", self.keeper.run))
             await self.views.synced()
             for name, run in self._given.loops.items():
