@@ -147,8 +147,12 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 def test_what_is_deployed_is_what_the_package_holds(tmp_path: Path) -> None:
     crdgen.copy_to(tmp_path)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.yaml")}
-    assert len(made) == len(OURS) + 1
-    deployed = [*DEPLOY.glob("*.yaml"), *(DEPLOY / "crds").rglob("*.yaml")]
+    assert len(made) == len(OURS) + 1 + len(list((DEPLOY / "rbac").iterdir()))
+    folders = (DEPLOY / "crds", DEPLOY / "rbac")
+    deployed = [
+        *DEPLOY.glob("*.yaml"),
+        *(path for each in folders for path in each.rglob("*.yaml")),
+    ]
     assert {path.relative_to(DEPLOY): path.read_bytes() for path in deployed} == made
 
 

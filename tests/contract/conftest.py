@@ -17,6 +17,7 @@ import pytest
 
 from tests.contract.api import Api, at
 from tests.contract.embedded import start_embedded
+from tests.real.certificates import Authority
 from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 
@@ -43,6 +44,9 @@ class Server:
         kubeconfig: of its administrator.
         stranger: presents no credentials.
         forget: lets no list go back to what was before the server.
+        port: on loopback.
+        authority: PEM, who has signed the server's certificate.
+        clients: signs certificates of clients.
     """
 
     name: str
@@ -50,6 +54,9 @@ class Server:
     kubeconfig: Path
     stranger: Api
     forget: Callable[[], None]
+    port: int
+    authority: str
+    clients: Authority
 
 
 @contextmanager
@@ -59,7 +66,17 @@ def running_server(name: str, controllers: bool, folder: Path) -> Iterator[Serve
         with start_embedded(folder, controllers=controllers) as embedded:
             api = Api(embedded.port, embedded.tls(), embedded.headers)
             stranger = Api(embedded.port, embedded.tls())
-            yield Server(name, api, embedded.kubeconfig, stranger, lambda: None)
+            clients = Authority.load(folder, "client-ca")
+            yield Server(
+                name,
+                api,
+                embedded.kubeconfig,
+                stranger,
+                lambda: None,
+                embedded.port,
+                embedded.authority,
+                clients,
+            )
             api.close()
             stranger.close()
         return
@@ -69,7 +86,16 @@ def running_server(name: str, controllers: bool, folder: Path) -> Iterator[Serve
             plane.start_controller_manager()
         api = Api(plane.port, plane.tls())
         stranger = Api(plane.port, create_default_context(cafile=plane.authority.certificate))
-        yield Server(name, api, plane.kubeconfig, stranger, plane.forget_past)
+        yield Server(
+            name,
+            api,
+            plane.kubeconfig,
+            stranger,
+            plane.forget_past,
+            plane.port,
+            plane.authority.certificate.read_text(),
+            plane.authority,
+        )
         api.close()
         stranger.close()
         plane.check()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from koord.base.clock import Clock
 from koord.controlplane.controllers import NAMES, BuiltinControllers
-from koord.controlplane.credentials import kubeconfig
+from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.client import Client
 from koord.kube.transport.messages import Transport
@@ -31,6 +31,9 @@ async def serve(path: Path, controllers: bool) -> None:
     options = Options(port=0, controllers=[control] if controllers else [])
     async with EmbeddedControlPlane(options) as plane:
         kubeconfig.write(path, plane.kubeconfig)
+        assert plane.credentials_folder is not None
+        for name in (pki.CLIENT_AUTHORITY, pki.CLIENT_AUTHORITY_KEY):
+            pki.write_private(path.parent / name, (plane.credentials_folder / name).read_bytes())
         print("ready", plane.url, flush=True)
         await stopped.wait()
 

@@ -51,6 +51,14 @@ class Authority:
         authority._write(builder, name)
         return authority
 
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Authority:
+        """One whose files are there."""
+        key = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        own = x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+        return cls(folder, name, key, own.subject)
+
     @property
     def certificate(self) -> Path:
         """Its own certificate."""

@@ -22,6 +22,7 @@ from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
+from tests.controllers.webhook.histories.world import live as admission
 from tests.hostile.test_koordlet import check_koordlet
 from tests.hostile.test_neighbours import check_neighbour
 from tests.scenes.place import MissingPlaceError
@@ -31,6 +32,7 @@ _TESTS = Path(__file__).resolve().parent.parent
 # A morning rather than a day: a turn ends between two of them.
 _DAY_ROUNDS, _DAY_STEP = 6, 120
 _ATTACK_SECONDS = 30
+_ADMISSION_STEPS = 200
 
 
 class OutdatedError(Exception):
@@ -157,6 +159,28 @@ class AgentDay:
             a_day(Path(folder), list(Version)[version], seed, rounds, step)
 
 
+class AdmissionHistory:
+    """Admission through two replicas. A history: seed, steps."""
+
+    name = "controllers/webhook/histories"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            count += 1
+            history = (draw.getrandbits(32), _ADMISSION_STEPS)
+            try:
+                self.replay(history)
+            except Exception as error:
+                return Outcome(count, error, history)
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        admission(*history)
+
+
 class HostileTenant:
     """A neighbour beside one who attacks. A history: seed, seconds of an attack."""
 
@@ -210,6 +234,7 @@ def subjects() -> Iterator[Subject]:
     """All of them; state machines are found by what their modules say."""
     yield SmallCluster()
     yield AgentDay()
+    yield AdmissionHistory()
     yield HostileTenant()
     yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):

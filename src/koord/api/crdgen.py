@@ -240,7 +240,9 @@ def copy_to(deploy: Path) -> None:
         stale.unlink()
     plural, _, group = GUIDE_CRD.partition(".")
     asked = f"{group}_{plural}.yaml"
-    for folder, target in ((FOLDER, copies), (MANIFESTS, deploy)):
+    (deploy / "rbac").mkdir(exist_ok=True)
+    sources = ((FOLDER, copies), (MANIFESTS, deploy), (MANIFESTS / "rbac", deploy / "rbac"))
+    for folder, target in sources:
         for path in sorted(folder.glob("*.yaml")):
             place = target / "guide" if path.name == asked else target
             (place / path.name).write_bytes(path.read_bytes())

@@ -46,6 +46,15 @@ def priority_classes() -> list[dict[str, Any]]:
     return _documents("manifests", "priorityclasses.yaml")
 
 
+def roles(component: str) -> list[dict[str, Any]]:
+    """The namespace, service account, roles and bindings of a component, as they are deployed.
+
+    Args:
+        component: e.g. ``koord-scheduler``; a file of ``deploy/rbac``.
+    """
+    return _documents("manifests", f"rbac/{component}.yaml")
+
+
 def _documents(folder: str, name: str) -> list[dict[str, Any]]:
     # Whoever asks may change what it gets.
     documents: list[dict[str, Any]] = msgspec.json.decode(_parsed(folder, name))

@@ -20,6 +20,7 @@ from koord.base.worker import Worker
 from koord.controlplane.admission import WebhookClient, chain
 from koord.controlplane.authorization.account_tokens import AccountTokens
 from koord.controlplane.authorization.default_roles import default_roles
+from koord.controlplane.authorization.identity import ADMINISTRATOR
 from koord.controlplane.catalog import Catalog
 from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.customresources.definitions import CRDS, CustomResources
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from koord.base.clock import Clock
+    from koord.controlplane.authorization.identity import Identity
     from koord.controlplane.extension import VirtualApi
     from koord.controlplane.frontends.http import HttpServer
     from koord.kube.transport.messages import Transport
@@ -171,9 +173,13 @@ class EmbeddedControlPlane:
         await self._started.aclose()
         self._front = self._journal = None
 
-    def transport(self) -> InProcessTransport:
-        """A way in without HTTP; closed when the server stops."""
-        transport = InProcessTransport(self.server)
+    def transport(self, identity: Identity = ADMINISTRATOR) -> InProcessTransport:
+        """A way in without HTTP; closed when the server stops.
+
+        Args:
+            identity: who comes that way.
+        """
+        transport = InProcessTransport(self.server, identity)
         self._started.push_async_callback(transport.close)
         return transport
 
@@ -186,6 +192,11 @@ class EmbeddedControlPlane:
     def authority(self) -> bytes:
         """PEM of what clients trust; empty without TLS."""
         return self._credentials.authority if self._credentials is not None else b""
+
+    @property
+    def credentials_folder(self) -> Path | None:
+        """Where its keys lie; None without TLS."""
+        return self._credentials.folder if self._credentials is not None else None
 
     @property
     def kubeconfig(self) -> str:
@@ -266,7 +277,8 @@ class EmbeddedControlPlane:
 
     async def _publish_authority(self) -> None:
         """Tells whom components of a control plane are to trust that serve requests themselves."""
-        data = {"client-ca-file": self.authority.decode()} if self.authority else {}
+        kept = self._credentials
+        data = {"client-ca-file": kept.client_authority.decode()} if kept is not None else {}
         document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
         path = "/api/v1/namespaces/kube-system/configmaps"
         await _ensure(InProcessTransport(self.server), path, document)

@@ -44,6 +44,7 @@ class Attributes:
         old: the object as stored; None for CREATE. Never changed.
         options: the ``CreateOptions``, ``UpdateOptions``, ``PatchOptions`` or ``DeleteOptions``.
         warnings: texts for ``Warning`` headers; rules append.
+        has_generated_name: whether the name is the server's, which mutating webhooks do not see.
         on_stored: called in the step that stores the object; rules that count append.
     """
 
@@ -58,6 +59,7 @@ class Attributes:
     options: Document = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     on_stored: list[Callable[[], None]] = field(default_factory=list)
+    has_generated_name: bool = False
 
 
 AdmissionGenerations = tuple[int, ...] | None

@@ -122,6 +122,25 @@ def test_what_a_webhook_is_told(
     assert delete["oldObject"]["data"] == {"k": "1"}
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_mutating_webhook_knows_of_a_new_object(
+    api: Api, namespace: str, register: Register, webhooks: WebhookServer, named: bool
+) -> None:
+    """Neither a uid, nor a name that is to be generated; each review has a uid of its own."""
+    register(MUTATING, {"path": "/label/one"}, {"path": "/label/two"})
+    body = config_map("a")
+    if not named:
+        body["metadata"]["generateName"] = body["metadata"].pop("name") + "-"
+    made = api.post(at("configmaps", namespace), body).ok["metadata"]
+    first, second = webhooks.called("/label/one")[0], webhooks.called("/label/two")[0]
+    seen = [first["object"]["metadata"], second["object"]["metadata"]]
+    told = [(each.get("uid", ""), each.get("name", "")) for each in seen]
+    assert told == [("", "a" if named else "")] * 2
+    assert [first.get("name", ""), second.get("name", "")] == ["a" if named else ""] * 2
+    assert made["uid"]
+    assert first["uid"] != second["uid"]
+
+
 def test_an_apply_is_told_as_what_it_leads_to(
     api: Api, namespace: str, register: Register, webhooks: WebhookServer
 ) -> None:

@@ -71,7 +71,7 @@ def test_values(text: str, expected: Any) -> None:
     ("text", "told"),
     [
         ("nope(1)", "undeclared reference to 'nope'"),
-        ("ip('10.0.0.1')", "undeclared reference to 'ip'"),
+        ("'a'.find('b')", "undeclared reference to 'find'"),
         ("authorizer.group('')", "undeclared reference to 'authorizer'"),
         ("other.x", "undeclared reference to 'other"),
         ("1 +", "Syntax error"),

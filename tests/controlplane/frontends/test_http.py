@@ -94,7 +94,10 @@ def test_components_learn_whom_to_trust() -> None:
             assert ("error" in status) != known
         path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
         async with session.get(path) as answer:
-            assert (await answer.json())["data"] == {"client-ca-file": plane.authority.decode()}
+            told = (await answer.json())["data"]
+        assert plane.credentials_folder is not None
+        signers = (plane.credentials_folder / "client-ca.crt").read_text()
+        assert told == {"client-ca-file": signers}
 
     run(test)
 
@@ -117,7 +120,7 @@ def test_secrets_are_for_the_owner_alone(tmp_path: Path) -> None:
     run(test, data=tmp_path / "data")
     data = tmp_path / "data"
     private = [tmp_path / "config", data / "state.db", *(data / "pki").iterdir()]
-    assert len(private) == 6
+    assert len(private) == 8
     for path in private:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 

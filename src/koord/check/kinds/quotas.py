@@ -71,7 +71,7 @@ class DeclaredQuotas:
         """What admission would say of a group; of a sum, the last child by name is told."""
         yield from key_problems(group)
         parent = self.groups.get(group.parent)
-        if parent is None or parent is group:
+        if parent is None or parent is group or group.parent == ROOT_QUOTA:
             return
         # Admission fills in the tree of a child; of both, one may be of files not at hand.
         tree = group.tree or parent.tree

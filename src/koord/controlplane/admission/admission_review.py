@@ -46,16 +46,26 @@ class ReviewResponse:
     refusal: ApiError | None
 
 
-def request(webhook: Document, attributes: Attributes, as_resource: Resource, uid: str) -> Document:
+def request(
+    webhook: Document, attributes: Attributes, as_resource: Resource, uid: str, mutating: bool
+) -> Document:
     """The review that is sent: in the first version of the webhook's list that is known here."""
+    about, item = _about(attributes, as_resource), _as_version(attributes.document, as_resource)
+    if mutating and attributes.operation == "CREATE" and item and not attributes.subresource:
+        # Uid, time and generated name come after mutation.
+        late = ("uid", "creationTimestamp", *["name"] * attributes.has_generated_name)
+        meta = {key: value for key, value in item["metadata"].items() if key not in late}
+        item = {**item, "metadata": meta}
+        if attributes.has_generated_name:
+            about.pop("name", None)
     version = next(v for v in webhook["admissionReviewVersions"] if v in VERSIONS)
     return {
         "kind": "AdmissionReview",
         "apiVersion": f"{_GROUP}/{version}",
         "request": {
             "uid": uid,
-            **_about(attributes, as_resource),
-            "object": _as_version(attributes.document, as_resource),
+            **about,
+            "object": item,
             "oldObject": _as_version(attributes.old, as_resource),
         },
     }

@@ -166,7 +166,7 @@ class Webhooks:
         if attributes.context.dry_run and webhook.get("sideEffects") not in _HARMLESS:
             raise bad_request(f'admission webhook "{name}" does not support dry run')
         uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-        review = request(webhook, attributes, call.as_resource, uid)
+        review = request(webhook, attributes, call.as_resource, uid, mutating)
         seconds = webhook.get("timeoutSeconds", 10)
         try:
             answer = await self._caller.call(webhook["clientConfig"], review, seconds)

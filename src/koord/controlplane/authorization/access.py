@@ -45,6 +45,14 @@ class AccessRequest:
             told.get("subresource") or "", told.get("namespace") or "", told.get("name") or "",
         )  # fmt: skip
 
+    def of_any_name(self) -> AccessRequest:
+        """The same, of objects of whatever name."""
+        if not self.name:
+            return self
+        return AccessRequest(
+            self.verb, self.group, self.resource, self.subresource, self.namespace, "", self.path
+        )
+
     def refusal_text(self, identity: Identity) -> str:
         """Why somebody is refused, in kube-apiserver's words."""
         user = f'User "{identity.name}" cannot {self.verb}'

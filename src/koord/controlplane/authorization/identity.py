@@ -6,7 +6,7 @@ Reference: docs/controlplane.md#who-may-come-in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -69,10 +69,28 @@ def identity_of(request: Request) -> Identity:
 
 def identified(request: Request, identity: Identity) -> Request:
     """The same request, sent by somebody."""
-    if identity == ADMINISTRATOR:
+    if identity is ADMINISTRATOR or identity == ADMINISTRATOR:
         return request
-    fields = {name: getattr(request, name) for name in Request.__struct_fields__}
-    return IdentifiedRequest(**fields, identity=identity)
+    return IdentifiedRequest(
+        request.method, request.path, request.query, request.body, request.content_type,
+        request.accept, request.user_agent, request.timeout_seconds, identity,
+    )  # fmt: skip
+
+
+def of_certificate(certificate: Mapping[str, Any] | None) -> Identity | None:
+    """Whose a client's certificate is: the common name a user's, organisations groups.
+
+    Rule: Kubernetes' documentation of authentication, "X.509 client certificates".
+
+    Args:
+        certificate: as :meth:`ssl.SSLObject.getpeercert` has it; None or empty for none.
+    """
+    parts = [part for each in (certificate or {}).get("subject", ()) for part in each]
+    names = [text for name, text in parts if name == "commonName"]
+    if not names or not names[-1]:
+        return None
+    groups = tuple(text for name, text in parts if name == "organizationName")
+    return Identity(names[-1], (*groups, AUTHENTICATED))
 
 
 def account(namespace: str, name: str, uid: str = "", **extra: tuple[str, ...]) -> Identity:

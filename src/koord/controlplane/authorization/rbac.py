@@ -47,6 +47,9 @@ class AccessVerdict:
     reason: str = ""
 
 
+_VERDICTS_KEPT = 4_096
+
+
 @dataclass
 class _Bindings:
     """Bindings by subject, and the rules of roles.
@@ -55,12 +58,16 @@ class _Bindings:
         by_subject: by kind and name (of accounts ``namespace:name``): what is bound to it, each
             with the namespace that it is good for; empty for all.
         rules: by namespace and name of a role; cluster roles have no namespace.
+        verdicts: decisions that hold whatever the object's name is; ``access`` names none.
     """
 
     by_subject: dict[tuple[str, str], list[tuple[str, Document, Document]]] = field(
         default_factory=dict
     )
     rules: dict[tuple[str, str], list[Document]] = field(default_factory=dict)
+    verdicts: dict[tuple[str, tuple[str, ...], AccessRequest], AccessVerdict] = field(
+        default_factory=dict
+    )
 
 
 class Authorizer:
@@ -80,10 +87,27 @@ class Authorizer:
         """Whether somebody may do something."""
         if identity.is_master or not self._enforced:
             return AccessVerdict(True, "")
+        verdicts = self._read().verdicts
+        key = (identity.name, identity.groups, access.of_any_name())
+        found = verdicts.get(key)
+        if found is None:
+            found, is_of_all_names = self._decided(identity, access)
+            if is_of_all_names:
+                if len(verdicts) >= _VERDICTS_KEPT:
+                    verdicts.clear()
+                verdicts[key] = found
+        return found
+
+    def _decided(self, identity: Identity, access: AccessRequest) -> tuple[AccessVerdict, bool]:
+        """A decision, and whether it is the same for objects of all names."""
+        is_of_all_names = True
         for granted in self.rules_of(identity, access.namespace):
-            if allows(granted.rule, access):
-                return AccessVerdict(True, granted.reason)
-        return AccessVerdict(False)
+            if _is_about(granted.rule, access):
+                names = access.resource and granted.rule.get("resourceNames")
+                is_of_all_names = is_of_all_names and not names
+                if not names or access.name in names:
+                    return AccessVerdict(True, granted.reason), is_of_all_names
+        return AccessVerdict(False), is_of_all_names
 
     def rules_of(self, identity: Identity, namespace: str) -> Iterator[GrantedRule]:
         """All that somebody has in a namespace; what holds everywhere comes first.
@@ -142,16 +166,20 @@ class Authorizer:
 
 def allows(rule: Document, access: AccessRequest) -> bool:
     """Whether one rule covers what is asked for."""
+    names = access.resource and rule.get("resourceNames")
+    return _is_about(rule, access) and (not names or access.name in names)
+
+
+def _is_about(rule: Document, access: AccessRequest) -> bool:
+    """Whether it covers it for objects of some name."""
     verbs = rule.get("verbs") or ()
     if "*" not in verbs and access.verb not in verbs:
         return False
     if not access.resource:
         return any(_covers(url, access.path) for url in rule.get("nonResourceURLs") or ())
-    groups, names = rule.get("apiGroups") or (), rule.get("resourceNames") or ()
-    return (
-        ("*" in groups or access.group in groups)
-        and any(_is_of(each, access) for each in rule.get("resources") or ())
-        and (not names or access.name in names)
+    groups = rule.get("apiGroups") or ()
+    return ("*" in groups or access.group in groups) and any(
+        _is_of(each, access) for each in rule.get("resources") or ()
     )
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from koord.controlplane.cel.networks import NETWORK_FUNCTIONS
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def declarations() -> list[Any]:
         "d": kinds.DYN, "f": kinds.DOUBLE,
     }  # fmt: skip
     found: dict[str, list[Any]] = {}
-    for name, parameters, result, is_member, function in _FUNCTIONS:
+    for name, parameters, result, is_member, function in [*_FUNCTIONS, *NETWORK_FUNCTIONS]:
         overload = cel.Overload(
             id=f"koord_{name}_{parameters}_{is_member}".replace(".", "_"),
             return_type=letters[result], parameters=[letters[each] for each in parameters],

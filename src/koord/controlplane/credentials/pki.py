@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority for one server, the server's certificate, and a token."""
+"""Certificate authorities for one server and for its clients, its certificate, and a token."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _VALID = timedelta(days=3650)
 _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _FILES = ("ca.crt", "server.crt", "server.key", "token")
+CLIENT_AUTHORITY, CLIENT_AUTHORITY_KEY = "client-ca.crt", "client-ca.key"
+"""Who has the key makes users: the common name is a user's, organisations are groups."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,21 @@ class Credentials:
         authority: PEM, what clients trust.
         folder: where ``server.crt`` and ``server.key`` lie, for OpenSSL.
         token: the bearer token that clients send.
+        client_authority: PEM, what certificates of clients are signed by.
     """
 
     authority: bytes
     folder: Path
     token: str
+    client_authority: bytes
 
     def context(self) -> ssl.SSLContext:
         """TLS of the server's side."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
+        context.load_verify_locations(cadata=self.client_authority.decode("ascii"))
+        context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
@@ -57,11 +63,15 @@ def credentials(folder: Path) -> Credentials:
         elif len(found) < len(_FILES):
             raise KoordError(str(folder), "", "only some credentials", "all of them or none: "
                              "remove the folder to have new ones made")  # fmt: skip
-        authority = (folder / "ca.crt").read_bytes()
+        clients = [folder / name for name in (CLIENT_AUTHORITY, CLIENT_AUTHORITY_KEY)]
+        # Folders of before have none.
+        if not all(path.exists() for path in clients):
+            _make_client_authority(folder)
+        authority, client_authority = (folder / "ca.crt").read_bytes(), clients[0].read_bytes()
         token = (folder / "token").read_text(encoding="ascii").strip()
     except OSError as error:
         raise KoordError.wrap(str(folder), "", error) from None
-    return Credentials(authority, folder, token)
+    return Credentials(authority, folder, token, client_authority)
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -76,6 +86,35 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _make_client_authority(folder: Path) -> None:
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import NameOID
+    except ModuleNotFoundError:
+        raise MissingExtraError("cryptography", "kube") from None
+    now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
+    text = f"koord-client-ca-{secrets.token_hex(4)}"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    write_private(folder / CLIENT_AUTHORITY_KEY, private)
+    write_private(folder / CLIENT_AUTHORITY, certificate.public_bytes(pem))
 
 
 def _make(folder: Path) -> None:

@@ -24,7 +24,11 @@ from koord.controlplane.api_errors import (
     method_not_allowed,
     unauthorized,
 )
-from koord.controlplane.authorization.identity import ADMINISTRATOR, identified
+from koord.controlplane.authorization.identity import (
+    ADMINISTRATOR,
+    identified,
+    of_certificate,
+)
 from koord.controlplane.authorization.impersonation import impersonated
 from koord.controlplane.frontends import bodies
 from koord.controlplane.frontends.connections import Acceptor, most_connections
@@ -192,6 +196,8 @@ class HttpServer:
         if self._authorization is None:
             if is_foreign(web_request.method, headers):
                 raise _FOREIGN
+        elif (user := _certified(web_request)) is not None:
+            identity = user
         elif target not in _OPEN:
             given = headers.get("Authorization", "")
             if not hmac.compare_digest(given.encode("utf-8", "replace"), self._authorization):
@@ -288,6 +294,13 @@ def _request(message, payload, protocol, writer, task):  # type: ignore[no-untyp
         message, payload, protocol, writer, task, asyncio.get_running_loop(),
         client_max_size=bodies.BODY_LIMIT_BYTES,
     )  # fmt: skip
+
+
+def _certified(web_request: web.BaseRequest) -> Identity | None:
+    """Whose certificate a connection showed; None for none. OpenSSL has checked it."""
+    transport = web_request.transport
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    return of_certificate(tls.getpeercert()) if tls is not None else None
 
 
 def _response(answer: Response, packed: bytes | None = None) -> web.Response:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from koord.controlplane.authorization.identity import ADMINISTRATOR, identified
 from koord.controlplane.storage.watch import WatchCursor
 from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError, TransportError
@@ -13,6 +14,7 @@ from koord.kube.errors import ApiError, TransportError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
 
+    from koord.controlplane.authorization.identity import Identity
     from koord.controlplane.server import Server
     from koord.kube.transport.messages import Request, Response, Stream
 
@@ -22,10 +24,15 @@ _CALLS_A_TURN = 64
 
 
 class InProcessTransport:
-    """Carries requests to a :class:`koord.controlplane.server.Server` without bytes on a wire."""
+    """Carries requests to a :class:`koord.controlplane.server.Server` without bytes on a wire.
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    Args:
+        server: answers.
+        identity: who sends them.
+    """
+
+    def __init__(self, server: Server, identity: Identity = ADMINISTRATOR) -> None:
+        self._server, self._identity = server, identity
         self._calls = 0
         self._closed = False
         self._streams: set[WatchCursor] = set()
@@ -37,7 +44,7 @@ class InProcessTransport:
         self._calls += 1
         if self._calls % _CALLS_A_TURN == 0:
             await asyncio.sleep(0)
-        work = self._server.handle(request)
+        work = self._server.handle(identified(request, self._identity))
         try:
             first = work.send(None)
         except StopIteration as done:
@@ -54,7 +61,7 @@ class InProcessTransport:
         """Begins a watch."""
         if self._closed:
             raise _closed()
-        answer = await self._server.handle(request)
+        answer = await self._server.handle(identified(request, self._identity))
         if isinstance(answer, WatchCursor):
             self._streams.add(answer)
             answer.when_ended(self._streams.discard)

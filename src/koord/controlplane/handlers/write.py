@@ -135,7 +135,7 @@ class Verbs:
         name = document["metadata"].get("name", "")
         attributes = Attributes(
             "CREATE", resource, "", target.namespace, name, document, None, context,
-            options or {}, warnings if warnings is not None else [],
+            options or {}, warnings if warnings is not None else [], has_generated_name=bool(base),
         )  # fmt: skip
         await self.admission.mutate(attributes)
         document = attributes.document = await self.worker.call(

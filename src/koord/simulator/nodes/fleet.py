@@ -63,6 +63,7 @@ class Fleet:
         record: tells of events; None for none.
         kubelet_version: what the nodes report.
         record_agent: tells of what agents do; as ``record`` by default.
+        agent_client: the way of agents to the API server; as ``client`` by default.
 
     Attributes:
         machines: in the order of their rows.
@@ -79,6 +80,7 @@ class Fleet:
         record: RecordEvent | None = None,
         kubelet_version: str = KUBELET_VERSION,
         record_agent: RecordEvent | None = None,
+        agent_client: Client | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -95,8 +97,8 @@ class Fleet:
             client, self.pods, self.nodes, by_name, steps, clock, seed, record
         )
         self.agents = SimulatedAgents(
-            client, self.machines, self.pods, self.nodes, pools.demand, clock, seed,
-            pools.agents.gates(), record_agent or record,
+            agent_client or client, client, self.machines, self.pods, self.nodes, pools.demand,
+            clock, seed, pools.agents.gates(), record_agent or record,
         )  # fmt: skip
         self._controller: Controller[_NodeWrite] = Controller(
             "simulated-node", self._do, workers=16

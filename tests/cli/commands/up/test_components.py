@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from koord.api import crds
-from koord.api.kinds.cluster import Lease, Namespace
-from koord.api.kinds.meta import ObjectMeta
+from koord.api.kinds.cluster import Lease
 from koord.base.clock import VirtualClock
 from koord.cli.commands.up.cluster import UpCluster
+from koord.cli.commands.up.installation import install
 from koord.cli.commands.up.manager_component import manager_component
 from koord.cli.commands.up.scheduler_component import scheduler_component
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.kube.crds import install
 from koord.simulator.nodes.pools import NodePools
 from tests.kube.harness import run_virtual
 
@@ -42,9 +40,7 @@ def test_a_lost_lead_is_won_again(
         async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as plane:
             cluster = UpCluster(plane, NodePools([]), clock, 1)
             client = cluster.client("test")
-            async for _ in install(client, crds()):
-                pass
-            await client.create(Namespace(metadata=ObjectMeta(name="koordinator-system")))
+            await install(cluster, ())
             part = made(cluster)
             running = asyncio.ensure_future(part.run())
             assert part.ready is not None

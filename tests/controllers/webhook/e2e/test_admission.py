@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import ssl
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from koord.api import Node, Pod
+from koord.api import Node, Pod, definitions
+from koord.api.kinds.meta import LabelSelector, ObjectMeta
+from koord.api.kinds.profile import ClusterColocationProfile, ClusterColocationProfileSpec
+from koord.controllers.cluster.colocation_profiles import selection
 from koord.controllers.webhook.certificates import certificate_keeper, renewal
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.certificates.certificate_store import (
@@ -28,10 +32,12 @@ from koord.controllers.webhook.certificates.key_material import (
 from koord.controllers.webhook.certificates.webhook_configuration import bundles
 from koord.controllers.webhook.framework.default_configurations import NAMESPACE
 from koord.controllers.webhook.options import WebhookOptions
+from koord.kube import crds
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 from tests.controllers.webhook.e2e.scene import AdmissionScene, Play
 
+_NUMBERS = itertools.count()
 QOS = "koordinator.sh/qosClass"
 _ALL_OF_THE_START = (
     "NodeMutatingWebhook", "NodeValidatingWebhook", "ConfigMapValidatingWebhook",
@@ -255,3 +261,48 @@ def _tls_secret(material: KeyMaterial, name: str) -> dict[str, Any]:
 
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
+
+
+def test_pods_draw_by_their_name_or_each_for_itself(play: Play) -> None:
+    """On the real server, too, a new pod has no uid, and one of a ReplicaSet no name."""
+    half = ClusterColocationProfile(
+        metadata=ObjectMeta(name="half"),
+        spec=ClusterColocationProfileSpec(selector=LabelSelector(), probability=50,
+                                          labels={"drawn": "yes"}),
+    )  # fmt: skip
+
+    async def script(scene: AdmissionScene) -> None:
+        names = [name async for name, _ in crds.install(scene.client, definitions.crds())]
+        await crds.wait_established(scene.client, names, 60.0)
+        await scene.client.create(half)
+        await scene.install("Fail")
+        async with scene.replica(koords=True):
+            drawn: dict[str, bool] = {}
+            async with asyncio.timeout(60):
+                # An API server follows configurations by a watch.
+                while not any(drawn.values()):
+                    drawn = {}
+                    for _ in range(20):
+                        name = f"named-{next(_NUMBERS)}"
+                        made = await scene.create_pod(name)
+                        drawn[name] = "drawn" in made["metadata"].get("labels", {})
+            await asyncio.sleep(0)
+            for number in range(20):
+                name = f"more-{number}"
+                found = "drawn" in (await scene.create_pod(name))["metadata"].get("labels", {})
+                assert found is selection.is_drawn(half, f"default/{name}", 50)
+            generated = [await _create_of_owner(scene) for _ in range(40)]
+            assert 8 <= sum(generated) <= 32, generated
+
+    play(script)
+
+
+async def _create_of_owner(scene: AdmissionScene) -> bool:
+    """A pod as a ReplicaSet makes it; whether it was among the share."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1"}
+    meta = {"generateName": "web-", "namespace": "default", "ownerReferences": [owner]}
+    containers = [{"name": "main", "image": "web:1"}]
+    made = await scene.client.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
+    )
+    return "drawn" in made["metadata"].get("labels", {})

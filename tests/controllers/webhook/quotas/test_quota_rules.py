@@ -62,6 +62,12 @@ def test_a_quota_without_a_parent_is_below_the_root() -> None:
     assert weight == {"cpu": "120", "memory": "1048576"}
 
 
+def test_the_root_that_a_scheduler_makes_bounds_nobody() -> None:
+    root = quota("koordinator-root-quota", namespace="kube-system", is_parent="true")
+    top = quota("top", "koordinator-root-quota", is_parent="true", min={"cpu": 5}, max={"cpu": 9})
+    assert told(world(root), "CREATE", top).allowed
+
+
 @pytest.mark.parametrize(
     ("most", "weight", "filled_in"),
     [

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from koord.simulator.nodes.fleet import Fleet
     from koord.simulator.nodes.pools import NodePools
 
+NAMESPACE = "koordinator-system"
+ACCOUNTS = ("koord-scheduler", "koord-manager", "koord-webhook", "koordlet")
+"""Service accounts there, with the roles that deploy/rbac gives them."""
+
 
 @dataclass
 class UpCluster:
@@ -50,10 +54,16 @@ class UpCluster:
         return None if isinstance(self.clock, SystemClock) else self.clock
 
     def client(self, name: str) -> Client:
-        """A way to the API server in the process, for a component of that name."""
+        """A way to the API server in the process, for a component of that name.
+
+        Those that have a service account on a cluster come as that; others as the administrator.
+        """
+        from koord.controlplane.authorization.identity import ADMINISTRATOR, account
         from koord.kube.client import Client
 
-        return Client(self.plane.transport(), field_manager=name, requests_per_second=None)
+        identity = account(NAMESPACE, name) if name in ACCOUNTS else ADMINISTRATOR
+        transport = self.plane.transport(identity)
+        return Client(transport, field_manager=name, requests_per_second=None)
 
     def recorder(self, name: str) -> EventRecorder:
         """A recorder of events that a component of that name tells of."""

@@ -80,7 +80,7 @@ def _nodes(cluster: UpCluster) -> Component:
     recorder, agents = cluster.recorder("kubelet"), cluster.recorder("koordlet")
     cluster.fleet = fleet = Fleet(
         cluster.client("kubelet"), cluster.pools, cluster.clock, cluster.seed, recorder.event,
-        record_agent=agents.event,
+        record_agent=agents.event, agent_client=cluster.client("koordlet"),
     )  # fmt: skip
     cluster.plane.server.pages[AGENT_SERIES] = _page(fleet.series)
     return Component("nodes", fleet.run, fleet.ready)

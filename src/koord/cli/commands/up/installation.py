@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from koord.api.kinds.registry import Kind
+    from koord.base.documents import Document
     from koord.cli.commands.up.cluster import UpCluster
     from koord.kube.client import Client
 
-# Where koord's own configuration is looked for.
-_NAMESPACE = "koordinator-system"
 _ESTABLISHED_SECONDS = 30.0
 
 
 async def install(cluster: UpCluster, components: Collection[str]) -> None:
-    """Writes what a new cluster has: definitions, priority classes, a namespace, a storage class.
+    """Writes what a new cluster has: definitions, priority classes, accounts, a storage class.
 
     Args:
         cluster: whose API server runs.
@@ -33,11 +33,29 @@ async def install(cluster: UpCluster, components: Collection[str]) -> None:
     kind = kind_of_type(PriorityClass)
     async for _ in cluster_crds.install(client, priority_classes(), kind, force=True):
         pass
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
-    await client.apply(namespace, force=True)
+    await _add_accounts(client)
     if "controllers" in components:
         await _add_storage_class(client)
     await cluster_crds.wait_established(client, names, _ESTABLISHED_SECONDS)
+
+
+async def _add_accounts(client: Client) -> None:
+    """Koord's namespace, and in it the accounts of its components with their roles."""
+    from koord.api.definitions import roles
+    from koord.cli.commands.up.cluster import ACCOUNTS
+
+    for name in ACCOUNTS:
+        for document in roles(name):
+            await client.apply(document, force=True, kind=_kind(document))
+
+
+def _kind(document: Document) -> Kind:
+    """Of an object of a role's manifest; in a namespace where it names one."""
+    from koord.api.kinds.registry import Kind
+
+    group, _, version = document["apiVersion"].rpartition("/")
+    name, is_namespaced = document["kind"], "namespace" in document["metadata"]
+    return Kind(group, version, name, f"{name.lower()}s", is_namespaced, "")
 
 
 async def _add_storage_class(client: Client) -> None:

@@ -39,7 +39,8 @@ def webhooks_component(cluster: UpCluster) -> Component:
             for name, run in given.loops.items():
                 tasks.create_task(given.supervisor.keep(name, run), name=name)
             cluster.plane.options.webhooks.register_local(_service(), review_call(service))
-            await _configure(given.client, service)
+            # Who installs them writes them; admission itself may not create them.
+            await _configure(cluster.client("koord-up"), service)
             ready.set()
 
     return Component("webhooks", life, ready.wait)

@@ -101,15 +101,18 @@ def is_drawn(profile: ClusterColocationProfile, identity: str, share_percent: in
     return rng.derive(0, "profile", profile.metadata.name, identity) % _ALL_PERCENT < share_percent
 
 
-def identity(meta: ObjectMeta) -> str:
-    """What an object draws by: its uid; of one that has none yet its name, or its owner's uid.
+def identity(meta: ObjectMeta, review: str = "") -> str:
+    """What an object draws by: its name, so that before and after it is stored it draws the same.
+
+    One whose name is yet to be generated draws by its review: all pods of one owner are alike then.
 
     Args:
         meta: of the object, with its namespace.
+        review: uid of the review; empty where there is none.
     """
-    if meta.uid:
-        return meta.uid
     if meta.name:
         return f"{meta.namespace}/{meta.name}"
+    if review:
+        return f"{meta.namespace}/{meta.generate_name}/{review}"
     owners = ",".join(owner.uid for owner in meta.owner_references)
     return f"{meta.namespace}/{meta.generate_name}/{owners}"

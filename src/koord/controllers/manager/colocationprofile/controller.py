@@ -124,7 +124,7 @@ class ColocationProfiles:
                 and selection.is_selected(
                     profile.spec, meta.labels, self._namespaces.get(meta.namespace)
                 )
-                and selection.is_drawn(profile, meta.uid, share)
+                and selection.is_drawn(profile, selection.identity(meta), share)
             )
             key = f"{profile.metadata.resource_version}/{meta.uid}"
             now = self._dependencies.clock.monotonic_seconds()

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import ElasticQuota
+from koord.api.protocol import quotas
 from koord.controllers.cluster.quota_groups import group_of
 from koord.controllers.cluster.quota_objects import AmountSums
 from koord.controllers.cluster.quota_reach import NamespaceReach
@@ -63,7 +64,9 @@ class QuotaState:
     def surroundings(self, group: QuotaGroup) -> Surroundings:
         """What is around a group as it is to be, claims of others included."""
         tree, name = self.tree, group.name
-        parent = tree.groups.get(group.parent) if group.parent != name else None
+        # The root's object bounds nobody: a scheduler makes it, of nothing.
+        bounded = group.parent not in (name, quotas.ROOT_QUOTA)
+        parent = tree.groups.get(group.parent) if bounded else None
         others = AmountSums()
         if parent is not None:
             others.add(tree.children_min(parent.name, without=name))

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.colocation_profiles.profile_index import UsableProfile
 
 RULE = "clustercolocationprofile"
+MAX_METADATA_BYTES = 256 * 1024
+"""Of all labels, and of all annotations, after a profile: API servers take no more annotations."""
+MAX_PATCH_BYTES = 1_536 * 1024
+"""Of the patches of all profiles of one object together: no API server stores a larger object."""
+
 _META = "apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -96,15 +101,27 @@ def apply(
     """
     effects: list[RuleEffect] = []
     failures: list[tuple[UsableProfile, KoordError]] = []
+    patch_bytes = 0
     for usable in profiles:
         lines: list[str] = []
         try:
+            patch_bytes = _with_patch(patch_bytes, usable)
             document = _applied(document, usable, classes, target, title, lines)
         except KoordError as error:
             failures.append((usable, error))
         else:
             effects += (RuleEffect(RULE, usable.profile.title, line) for line in lines)
     return AppliedProfiles(document, effects, failures)
+
+
+def _with_patch(before_bytes: int, usable: UsableProfile) -> int:
+    """The bytes of all patches so far and of this one."""
+    together = before_bytes + len(usable.patch or b"")
+    if together > MAX_PATCH_BYTES:
+        got = f"{together} bytes with those of profiles before it"
+        expected = f"patches of at most {MAX_PATCH_BYTES} bytes for one object together"
+        raise KoordError(usable.profile.title, "spec.patch", got, expected)
+    return together
 
 
 def _applied(
@@ -116,7 +133,7 @@ def _applied(
     lines: list[str],
 ) -> Document:
     spec = usable.profile.spec
-    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, spec, lines)}
+    changed = {**document, "metadata": _metadata(document.get("metadata") or {}, usable, lines)}
     at = _pod_spec(changed, target)
     if at is not None:
         for name, value in _pod_fields(spec, classes).items():
@@ -134,21 +151,32 @@ def _applied(
         expected = f"a strategic merge patch that fits {title} ({error})"
         raise KoordError(usable.profile.title, "spec.patch", patch, expected) from None
     _check(patched, target, usable, patch)
+    if (patch.get("metadata") or {}).get("annotations"):
+        _check_size("annotations", patched["metadata"].get("annotations") or {}, usable)
     if patched != changed:
         lines += (f"patch of {path}" for path in sorted(_paths(patch)))
     return patched
 
 
-def _metadata(metadata: Document, spec: ClusterColocationProfileSpec, lines: list[str]) -> Document:
-    found = dict(metadata)
+def _metadata(metadata: Document, usable: UsableProfile, lines: list[str]) -> Document:
+    found, spec = dict(metadata), usable.profile.spec
     for key, after in (("labels", effect.labels_after), ("annotations", effect.annotations_after)):
         old = metadata.get(key) or {}
         new = after(spec, old)
         if new != old:
+            _check_size(key, new, usable)
             found[key] = new
             changes = (name for name in new if old.get(name) != new[name])
             lines += (f"{key}[{name}] = {new[name]}" for name in changes)
     return found
+
+
+def _check_size(key: str, texts: Mapping[str, str], usable: UsableProfile) -> None:
+    """A mapping may copy a long text again and again."""
+    together = sum(len(name) + len(text) for name, text in texts.items())
+    if together > MAX_METADATA_BYTES:
+        expected = f"{key} of at most {MAX_METADATA_BYTES} bytes together after it"
+        raise KoordError(usable.profile.title, "spec", f"{together} bytes of {key}", expected)
 
 
 def _pod_spec(document: Document, target: ProfileTarget) -> Document | None:

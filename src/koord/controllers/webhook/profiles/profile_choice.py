@@ -65,13 +65,14 @@ class ProfileChoice:
         )
 
     def of(
-        self, meta: ObjectMeta, *, with_classes: bool = True
+        self, meta: ObjectMeta, *, with_classes: bool = True, review: str = ""
     ) -> ChosenProfiles | Awaitable[ChosenProfiles]:
         """The profiles for an object; to be waited for where a cache lacks something.
 
         Args:
             meta: of the object, with its namespace if it is in one.
             with_classes: whether the priority classes that they name are wanted.
+            review: uid of the review, by which an object without a name draws.
 
         Raises:
             KoordError: a profile names a priority class that there is not.
@@ -80,13 +81,13 @@ class ProfileChoice:
         if self._namespaces is not None and self._index.asks_namespaces:
             namespace = self._namespaces.cached(meta.namespace)
             if namespace is None:
-                return self._looked_up(meta, with_classes)
-        selected, drawn = self._select(meta, namespace)
+                return self._looked_up(meta, with_classes, review)
+        selected, drawn = self._select(meta, namespace, review)
         classes = {}
         for name, _ in _class_names(drawn) if with_classes else ():
             known = self._classes.cached(name)
             if known is None:
-                return self._looked_up(meta, with_classes)
+                return self._looked_up(meta, with_classes, review)
             classes[name] = known
         return ChosenProfiles(selected, drawn, classes)
 
@@ -100,11 +101,11 @@ class ProfileChoice:
         self._write_event(profile, "Warning", REASON, str(error))
         self._conditions.mark(profile, error)
 
-    async def _looked_up(self, meta: ObjectMeta, with_classes: bool) -> ChosenProfiles:
+    async def _looked_up(self, meta: ObjectMeta, with_classes: bool, review: str) -> ChosenProfiles:
         namespace = None
         if self._namespaces is not None and self._index.asks_namespaces:
             namespace = await self._namespaces.get(meta.namespace)
-        selected, drawn = self._select(meta, namespace)
+        selected, drawn = self._select(meta, namespace, review)
         classes = {}
         for name, title in _class_names(drawn) if with_classes else ():
             known = await self._classes.get(name)
@@ -115,12 +116,12 @@ class ProfileChoice:
         return ChosenProfiles(selected, drawn, classes)
 
     def _select(
-        self, meta: ObjectMeta, namespace: Namespace | None
+        self, meta: ObjectMeta, namespace: Namespace | None, review: str
     ) -> tuple[list[UsableProfile], list[UsableProfile]]:
         selected = self._index.selected(meta.labels, namespace)
         if not selected:
             return [], []
-        identity = selection.identity(meta)
+        identity = selection.identity(meta, review)
         drawn = [
             each
             for each in selected

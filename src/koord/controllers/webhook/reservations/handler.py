@@ -53,7 +53,9 @@ class ReservationMutationHandler:
             return ALLOWED
         reservation = request.decode(Reservation)
         has_template = reservation.spec.template is not None
-        chosen = self._profiles.of(reservation.metadata, with_classes=has_template)
+        chosen = self._profiles.of(
+            reservation.metadata, with_classes=has_template, review=request.uid
+        )
         if isinstance(chosen, ChosenProfiles):
             return self._decided(request, reservation, chosen)
         return self._waited(request, reservation, chosen)

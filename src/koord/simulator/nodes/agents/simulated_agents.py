@@ -98,6 +98,7 @@ class SimulatedAgents:
 
     Args:
         client: the way to the API server.
+        stand_in: makes NodeMetrics where no manager has.
         machines: what there is.
         pods: the cache of all pods, with an index by node.
         nodes: the cache of all nodes.
@@ -115,6 +116,7 @@ class SimulatedAgents:
     def __init__(
         self,
         client: Client,
+        stand_in: Client,
         machines: Sequence[SimulatedMachine],
         pods: Informer[Pod],
         nodes: Informer[Node],
@@ -124,7 +126,7 @@ class SimulatedAgents:
         gates: FeatureGates,
         record: RecordEvent | None = None,
     ) -> None:
-        self._client = client
+        self._client, self._stand_in = client, stand_in
         self._machines = machines
         self._rows = {machine.name: row for row, machine in enumerate(machines)}
         self._pods = pods
@@ -304,7 +306,10 @@ class SimulatedAgents:
             if error.http_status != _EXISTS:
                 raise
         name = document["metadata"]["name"]
-        found = await self._client.get(what, name, kind=kind)
+        listed = await self._client.list(what, field_selector=f"metadata.name={name}")
+        if not listed.items:
+            return  # it has just gone, and comes again
+        found = listed.items[0]
         if self._is_left(kind.name, found, node):
             return
         if isinstance(found, NodeResourceTopology):
@@ -437,7 +442,7 @@ class SimulatedAgents:
         }
         document = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
         try:
-            await self._client.create({**document, "spec": {}}, field_manager=FIELD_MANAGER)
+            await self._stand_in.create({**document, "spec": {}}, field_manager=FIELD_MANAGER)
         except ApiError as error:
             if error.http_status != _EXISTS:
                 raise

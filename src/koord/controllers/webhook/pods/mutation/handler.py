@@ -70,7 +70,7 @@ class PodMutationHandler:
             return ALLOWED
         meta = request.decode(Pod).metadata
         meta.namespace = meta.namespace or request.namespace
-        chosen = self._profiles.of(meta)
+        chosen = self._profiles.of(meta, review=request.uid)
         light = len(request.raw_object or b"") < HEAVY_BYTES
         if isinstance(chosen, ChosenProfiles) and light:
             return self._decided(self._mutated(request, self._surroundings(meta, chosen)))
