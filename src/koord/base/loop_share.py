@@ -13,15 +13,17 @@ Time is the loop's. On virtual time work takes none, and nobody waits.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 LARGE_BYTES = 32 << 10
 """JSON from which on an object is large: less is decoded and looked at in a few milliseconds."""
+_OTHERS = 2.0
+_LONGEST_SECONDS = 0.1
 
 
 class LoopShare:
@@ -47,7 +49,26 @@ class LoopShare:
             yield
         finally:
             now = time()
-            self._free_at = max(self._free_at, now) + (now - begun)
+            self.used(now - begun)
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Around large work of another thread: until it is done nobody's large work begins."""
+        time = asyncio.get_running_loop().time
+        async with self._turn:
+            while (seconds := self._free_at - time()) > 0:
+                await asyncio.sleep(seconds)
+            yield
+
+    def free(self) -> bool:
+        """Whether large work may be done at once."""
+        now = asyncio.get_running_loop().time()
+        return not self._turn.locked() and self._free_at <= now
+
+    def used(self, seconds: float) -> None:
+        """Large work has taken so long just now."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + _OTHERS * min(seconds, _LONGEST_SECONDS)
 
 
 _shares: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopShare] = WeakKeyDictionary()

@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from koord.base.loop_share import loop_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 HEAVY_BYTES = 32 << 10
 # How long the loop waits for the interpreter while the thread has it; Python's own 5 ms are for
 # programs whose threads all want much. A switch takes microseconds.
-_PATIENCE_SECONDS = 0.0005
+_PATIENCE_SECONDS = float(__import__("os").environ.get("PAT","0.0001"))
 
 
 class Worker:
@@ -49,7 +52,15 @@ class Worker:
             return function(*args, **kwargs)
         self.calls += 1
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: _called(function, *args, **kwargs))
+        share = loop_share()
+        used = [0.0]
+        async with share.aside():
+            try:
+                return await loop.run_in_executor(
+                    self._pool, lambda: _called(used, function, *args, **kwargs)
+                )
+            finally:
+                share.used(used[0] / 2)
 
     def close(self) -> None:
         """Lets the thread end after what it does now."""
@@ -57,7 +68,7 @@ class Worker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def _called(used: list[float], function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Calls a function without the garbage collector, and with the loop seldom kept waiting.
 
     The collector would walk all that the function has made so far, again and again, and nobody else
@@ -66,11 +77,13 @@ def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     to its binding would take a dozen times what it may be kept waiting.
     """
     collects, patience = gc.isenabled(), sys.getswitchinterval()
+    begun = time.thread_time()
     gc.disable()
     sys.setswitchinterval(_PATIENCE_SECONDS)
     try:
         return function(*args, **kwargs)
     finally:
+        used[0] = time.thread_time() - begun
         sys.setswitchinterval(patience)
         if collects:
             gc.enable()
