@@ -114,6 +114,11 @@ class Place:
         clocks = [~process.pid << 3 | 2 for process in self.processes.values()]
         return sum(time.clock_gettime(clock) for clock in clocks)
 
+    def delay_seconds(self) -> float:
+        """How long the main thread of the scheduler's program could have run and had no core."""
+        process = next(iter(self.processes.values()))
+        return delay_seconds(f"/proc/{process.pid}/task/{process.pid}/schedstat")
+
     def leases(self) -> dict[str, tuple[str, int]]:
         """Holder and number of changes of hands of the daemons' Leases, which must not change."""
         api = self.api("leases")
@@ -126,6 +131,11 @@ class Place:
             )
             for each in listed
         }
+
+
+def delay_seconds(path: str) -> float:
+    """Time that a thread waited for a core, by its ``schedstat`` (proc(5))."""
+    return int(Path(path).read_text(encoding="ascii").split()[1]) / 1e9
 
 
 def _node(number: int) -> Document:

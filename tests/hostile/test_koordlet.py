@@ -67,7 +67,7 @@ def check_thieves(seen: dict[str, Any]) -> None:
 @pytest.mark.scene
 def test_a_good_tenants_pods_keep_what_they_have(capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        check_koordlet(SEED, SECONDS / 5)
+        check_koordlet(SEED, 0.4 * SECONDS)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

@@ -8,8 +8,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from koord.base.loop_share import LARGE_BYTES, loop_share
 from koord.api import codec
+from koord.base.loop_share import LARGE_BYTES, loop_share
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
 from koord.controllers.webhook.server.metrics import WebhookMetrics

@@ -7,7 +7,7 @@ import asyncio
 import gc
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from koord.base.loop_share import loop_share
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEAVY_BYTES = 32 << 10
 # How long the loop waits for the interpreter while the thread has it; Python's own 5 ms are for
 # programs whose threads all want much. A switch takes microseconds.
-_PATIENCE_SECONDS = float(__import__("os").environ.get("PAT","0.0001"))
+_PATIENCE_SECONDS = 0.0001
 
 
 class Worker:
@@ -51,16 +51,14 @@ class Worker:
         if self._pool is None or weight_bytes < HEAVY_BYTES:
             return function(*args, **kwargs)
         self.calls += 1
-        loop = asyncio.get_running_loop()
-        share = loop_share()
-        used = [0.0]
+        loop, share = asyncio.get_running_loop(), loop_share()
         async with share.aside():
-            try:
-                return await loop.run_in_executor(
-                    self._pool, lambda: _called(used, function, *args, **kwargs)
-                )
-            finally:
-                share.used(used[0] / 2)
+            seconds, outcome = await loop.run_in_executor(
+                self._pool, lambda: _outcome(function, *args, **kwargs)
+            )
+            # Half of its time the loop was others' already.
+            share.used(seconds / 2)
+        return outcome.result()
 
     def close(self) -> None:
         """Lets the thread end after what it does now."""
@@ -68,22 +66,28 @@ class Worker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _called(used: list[float], function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Calls a function without the garbage collector, and with the loop seldom kept waiting.
+def _outcome(
+    function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> tuple[float, Future[R]]:
+    """CPU seconds that a call took, and what came of it.
 
-    The collector would walk all that the function has made so far, again and again, and nobody else
-    can run meanwhile; nearly all of that is gone without it when the function returns. And the loop
-    asks for the interpreter after every read and write of a socket: a pod's way from its creation
-    to its binding would take a dozen times what it may be kept waiting.
+    It is called without the garbage collector, and with the loop seldom kept waiting. The collector
+    would walk all that the function has made so far, again and again, and nobody else can run
+    meanwhile; nearly all of that is gone without it when the function returns. And the loop asks
+    for the interpreter after every read and write of a socket: a pod's way from its creation to its
+    binding would take a dozen times what it may be kept waiting.
     """
     collects, patience = gc.isenabled(), sys.getswitchinterval()
+    outcome: Future[R] = Future()
     begun = time.thread_time()
     gc.disable()
     sys.setswitchinterval(_PATIENCE_SECONDS)
     try:
-        return function(*args, **kwargs)
+        outcome.set_result(function(*args, **kwargs))
+    except Exception as error:
+        outcome.set_exception(error)
     finally:
-        used[0] = time.thread_time() - begun
         sys.setswitchinterval(patience)
         if collects:
             gc.enable()
+    return time.thread_time() - begun, outcome
