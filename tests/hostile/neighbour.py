@@ -26,8 +26,7 @@ class Waits:
         waits: the same without what other programs of the machine took: for as long as the
             scheduler's main thread, or this one, could have run and had no core.
         answers: of the API server, a GET each; without the same.
-        work: CPU seconds that koord's programs took from create to binding, a pod each. On a
-            machine that others use too this says more than the time on the clock.
+        work: CPU seconds that the scheduler's program took from create to binding, a pod each.
     """
 
     bindings: list[float] = field(default_factory=list)

@@ -109,15 +109,19 @@ class Place:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_seconds(self) -> float:
-        """CPU time that all of koord's programs here have taken, by all their threads."""
+        """CPU time that the scheduler's program here has taken, by all its threads."""
         # As clock_getcpuclockid(3) makes them.
-        clocks = [~process.pid << 3 | 2 for process in self.processes.values()]
-        return sum(time.clock_gettime(clock) for clock in clocks)
+        return time.clock_gettime(~self._scheduler.pid << 3 | 2)
 
     def delay_seconds(self) -> float:
         """How long the main thread of the scheduler's program could have run and had no core."""
-        process = next(iter(self.processes.values()))
-        return delay_seconds(f"/proc/{process.pid}/task/{process.pid}/schedstat")
+        pid = self._scheduler.pid
+        return delay_seconds(f"/proc/{pid}/task/{pid}/schedstat")
+
+    @property
+    def _scheduler(self) -> subprocess.Popen[bytes]:
+        """The program that schedules, which is started first."""
+        return next(iter(self.processes.values()))
 
     def leases(self) -> dict[str, tuple[str, int]]:
         """Holder and number of changes of hands of the daemons' Leases, which must not change."""

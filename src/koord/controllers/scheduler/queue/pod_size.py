@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.kinds.pod import ResourceRequirements
 from koord.controllers.cluster.pods import OUTPUTS
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 OVERSIZED_VALUES = 1000
 """A pod with more values than so many is tried after the others."""
 _MEMO = "pod size"
+_NOTHING = ResourceRequirements()
 _DOMAIN = "koordinator.sh/"
 
 
@@ -71,7 +73,11 @@ def _parts(pod: Pod) -> Iterator[tuple[str, Any]]:
     yield "affinity", spec.affinity
     yield "tolerations", spec.tolerations
     yield "topologySpreadConstraints", spec.topology_spread_constraints
-    yield "containers", [(each.resources, each.ports) for each in containers]
+    yield "containers", [
+        (each.resources, each.ports)
+        for each in containers
+        if each.ports or each.resources != _NOTHING
+    ]
     yield "resourceClaims", spec.resource_claims
     # A service account's token is projected into nearly every pod; it places none.
     yield "volumes", [volume for volume in spec.volumes if "projected" not in volume]
