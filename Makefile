@@ -73,7 +73,7 @@ test-real: install-test
 # minute, once), which are unpacked into a cache and not installed.
 test-vm: install-test
 	$(BIN)/python -m tests.vm.build
-	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "scene and not vm" tests/scenes tests/hostile
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "scene and not vm and not real" tests/scenes tests/hostile
 	$(BIN)/python -m pytest -q -m vm tests/vm tests/scenes
 
 lint: install-test

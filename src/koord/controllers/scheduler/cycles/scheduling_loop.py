@@ -25,7 +25,7 @@ from koord.controllers.scheduler.cycles.binder import (
     reason_of,
 )
 from koord.controllers.scheduler.cycles.failure_writer import FailureWriter, SchedulingFailure
-from koord.controllers.scheduler.cycles.oversized_turns import OversizedTurns
+from koord.controllers.scheduler.cycles.oversized_permits import OversizedPermits
 from koord.controllers.scheduler.cycles.slow_attempts import SlowAttemptMonitor
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods, title
 from koord.controllers.scheduler.decision.decider import Decider, Decision, rejectors_of
@@ -117,7 +117,7 @@ class SchedulingLoop:
         self._wake = asyncio.Event()
         # Attempts so far, and the CPU seconds that they took.
         self.decided, self.deciding_seconds = 0, 0.0
-        self._turns, self._oversized = OversizedTurns(self.woken), 0
+        self._permits, self._oversized = OversizedPermits(self.woken), 0
 
     def observe(self, observer: Callable[[Decision, str], None]) -> None:
         """Tells one more of each decision from now on."""
@@ -152,7 +152,7 @@ class SchedulingLoop:
 
     async def close(self) -> None:
         """Cancels bindings and writes that are not done; may be called more than once."""
-        await self._turns.close()
+        await self._permits.close()
         await self.binder.close()
         await self.failures.close()
 
@@ -163,9 +163,9 @@ class SchedulingLoop:
             return self.schedule(SLICE_SECONDS, SLICE_DECISIONS)
         clock = asyncio.get_running_loop().time
         tried, began = self._oversized, clock()
-        taken = self.schedule(SLICE_SECONDS, SLICE_DECISIONS, self._turns.come())
+        taken = self.schedule(SLICE_SECONDS, SLICE_DECISIONS, self._permits.granted())
         if self._oversized != tried:
-            self._turns.used(clock() - began)
+            self._permits.used(clock() - began)
         return taken
 
     async def _rest(self, due_seconds: float | None) -> None:

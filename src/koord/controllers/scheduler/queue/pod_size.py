@@ -73,11 +73,14 @@ def _parts(pod: Pod) -> Iterator[tuple[str, Any]]:
     yield "affinity", spec.affinity
     yield "tolerations", spec.tolerations
     yield "topologySpreadConstraints", spec.topology_spread_constraints
-    yield "containers", [
-        (each.resources, each.ports)
-        for each in containers
-        if each.ports or each.resources != _NOTHING
-    ]
+    yield (
+        "containers",
+        [
+            (each.resources, each.ports)
+            for each in containers
+            if each.ports or each.resources != _NOTHING
+        ],
+    )
     yield "resourceClaims", spec.resource_claims
     # A service account's token is projected into nearly every pod; it places none.
     yield "volumes", [volume for volume in spec.volumes if "projected" not in volume]

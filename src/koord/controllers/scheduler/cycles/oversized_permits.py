@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When oversized pods may be tried: in turn with all other large work of the event loop.
+"""When oversized pods may be tried: one after the other with all large work of the event loop.
 
 Rule: docs/reference/scheduling.md#oversized-pods.
 
 An attempt of an oversized pod takes tens of milliseconds. In a process that serves others too it
-waits for its turn (:mod:`koord.base.loop_share`), and pods of usual size are decided meanwhile. On
-virtual time the turn comes at once.
+waits for its share of the loop (:mod:`koord.base.loop_share`), and pods of usual size are decided
+meanwhile. On virtual time nothing waits.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class OversizedTurns:
-    """The turns of one scheduling loop.
+class OversizedPermits:
+    """The permits of one scheduling loop, each for one attempt.
 
     Args:
-        woken: called when a turn that was asked for has come.
+        woken: called when a permit that was asked for is there.
     """
 
     def __init__(self, woken: Callable[[], None]) -> None:
         self._woken = woken
         self._waiting: asyncio.Task[None] | None = None
-        self._come = False
+        self._granted = False
 
-    def come(self) -> bool:
-        """Whether an oversized pod may be tried now; if not, the turn is asked for."""
-        if not self._come and self._waiting is None:
+    def granted(self) -> bool:
+        """Whether an oversized pod may be tried now; if not, a permit is asked for."""
+        if not self._granted and self._waiting is None:
             if loop_share().free():
-                self._come = True
+                self._granted = True
             else:
                 self._waiting = asyncio.create_task(self._wait())
-        return self._come
+        return self._granted
 
     def used(self, seconds: float) -> None:
-        """A pod was tried; the next one waits for its own turn."""
-        self._come = False
+        """A pod was tried, which took so long; the next one needs another permit."""
+        self._granted = False
         loop_share().used(seconds)
 
     async def close(self) -> None:
@@ -54,5 +54,5 @@ class OversizedTurns:
 
     async def _wait(self) -> None:
         await loop_share().wait()
-        self._waiting, self._come = None, True
+        self._waiting, self._granted = None, True
         self._woken()
