@@ -34,6 +34,13 @@ class Waits:
     answers: list[float] = field(default_factory=list)
     work: list[float] = field(default_factory=list)
 
+    def add(self, other: Waits) -> None:
+        """Another span counts too."""
+        self.bindings += other.bindings
+        self.waits += other.waits
+        self.answers += other.answers
+        self.work += other.work
+
 
 def p99(values: list[float]) -> float:
     """The largest but one in a hundred."""

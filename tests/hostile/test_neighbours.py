@@ -22,8 +22,8 @@ SEED = int(os.environ.get("KOORD_HOSTILE_SEED", "1"))
 SECONDS = float(os.environ.get("KOORD_HOSTILE_SECONDS", "10"))
 QUIET_SECONDS = 4.0
 # How many times as long as without the attack the worst but one of a hundred may wait. Other
-# programs use the machine too and one span has a hundred pods, so the best of a few pairs of spans
-# counts, one quiet and one attacked each.
+# programs use the machine too and one span has a hundred pods, so two pairs of spans count
+# together, one quiet and one attacked each, and more where they are not enough to tell.
 FACTOR = 3.0
 # The same of what the programs work meanwhile, also that of the thread beside the loop, for which
 # nobody waits.
@@ -50,23 +50,26 @@ def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> W
 
 
 def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
-    """One tenant attacks twice, and again where a pair of spans is not good enough."""
+    """One tenant attacks twice, and again where that is not enough to tell."""
     with running_place(name, folder) as place:
         neighbour = Neighbour(place.api("alice"), place)
         neighbour.start()
         neighbour.span(2.0)
-        leases, memory, factors = place.leases(), [place.resident_bytes()], []
-        while len(factors) < 2 or (min(factors) > FACTOR and len(factors) < PAIRS):
-            quiet = neighbour.span(QUIET_SECONDS)
-            waits = attacked(place, neighbour, seed + len(factors), seconds)
+        leases, memory = place.leases(), [place.resident_bytes()]
+        quiet, waits, found = Waits(), Waits(), 0.0
+        for number in range(PAIRS):
+            quiet.add(neighbour.span(QUIET_SECONDS))
+            waits.add(attacked(place, neighbour, seed + number, seconds))
             memory.append(place.resident_bytes())
             place.check()
-            factors.append(factor(quiet, waits))
+            found = factor(quiet, waits)
+            if number and found <= FACTOR:
+                break
         neighbour.stop()
         neighbour.check_kept()
-        print(f"worst factors {factors}; memory {[each >> 20 for each in memory]} MiB")
+        print(f"worst factor {found:.1f}; memory {[each >> 20 for each in memory]} MiB")
         assert place.leases() == leases
-        assert min(factors) <= FACTOR, factors
+        assert found <= FACTOR
         assert max(memory[1:3]) <= memory[0] + GROWTH_BYTES
 
 
