@@ -20,6 +20,16 @@ from benchmarks.conftest import Record
 from benchmarks.ratio import Ratio
 from benchmarks.scheduler_inprocess import _pod
 from koord.api.kinds.pod import Pod
+from koord.controllers.manager.feature_gates import feature_gates
+from koord.controllers.webhook.certificates.certificate_keeper import MUTATING, VALIDATING
+from koord.controllers.webhook.certificates.webhook_configuration import WebhookAddress, desired
+from koord.controllers.webhook.framework.default_configurations import (
+    NAMESPACE,
+    SERVICE,
+    default_configurations,
+)
+from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
+from koord.controllers.webhook.options import WebhookOptions
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.subresources.plain_binding import PlainBindings
 from koord.kube.client import Client
@@ -70,6 +80,49 @@ def test_plain_bindings(record: Record, monkeypatch: pytest.MonkeyPatch) -> None
             return await _in_turn(bind, the_long_way)
 
     record("controlplane: bind a pod, in process", asyncio.run(main()), 1.6)
+
+
+def test_bindings_beside_webhooks(record: Record) -> None:
+    """Those of koord, as ``koord up`` has them: none is for bindings, so that they stay plain."""
+    size = 200
+
+    async def main() -> Ratio:
+        async with (
+            EmbeddedControlPlane(Options(port=None, seed=1)) as asked,
+            EmbeddedControlPlane(Options(port=None, seed=1)) as alone,
+        ):
+            sides = []
+            for plane in (asked, alone):
+                client = Client(plane.transport(), requests_per_second=None)
+                path = "/api/v1/namespaces/default/pods"
+                for number in range(ROUNDS * size + 1):
+                    body = msgspec.json.encode(_pod(number))
+                    await client.request(Request("POST", path, body=body))
+                if plane is asked:
+                    await _configure(client)
+                waiting = iter((await client.list(Pod)).items)
+                await client.bind(next(waiting), "node-0")
+                sides.append(_binder(client, waiting, size))
+            return await _in_turn(*sides)
+
+    record("controlplane: bind a pod beside koord's webhooks", asyncio.run(main()), 0.7)
+
+
+async def _configure(client: Client) -> None:
+    """Entries of all handlers that have something to say with the gates' defaults."""
+    paths = enabled_makers(all_makers(), feature_gates(), WebhookOptions()).keys()
+    address = WebhookAddress(SERVICE, NAMESPACE)
+    for kind, document in zip((MUTATING, VALIDATING), default_configurations(), strict=True):
+        await client.create(desired(document, paths, address, b""), kind=kind)
+
+
+def _binder(client: Client, waiting: Iterator[Pod], size: int) -> Callable[[], Awaitable[int]]:
+    async def bind() -> int:
+        for _ in range(size):
+            await client.bind(next(waiting), "node-0")
+        return size
+
+    return bind
 
 
 class _Answering(asyncio.Protocol):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from koord.base.worker import HEAVY_BYTES
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.handlers import read
-from koord.controlplane.handlers.worker import HEAVY_BYTES
 from koord.kube.transport.messages import Request
 from tests.hostile.served import CONFIGS, PODS, Document, Target, attack, config_map, encoded, said
 

@@ -27,6 +27,7 @@ from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.scheduler.app import App as Scheduler
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
+from koord.controlplane.admission.webhook_client import LocalWebhook
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kernels.cgroup_parse import Version
 from koord.kube import crds as installing
@@ -57,12 +58,14 @@ class Plane:
         clock: the time there.
         step_seconds: how often counters of stand-in machines move.
         look_seconds: how often a test looks.
+        register_webhook: serves a webhook in the process; None where it is reached over TLS.
     """
 
     transport: Callable[[], Transport]
     clock: Clock
     step_seconds: float
     look_seconds: float
+    register_webhook: Callable[[str, LocalWebhook], None] | None = None
 
 
 class _Way:
@@ -265,7 +268,8 @@ def on_embedded(
 
     async def whole() -> float:
         async with EmbeddedControlPlane(Options(clock=clock, seed=1)) as server:
-            plane = Plane(server.transport, clock, _VIRTUAL_STEP_SECONDS, 0.1)
+            register = server.options.webhooks.register_local
+            plane = Plane(server.transport, clock, _VIRTUAL_STEP_SECONDS, 0.1, register)
             async with _running(plane, folder, kinds()) as cluster:
                 return await story(cluster)
 

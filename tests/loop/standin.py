@@ -129,7 +129,7 @@ class StandInKubelet:
         name = document["metadata"]["name"]
         if name in self._host.pods:
             return document
-        path = f"/api/v1/namespaces/default/pods/{name}/status"
+        path = f"/api/v1/namespaces/{document['metadata']['namespace']}/pods/{name}/status"
         body = json.dumps({"status": _running(document)}).encode()
         request = Request("PATCH", path, body=body, content_type=MERGE_PATCH)
         started: dict[str, Any] = json.loads((await self._client.request(request)).body)

@@ -175,6 +175,5 @@ EXTRAS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
         ),
     },
     # An empty status that the reference schemas list and no component writes.
-    (_CONFIG, "ClusterColocationProfile"): {"status": {"type": "object"}},
     (_QUOTA, "ElasticQuotaProfile"): {"status": {"type": "object"}},
 }

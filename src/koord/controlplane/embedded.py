@@ -16,6 +16,7 @@ import msgspec
 
 from koord.base import rng
 from koord.base.clock import SystemClock, VirtualLoop
+from koord.base.worker import Worker
 from koord.controlplane.admission import WebhookClient, chain
 from koord.controlplane.authorization.account_tokens import AccountTokens
 from koord.controlplane.authorization.default_roles import default_roles
@@ -24,7 +25,6 @@ from koord.controlplane.credentials import kubeconfig, pki
 from koord.controlplane.customresources.definitions import CRDS, CustomResources
 from koord.controlplane.frontends.inprocess import InProcessTransport
 from koord.controlplane.frontends.kubernetes_service import KubernetesService
-from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds import registry
 from koord.controlplane.server import Server
 from koord.controlplane.storage import conversion

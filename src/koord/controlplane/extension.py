@@ -66,13 +66,17 @@ AdmissionGenerations = tuple[int, ...] | None
 class Admission(Protocol):
     """Rules between a request and the store. Without webhooks neither method ever suspends."""
 
-    def generations(self, namespace: str = "") -> AdmissionGenerations:
-        """What the rules go by besides the request, as numbers that never come again.
+    def generations(
+        self, namespace: str, plural: str, subresource: str = ""
+    ) -> AdmissionGenerations:
+        """What the rules of a create go by besides the request, as numbers that never come again.
 
         Where it is the same, the same document fares the same. None: nobody can tell.
 
         Args:
-            namespace: of an object that is to be created there; empty for another write.
+            namespace: of the object.
+            plural: of its resource.
+            subresource: that is created, such as ``binding``; empty for the object itself.
         """
         ...
 
@@ -88,7 +92,9 @@ class Admission(Protocol):
 class AdmitAll:
     """No rules."""
 
-    def generations(self, namespace: str = "") -> AdmissionGenerations:
+    def generations(
+        self, namespace: str, plural: str, subresource: str = ""
+    ) -> AdmissionGenerations:
         """Always the same."""
         return ()
 

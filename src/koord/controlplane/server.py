@@ -10,6 +10,7 @@ import msgspec
 
 from koord.base import log
 from koord.base.loop_share import LARGE_BYTES
+from koord.base.worker import Worker
 from koord.controlplane import discovery
 from koord.controlplane.api_errors import (
     bad_request,
@@ -27,7 +28,6 @@ from koord.controlplane.handlers.create_cache import CreateCache
 from koord.controlplane.handlers.delete import Deletion
 from koord.controlplane.handlers.patch import Patches, patched_scale
 from koord.controlplane.handlers.read import Reads
-from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.handlers.write import RequestTarget, Verbs, WriteResult
 from koord.controlplane.kinds.pod.strategy import PodStrategy
 from koord.controlplane.metrics import ServerMetrics

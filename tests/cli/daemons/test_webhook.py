@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""koord-webhook's command line, and that it runs beside a cluster: answers, and ends in order."""
+"""koord-webhook's command line; it and koord-manager beside a cluster: reviews are answered over
+TLS, and the process ends in order.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -15,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from koord.cli.daemons.webhook import main, parse
+from koord.controllers.webhook.framework.webhook_table import MUTATE_POD
 from koord.controllers.webhook.program_options import WebhookProgramOptions
 from tests.contract.embedded import start_embedded
+from tests.controllers.webhook.reviews import review
 from tests.real.plane import free_port
 
 PATIENCE_SECONDS = 60.0
@@ -54,27 +59,39 @@ def test_what_is_wrong_is_one_line(
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, dry_run: bool) -> None:
+@pytest.mark.parametrize(
+    ("program", "dry_run"), [("webhook", False), ("webhook", True), ("manager", False)]
+)
+def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, program: str, dry_run: bool) -> None:
     ports = [free_port() for _ in range(3)]
     with start_embedded(tmp_path, controllers=False) as plane:
         words = [
-            sys.executable, "-m", "koord.cli.daemons.webhook", f"--kubeconfig={plane.kubeconfig}",
+            sys.executable, "-m", f"koord.cli.daemons.{program}",
+            f"--kubeconfig={plane.kubeconfig}",
             f"--metrics-addr=127.0.0.1:{ports[1]}", f"--health-probe-addr=127.0.0.1:{ports[2]}",
             f"--dry-run={str(dry_run).lower()}", "--leader-election-namespace=default",
         ]  # fmt: skip
-        told = {
+        environment = {
             "WEBHOOK_PORT": str(ports[0]), "WEBHOOK_HOST": "127.0.0.1",
             "WEBHOOK_CERT_DIR": str(tmp_path / "certs"),
         }  # fmt: skip
-        process = subprocess.Popen(words, env={**os.environ, **told}, stderr=subprocess.PIPE)
+        process = subprocess.Popen(words, env={**os.environ, **environment}, stderr=subprocess.PIPE)
         try:
             assert _answer(f"http://127.0.0.1:{ports[2]}/readyz?verbose").startswith(b"[+]ping ok")
             anything = ssl.create_default_context()
             anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE
             assert _answer(f"https://127.0.0.1:{ports[0]}/healthz", anything) == b"ok\n"
-            shown = _answer(f"http://127.0.0.1:{ports[1]}/metrics")
-            assert b"koord_webhook_failures_total" in shown
+            review_url = f"https://127.0.0.1:{ports[0]}{MUTATE_POD}"
+            answered = json.loads(_answer(review_url, anything, json.dumps(review()).encode()))
+            assert answered["response"]["allowed"]
+            metrics = f"http://127.0.0.1:{ports[1]}"
+            tree = json.loads(_answer(f"{metrics}/elasticQuota"))
+            assert tree["quotaHierarchyInfo"] == {"koordinator-root-quota": []}
+            told = "/metrics" if program == "webhook" else "/internal-metrics"
+            assert f"koord_{program}_failures_total".encode() in _answer(f"{metrics}{told}")
+            assert b'requests_total{code="200",webhook="/mutate-pod"} 1.0' in _answer(
+                f"{metrics}/metrics"
+            )
             # Nothing is written in a dry run, not to this machine either.
             assert (tmp_path / "certs").exists() is not dry_run
         finally:
@@ -83,14 +100,15 @@ def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, dry_run: bool) -> 
     assert process.returncode == 0, said
 
 
-def _answer(url: str, tls: ssl.SSLContext | None = None) -> bytes:
+def _answer(url: str, tls: ssl.SSLContext | None = None, body: bytes | None = None) -> bytes:
     """What is answered with 200, waited for."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(url, context=tls, timeout=5) as answer:
-                body: bytes = answer.read()
-                return body
+            asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(asked, context=tls, timeout=5) as answer:
+                found: bytes = answer.read()
+                return found
         except (OSError, urllib.error.URLError):
             assert time.monotonic() < deadline, url
             time.sleep(0.1)

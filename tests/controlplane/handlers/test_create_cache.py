@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates of objects from one template, against a server that takes each the long way.
 
-The other server has a webhook that matches nothing: what such a server makes of a document nobody
-can tell beforehand, so it keeps no templates.
+The other server has a webhook for pods and bindings whose selector no object has: what it makes of
+a document is told by its labels alone, so that server keeps no templates.
 """
 
 from __future__ import annotations
@@ -31,11 +31,26 @@ _WEBHOOK = {
         {
             "name": "none.test.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
-            "rules": [{"operations": ["CONNECT"], "apiGroups": ["none"], "apiVersions": ["v1"],
-                       "resources": ["none"]}],
+            "objectSelector": {"matchLabels": {"nobody": "has-this"}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                       "resources": ["pods", "pods/binding"]}],
         }
     ],
 }  # fmt: skip
+# It fails, so that what it is asked about is refused: pods of namespaces with a label.
+_FAILING = {
+    "metadata": {"name": "some"},
+    "webhooks": [
+        {
+            "name": "some.test.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": {"service": {"namespace": "a", "name": "nothing"}},
+            "namespaceSelector": {"matchLabels": {"asked": "yes"}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"],
+                       "resources": ["pods", "pods/*"]}],
+        }
+    ],
+}  # fmt: skip
+_HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def _spec(**more: Any) -> Document:
@@ -106,6 +121,10 @@ _CHANGES = [
     ("DELETE", "/api/v1/namespaces/a/limitranges/limits", None),
     ("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}}),
     ("DELETE", "/api/v1/namespaces/a", None),
+    ("POST", _HOOKS, _FAILING),
+    ("DELETE", f"{_HOOKS}/some", None),
+    ("PATCH", "/api/v1/namespaces/a", {"metadata": {"labels": {"asked": "yes"}}}),
+    ("PATCH", "/api/v1/namespaces/a", {"metadata": {"labels": {"asked": None}}}),
 ]
 
 
@@ -116,7 +135,9 @@ def _pod(frame: str, metadata: str, spec: str, namespace: str, query: Any) -> Re
 
 def _change(change: tuple[str, str, Document | None]) -> Request:
     method, path, body = change
-    return Request(method, path, body=json.dumps(body).encode() if body else b"")
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    text = json.dumps(body).encode() if body else b""
+    return Request(method, path, body=text, content_type=kind)
 
 
 @st.composite
@@ -158,7 +179,6 @@ def _unversioned(value: Any) -> Any:
     return [_unversioned(inner) for inner in value] if isinstance(value, list) else value
 
 
-_HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _SETTINGS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -180,6 +200,8 @@ _AGAIN = (_FRAMES[0], _METADATA[0])
 @example(_of(1, _change(_CHANGES[1]), _AGAIN))
 @example(_of(0, _change(_CHANGES[2]), _AGAIN, _change(_CHANGES[3]), _AGAIN))
 @example(_of(0, _change(_CHANGES[5]), _AGAIN))
+@example(_of(0, _change(_CHANGES[6]), _AGAIN, _change(_CHANGES[8]), _AGAIN, _change(_CHANGES[7])))
+@example(_of(0, _change(_CHANGES[8]), _change(_CHANGES[6]), _AGAIN, _change(_CHANGES[9]), _AGAIN))
 @example(_of(9, (_FRAMES[0], _METADATA[1])))
 @example(_of(0, (_FRAMES[4], _METADATA[0])))
 @example(_of(12, _pod(_FRAMES[0], _METADATA[0], _SPECS[12], "a", _STRICT), query=_IGNORE))

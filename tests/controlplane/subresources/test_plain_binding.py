@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain bindings, against a server that takes each binding the long way.
 
-The other server has a webhook that matches nothing: what admission says there nobody can tell
-beforehand, so no binding is plain.
+The other server has a webhook for bindings whose selector no object has: what admission says there
+nobody can tell beforehand, so no binding is plain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from koord.base.clock import VirtualClock
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.subresources.plain_binding import PlainBindings
 from koord.kube.transport.messages import Request
-from tests.controlplane.handlers.test_create_cache import _HOOKS, _SETTINGS, _WEBHOOK, _unversioned
+from tests.controlplane.handlers.test_create_cache import (
+    _FAILING,
+    _HOOKS,
+    _SETTINGS,
+    _WEBHOOK,
+    _unversioned,
+)
 
 Document = dict[str, Any]
 PODS = "/api/v1/namespaces/a/pods"
@@ -162,6 +168,10 @@ def test_plain_bindings_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(PlainBindings, "bind", noted)
     requests = [_PODS[1], _PLAIN, _PLAIN]
     asyncio.run(_answers(requests, (_SETTINGS, {"metadata": {"name": "none"}})))
+    assert taken.count(True) == 1
+    # A webhook that can be for no pod of the namespace is none, one that may be asked is.
+    taken.clear()
+    asyncio.run(_answers(requests, (_HOOKS, _FAILING)))
     assert taken.count(True) == 1
     taken.clear()
     asyncio.run(_answers(requests, (_HOOKS, _WEBHOOK)))

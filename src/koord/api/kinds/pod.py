@@ -118,6 +118,7 @@ class PodStatus(WireStruct):
     conditions: list[PodCondition] = []
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
+    ephemeral_container_statuses: list[ContainerStatus] = []
 
 
 class Pod(Object):

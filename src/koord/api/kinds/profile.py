@@ -7,9 +7,12 @@ from typing import Annotated
 
 from msgspec import field
 
-from koord.api.kinds.meta import LabelSelector, Object
+from koord.api.kinds.meta import Condition, LabelSelector, Object
 from koord.api.schema import FreeForm, Int32, IntOrString, Schema
 from koord.api.wirestruct import WireStruct
+
+VALID = "Valid"
+"""Condition: whether the profile can be used as it is written."""
 
 
 class ClusterColocationProfileSpec(WireStruct):
@@ -48,7 +51,18 @@ class ClusterColocationProfileSpec(WireStruct):
     patch: Annotated[FreeForm | None, Schema(untyped=True)] = None
 
 
+class ClusterColocationProfileStatus(WireStruct):
+    """What is known of the profile; koord's own, the original's is empty.
+
+    Attributes:
+        conditions: Valid is False while the profile is passed over.
+    """
+
+    conditions: list[Condition] = []
+
+
 class ClusterColocationProfile(Object):
     """How pods join co-location without a change of their manifests."""
 
     spec: ClusterColocationProfileSpec = field(default_factory=ClusterColocationProfileSpec)
+    status: ClusterColocationProfileStatus = field(default_factory=ClusterColocationProfileStatus)

@@ -37,6 +37,11 @@ EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"
 JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
 PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
 POD_ARBITRATING: Final = "descheduler.koordinator.sh/pod-arbitrating"
+DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 
 # Pod: webhook switches.
 MUTATING_UPDATE: Final = "pod.koordinator.sh/mutating-update"

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from koord.base.documents import Document
     from koord.controllers.manager.app import ManagerApp
     from koord.controllers.manager.options import ManagerOptions
     from koord.controllers.webhook.app import WebhookApp
@@ -28,6 +29,10 @@ class AdmissionPart:
     def readiness(self) -> str | None:
         """For the manager's readiness: the Service in front sends reviews to who is ready."""
         return self._app.readiness() if self._app is not None else None
+
+    def debug_page(self, path: str) -> Document | None:
+        """What a handler tells of what it knows, of every replica; None where there is none."""
+        return self._app.debug_page(path) if self._app is not None else None
 
     async def parts(
         self,
@@ -76,13 +81,14 @@ def admission_app(
         recorder: of events.
         environment: where to serve.
     """
+    from koord.base.worker import Worker
     from koord.controllers.webhook.app import WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
     shared = manager.dependencies
     dependencies = HandlerDependencies(
         client, manager.views, shared.gates, options, shared.clock, recorder.event,
-        manager.metrics.internal, manager.supervisor,
+        manager.metrics.internal, manager.supervisor, worker=Worker(threaded=True),
     )  # fmt: skip
     return WebhookApp(
         dependencies, environment, lambda: manager.leading,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sys
 from functools import partial
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from koord.base import log
-from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.daemons import controller_program
+from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
-from koord.cli.process.lease_client import lease_client
-from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable, run_program
+from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
 from koord.controllers.manager.flag_pairs import PAIRS
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
@@ -25,13 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from koord.base.clock import Clock
+    from koord.cli.daemons.controller_program import ClusterConnection
     from koord.cli.help.page import HelpPage
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.kube.client import Client
-    from koord.kube.daemon.endpoints import Endpoints
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.election import LeaderElector, Timing
-    from koord.kube.transport.messages import Transport
 
 NAME = "koord-manager"
 USER_AGENT = "koordinator-manager"
@@ -62,11 +60,7 @@ def parse(arguments: Sequence[str]) -> tuple[ManagerOptions, Path | None, int]:
         KoordError: a flag, its value and what would be right.
         SystemExit: help was asked for.
     """
-    parser = go_flags.parser(NAME, _TEXT, ManagerOptions, UNUSED)
-    told = vars(parser.parse_args(go_flags.two_dashes(arguments)))
-    options = ManagerOptions(**{name: told[name] for name in vars(ManagerOptions())})
-    options.check()
-    return options, told["kubeconfig"], told["verbosity"]
+    return controller_program.parsed(NAME, _TEXT, ManagerOptions, arguments)
 
 
 def page() -> HelpPage:
@@ -76,34 +70,16 @@ def page() -> HelpPage:
 
 async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
     from koord.controllers.manager.metrics import ManagerMetrics
-    from koord.kube.client import Client
-    from koord.kube.daemon.lifecycle import run_until_stopped
-    from koord.kube.transport.credentials import load_cluster_config
-    from koord.kube.transport.http import HttpTransport
 
     metrics = ManagerMetrics()
-    transport = HttpTransport(load_cluster_config(kubeconfig), user_agent=USER_AGENT)
-    client = Client(
-        transport,
-        NAME,
-        requests_per_second=float(options.rest_config_qps or 50),
-        burst=options.rest_config_burst or 100,
-        registry=metrics.controllers,
-        dry_run=begin_dry_run(options.dry_run, metrics.controllers),
-    )
-    try:
-        parts = await _parts(client, options, metrics, transport, lease_client(kubeconfig, NAME))
-        return await run_until_stopped(parts)
-    finally:
-        await transport.close()
+    return await controller_program.connected(
+        NAME, USER_AGENT, options, kubeconfig, metrics.controllers,
+        partial(_parts, options, metrics),
+    )  # fmt: skip
 
 
 async def _parts(
-    client: Client,
-    options: ManagerOptions,
-    metrics: ManagerMetrics,
-    transport: Transport,
-    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
+    options: ManagerOptions, metrics: ManagerMetrics, connection: ClusterConnection
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.cli.daemons.admission_part import AdmissionPart
@@ -111,19 +87,22 @@ async def _parts(
     from koord.controllers.manager.app import ManagerApp, supervise
     from koord.controllers.manager.endpoints import ManagerEndpoints
     from koord.controllers.manager.node_objects.nodeslo_extenders import installed
+    from koord.controllers.webhook.elasticquotas.handlers import DEBUG_PATH
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.events import EventRecorder
 
+    client, transport, renewal_client = connection
     clock = SystemClock()
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics.controllers)
     host, port = options.metrics_listen()
     secure = open_secure_port(host, options, transport, clock)
     admission = AdmissionPart()
-    serving = ManagerEndpoints(metrics, host, port, secure)
+    pages = {DEBUG_PATH: partial(admission.debug_page, DEBUG_PATH)}
+    serving = ManagerEndpoints(metrics, host, port, secure, pages=pages)
     ready = {"webhook": admission.readiness}
     health = ManagerEndpoints(metrics, *options.health_listen(), ready=ready)
-    await _listen("--metrics-addr", options.metrics_addr, serving)
-    await _listen("--health-probe-addr", options.health_probe_addr, health)
+    await listen("--metrics-addr", options.metrics_addr, serving)
+    await listen("--health-probe-addr", options.health_probe_addr, health)
     elector = None
     if options.enable_leader_election and client.dry_run is None:
         url = reachable(serving.advertised_url)
@@ -141,13 +120,6 @@ async def _parts(
         *webhooks,
         Component("collector", collect_garbage_rarely),
     ]
-
-
-async def _listen(flag: str, address: str, endpoints: Endpoints) -> None:
-    try:
-        await endpoints.start()
-    except OSError as error:
-        raise KoordError(flag, "", address, f"a free address ({error.strerror})") from None
 
 
 def leader_elector(
@@ -200,12 +172,7 @@ def _program() -> int:
     go_flags.warn("manager", go_flags.without_effect(sys.argv[1:], UNUSED))
     go_flags.warn_of_pairs("manager", PAIRS, options, sys.argv[1:])
     go_flags.warn_of_gates("manager", options.gates())
-    try:
-        return asyncio.run(_run(options, kubeconfig))
-    except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("koord"):
-            raise
-        raise MissingExtraError(error.name, "kube") from None
+    return controller_program.run(_run(options, kubeconfig))
 
 
 if __name__ == "__main__":

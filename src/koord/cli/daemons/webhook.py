@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sys
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from koord.base import log
-from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.daemons import controller_program
+from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
-from koord.cli.process.lease_client import lease_client
-from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, run_program
+from koord.cli.process.program import collect_garbage_rarely, run_program
 from koord.controllers.manager.unused_flags import UNUSED
 from koord.controllers.webhook.program_options import WebhookProgramOptions
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.base.metrics import MetricRegistry
+    from koord.cli.daemons.controller_program import ClusterConnection
     from koord.cli.help.page import HelpPage
     from koord.controllers.webhook.app import WebhookApp
     from koord.controllers.webhook.environment import WebhookEnvironment
@@ -63,11 +63,7 @@ def parse(arguments: Sequence[str]) -> tuple[WebhookProgramOptions, Path | None,
         KoordError: a flag, its value and what would be right.
         SystemExit: help was asked for.
     """
-    parser = go_flags.parser(NAME, _TEXT, WebhookProgramOptions, UNUSED)
-    told = vars(parser.parse_args(go_flags.two_dashes(arguments)))
-    options = WebhookProgramOptions(**{name: told[name] for name in vars(WebhookProgramOptions())})
-    options.check()
-    return options, told["kubeconfig"], told["verbosity"]
+    return controller_program.parsed(NAME, _TEXT, WebhookProgramOptions, arguments)
 
 
 def page() -> HelpPage:
@@ -75,58 +71,48 @@ def page() -> HelpPage:
     return go_flags.page(NAME, _TEXT, WebhookProgramOptions)
 
 
-async def _run(
-    options: WebhookProgramOptions, environment: WebhookEnvironment, kubeconfig: Path | None
-) -> int:
+async def _run(options: WebhookProgramOptions, kubeconfig: Path | None) -> int:
     from koord.base.metrics import registry
-    from koord.kube.client import Client
-    from koord.kube.daemon.lifecycle import run_until_stopped
-    from koord.kube.transport.credentials import load_cluster_config
-    from koord.kube.transport.http import HttpTransport
+    from koord.controllers.webhook.environment import WebhookEnvironment
 
-    metrics = registry()
-    transport = HttpTransport(load_cluster_config(kubeconfig), user_agent=NAME)
-    client = Client(
-        transport,
-        NAME,
-        requests_per_second=float(options.rest_config_qps or 50),
-        burst=options.rest_config_burst or 100,
-        registry=metrics,
-        dry_run=begin_dry_run(options.dry_run, metrics),
+    metrics, environment = registry(), WebhookEnvironment.of(os.environ)
+    return await controller_program.connected(
+        NAME, NAME, options, kubeconfig, metrics, partial(_parts, options, environment, metrics)
     )
-    try:
-        renewal = lease_client(kubeconfig, NAME)
-        return await run_until_stopped(
-            await _parts(client, options, environment, metrics, transport, renewal)
-        )
-    finally:
-        await transport.close()
 
 
 async def _parts(
-    client: Client,
     options: WebhookProgramOptions,
     environment: WebhookEnvironment,
     metrics: MetricRegistry,
-    transport: Transport,
-    renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
+    connection: ClusterConnection,
 ) -> list[Component]:
     from koord.base.clock import SystemClock
     from koord.base.supervision import Supervisor
+    from koord.base.worker import Worker
     from koord.controllers.webhook.app import WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
     from koord.controllers.webhook.informer_views import admission_views
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.events import EventRecorder
 
+    client, transport, renewal_client = connection
     clock = SystemClock()
     supervisor = Supervisor("webhook", metrics, clock)
     recorder = EventRecorder(client, NAME, clock=clock, metrics=metrics)
-    views = admission_views(client, metrics, supervisor)
+    views = admission_views(client, metrics, supervisor, options.gates())
     lead = _lead(client, options, metrics, renewal_client)
     app = WebhookApp(
         HandlerDependencies(
-            client, views, options.gates(), options, clock, recorder.event, metrics, supervisor
+            client,
+            views,
+            options.gates(),
+            options,
+            clock,
+            recorder.event,
+            metrics,
+            supervisor,
+            worker=Worker(threaded=True),
         ),
         environment,
         lead.leading if lead is not None else lambda: True,
@@ -154,7 +140,8 @@ async def _serve_health(
     clock: Clock,
 ) -> list[Component]:
     from koord.cli.process.secure_port import open_secure_port
-    from koord.kube.daemon.endpoints import Endpoints
+    from koord.controllers.webhook.elasticquotas.handlers import DEBUG_PATH
+    from koord.kube.daemon.endpoints import Endpoints, document_page
     from koord.kube.daemon.lifecycle import Component
 
     host, port = options.metrics_listen()
@@ -166,13 +153,10 @@ async def _serve_health(
     ):
         endpoints = Endpoints(
             [metrics], ready={"webhook": app.readiness}, host=address[0], port=address[1],
+            routes={DEBUG_PATH: document_page(partial(app.debug_page, DEBUG_PATH))},
             secure=secured,
         )  # fmt: skip
-        try:
-            await endpoints.start()
-        except OSError as error:
-            told = f"{address[0]}:{address[1]}"
-            raise KoordError(flag, "", told, f"a free address ({error.strerror})") from None
+        await listen(flag, f"{address[0]}:{address[1]}", endpoints)
         parts.append(Component(flag.strip("-").partition("-")[0], endpoints.run))
     return parts
 
@@ -207,14 +191,7 @@ def _program() -> int:
     log.setup(verbosity)
     go_flags.warn("webhook", go_flags.without_effect(sys.argv[1:], UNUSED))
     go_flags.warn_of_gates("webhook", options.gates())
-    try:
-        from koord.controllers.webhook.environment import WebhookEnvironment
-
-        return asyncio.run(_run(options, WebhookEnvironment.of(os.environ), kubeconfig))
-    except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("koord"):
-            raise
-        raise MissingExtraError(error.name, "kube") from None
+    return controller_program.run(_run(options, kubeconfig))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ argparse and not typer: an agent is on every node, and typer with what it needs 
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 from functools import partial
 from pathlib import Path
@@ -253,11 +254,17 @@ class _VersionAction(argparse.Action):
 def _fields(options: type[Any]) -> Iterator[tuple[str, type, str, Any]]:
     """Name, type, text and default of each field."""
     hints = get_type_hints(options, include_extras=True)
-    own = options.__annotations__
     # What several programs have in common comes last.
-    for name, default in sorted(vars(options()).items(), key=lambda each: each[0] not in own):
+    for name, default in sorted(vars(options()).items(), key=lambda each: _depth(options, each[0])):
         kind, text = get_args(hints[name])
         yield name, kind, text, default
+
+
+def _depth(options: type[Any], name: str) -> int:
+    """How far up a field is declared; redefined ones count where that is."""
+    return next(
+        at for at, each in enumerate(options.__mro__) if name in inspect.get_annotations(each)
+    )
 
 
 def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> None:

@@ -63,6 +63,7 @@ class TrimmedPodStatus(PodStatus):
 
     container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
     init_container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
+    ephemeral_container_statuses: list[ContainerStatus] = _skipped("ephemeralContainerStatuses", [])
 
 
 class TrimmedPod(Pod):

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from koord.base.errors import Code, KoordError
-from koord.kube.daemon.endpoints import METRICS_TYPE, Endpoints
+from koord.kube.daemon.endpoints import METRICS_TYPE, Endpoints, document_page
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -37,6 +37,7 @@ class ManagerEndpoints(Endpoints):
         port: 0 for a free one.
         secure: serves the same over TLS.
         ready: further checks of readiness, by name.
+        pages: further documents, by path; None where there is none.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ManagerEndpoints(Endpoints):
         port: int,
         secure: SecurePort | None = None,
         ready: Mapping[str, Check] | None = None,
+        pages: Mapping[str, Callable[[], Any]] | None = None,
     ) -> None:
         self._app: ManagerApp | None = None
         self._refresh = metrics.refresh
@@ -59,6 +61,7 @@ class ManagerEndpoints(Endpoints):
                 "/external-metrics": self._exposed([metrics.external]),
                 "/apis/v1/explain/{kind}/{name}": self._explain,
                 "/debug/parts": self._parts,
+                **{path: document_page(page) for path, page in (pages or {}).items()},
             },
             before_metrics=[self._refresh],
             host=host,

@@ -2,7 +2,7 @@
 """Flags of koord-manager: one field a flag, under the original's names and with its defaults.
 
 Rules: docs/reference/manager.md#flags, docs/reference/manager.md#controllers,
-docs/reference/admission.md#profiles-on-pods-that-wait. Those of admission are beside them.
+docs/reference/admission.md#profiles-on-pods-that-wait. Those of koord-webhook are among them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 from koord.api.duration import Duration
 from koord.base import log
 from koord.base.errors import KoordError, nearest
-from koord.controllers.manager.feature_gates import feature_gates
-from koord.controllers.webhook.options import WebhookOptions
-from koord.kube.daemon.secure_port_options import SecurePortOptions
+from koord.controllers.webhook.program_options import WebhookProgramOptions, flag_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from koord.base.feature_gates import FeatureGates
 
 CONTROLLERS = ("colocationprofile", "nodemetric", "noderesource", "nodeslo", "quotaprofile")
 """The controllers' names."""
@@ -37,28 +33,23 @@ NODERESOURCE_PLUGINS = (
 
 
 @dataclass(frozen=True)
-class ManagerOptions(WebhookOptions, SecurePortOptions):
+class ManagerOptions(WebhookProgramOptions):
     """What koord-manager is told, each with the text of ``--help``; floats are durations in
     seconds.
     """
 
     metrics_addr: Annotated[str, "serve metrics and explanations on HOST:PORT"] = "127.0.0.1:8080"
-    health_probe_addr: Annotated[str, "serve /healthz and /readyz on HOST:PORT"] = "127.0.0.1:8000"
     dry_run: Annotated[bool, "lead and write nothing; say what would be written"] = False
     enable_leader_election: Annotated[bool, "of several, one acts"] = True
-    leader_election_namespace: Annotated[str, "of the Lease"] = "koordinator-system"
     leader_elect_resource_lock: Annotated[str, "what the lead is held on"] = "leases"
     namespace: Annotated[str, "look at objects of this namespace alone; all by default"] = ""
     sync_period: Annotated[str, "look at every object again so often; 0 for never"] = ""
-    rest_config_qps: Annotated[int, "requests a second; 0 for the client's default"] = 30
-    rest_config_burst: Annotated[int, "requests at once; 0 for the client's default"] = 50
     controllers: Annotated[str, "which run: names, * for all, -name for not that one"] = ",".join(
         CONTROLLERS
     )
     noderesource_plugins: Annotated[str, "which run in noderesource, in the same way"] = ",".join(
         NODERESOURCE_PLUGINS
     )
-    feature_gates: Annotated[str, "switch features: A=true,B=false"] = ""
     colocation_profile_reconcile_by_default: Annotated[
         bool, "profiles without the label controller-managed change pods, too"
     ] = False
@@ -78,43 +69,12 @@ class ManagerOptions(WebhookOptions, SecurePortOptions):
         Raises:
             KoordError: the flag, its value and what would be right.
         """
-        for name, value in vars(self).items():
-            if isinstance(value, int | float) and value < 0:
-                raise KoordError(flag_of(name), "", value, "0 or more")
+        super().check()
         if self.leader_elect_resource_lock != "leases":
             flag = flag_of("leader_elect_resource_lock")
             raise KoordError(flag, "", self.leader_elect_resource_lock, "leases")
-        self.metrics_listen()
-        self.health_listen()
-        self.check_secure_port()
-        self.check_scopes()
-        self.gates()
         self.enabled_controllers()
         self.enabled_noderesource_plugins()
-
-    def gates(self) -> FeatureGates:
-        """The feature gates.
-
-        Raises:
-            KoordError: an unknown one.
-        """
-        return feature_gates(self.feature_gates)
-
-    def metrics_listen(self) -> tuple[str, int]:
-        """Host and port of metrics and explanations.
-
-        Raises:
-            KoordError: no such pair.
-        """
-        return listen("--metrics-addr", self.metrics_addr)
-
-    def health_listen(self) -> tuple[str, int]:
-        """Host and port of health.
-
-        Raises:
-            KoordError: no such pair.
-        """
-        return listen("--health-probe-addr", self.health_probe_addr)
 
     def enabled_controllers(self) -> list[str]:
         """The controllers that run, sorted.
@@ -177,20 +137,3 @@ def _lets_through(items: list[str], name: str) -> bool:
         if item in (name, f"-{name}"):
             return item == name
     return "*" in items
-
-
-def flag_of(field: str) -> str:
-    """The flag of a field."""
-    return f"--{field.replace('_', '-')}"
-
-
-def listen(flag: str, address: str) -> tuple[str, int]:
-    """Host and port of an address such as ``:8080`` or ``[::1]:8080``.
-
-    Raises:
-        KoordError: no such pair.
-    """
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise KoordError(flag, "", address, "HOST:PORT or :PORT")
-    return host.strip("[]") or "0.0.0.0", int(port)

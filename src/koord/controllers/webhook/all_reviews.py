@@ -40,13 +40,15 @@ def review_service(
         makers: by path; None for all of koord's.
         request_metrics: where requests are counted; None for the handlers' registry.
     """
-    chosen = enabled_makers(all_makers() if makers is None else makers, dependencies.gates)
+    known = all_makers() if makers is None else makers
+    chosen = enabled_makers(known, dependencies.gates, dependencies.options)
     handlers = {path: make(dependencies) for path, make in chosen.items()}
     return ReviewService(
         served_paths(handlers, WEBHOOKS),
         WebhookMetrics(dependencies.metrics, request_metrics),
         dependencies.supervisor,
         dependencies.clock,
+        dependencies.worker,
     )
 
 

@@ -14,8 +14,16 @@ from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.webhook.all_reviews import review_service
 from koord.controllers.webhook.certificates.certificate_keeper import CertificateKeeper
-from koord.controllers.webhook.certificates.certificate_store import SecretStore, UnwrittenStore
+from koord.controllers.webhook.certificates.certificate_store import (
+    SECRET,
+    SecretStore,
+    UnwrittenStore,
+)
 from koord.controllers.webhook.certificates.file_store import FileStore
+from koord.controllers.webhook.certificates.watched_documents import (
+    NamedObject,
+    WatchedDocuments,
+)
 from koord.controllers.webhook.server.https_server import HTTPSServer
 from koord.controllers.webhook.server.serving_certificate import ServingCertificate
 from koord.kube.daemon.missing_kinds import ReadinessNote, log_missing_kinds
@@ -23,6 +31,7 @@ from koord.kube.daemon.missing_kinds import ReadinessNote, log_missing_kinds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from koord.base.documents import Document
     from koord.base.metrics import MetricRegistry
     from koord.controllers.webhook.certificates.certificate_store import CertificateStore
     from koord.controllers.webhook.environment import WebhookEnvironment
@@ -89,6 +98,11 @@ class WebhookApp:
             return (certificate or views) if self._synced else "starting"
         return views
 
+    def debug_page(self, path: str) -> Document | None:
+        """What a handler tells of what it knows; None without that handler, or before it knows."""
+        page = self._dependencies.debug_pages.get(path)
+        return page() if page is not None and self._synced else None
+
     async def ready(self) -> None:
         """Waits until it listens, shows a certificate and knows all objects."""
         while (why := self.readiness()) and not isinstance(why, ReadinessNote):
@@ -118,14 +132,18 @@ class WebhookApp:
         if not self.server.listening:
             await self.listen()
         _LOG.info("listening", extra=log.fields(port=self.server.port, paths=len(self.paths)))
-        self._keeper = keeper = self._made_keeper()
+        watched = self._watched()
+        self._keeper = keeper = self._made_keeper(watched)
         try:
             async with asyncio.TaskGroup() as tasks:
+                watch = supervisor.keep("certificate watches", watched.run)
+                tasks.create_task(watch, name="certificate watches")
                 tasks.create_task(supervisor.keep("certificates", keeper.run), name="certificates")
                 tasks.create_task(self._serve(tasks), name="reviews")
                 tasks.create_task(self._warn_if_late(), name="start")
         finally:
             await self.server.stop()
+            self._dependencies.worker.close()
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         """Answers reviews from when all views are complete."""
@@ -143,18 +161,31 @@ class WebhookApp:
         if why and not isinstance(why, ReadinessNote):
             _LOG.warning("not ready yet", extra=log.fields(why=why))
 
-    def _made_keeper(self) -> CertificateKeeper:
+    def _watched(self) -> WatchedDocuments:
+        """The configurations and, where the certificate is kept in it, the Secret."""
+        environment, dependencies = self._environment, self._dependencies
+        objects = environment.configurations.objects()
+        if not environment.in_files:
+            objects += (NamedObject(SECRET, environment.secret, environment.namespace),)
+        return WatchedDocuments(dependencies.client, objects, dependencies.supervisor, self._wake)
+
+    def _wake(self) -> None:
+        if self._keeper is not None:
+            self._keeper.wake()
+
+    def _made_keeper(self, watched: WatchedDocuments) -> CertificateKeeper:
         dependencies, environment = self._dependencies, self._environment
         client = dependencies.client
         store: CertificateStore = (
             FileStore(environment.folder, dependencies.clock)
             if environment.in_files
-            else SecretStore(client, environment.namespace, environment.secret)
+            else SecretStore(client, environment.namespace, environment.secret, watched)
         )
         if client.dry_run is not None:
             store = UnwrittenStore(store)
         return CertificateKeeper(
             client,
+            watched,
             store,
             self._certificate,
             environment.configurations,

@@ -13,13 +13,15 @@ from koord.controllers.webhook import (
     pods,
     reservations,
 )
-from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
+from koord.controllers.webhook.framework.webhook_table import VALIDATE_POD_BINDING, WEBHOOKS
+from koord.controllers.webhook.pods.validation import binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
+    from koord.controllers.webhook.options import WebhookOptions
 
     Makers = Mapping[str, Callable[[HandlerDependencies], Handler]]
 
@@ -36,9 +38,14 @@ def all_makers() -> Makers:
     }
 
 
-def enabled_makers(makers: Makers, gates: FeatureGates) -> Makers:
-    """Those whose webhooks' gates are on; none without ``WebhookFramework``."""
+def enabled_makers(makers: Makers, gates: FeatureGates, options: WebhookOptions) -> Makers:
+    """Those whose webhooks' gates are on; none without ``WebhookFramework``.
+
+    Bindings are asked about only where they are judged: a call for each pod that is bound is dear.
+    """
     if not gates.enabled("WebhookFramework"):
         return {}
     on = {each.path for each in WEBHOOKS if gates.enabled(each.gate)}
+    if not binding.judges(gates, options):
+        on.discard(VALIDATE_POD_BINDING)
     return {path: maker for path, maker in makers.items() if path in on}

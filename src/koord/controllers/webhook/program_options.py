@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of koord-webhook: those of admission, and what a program of its own needs beside.
+"""Flags of koord-webhook, which koord-manager has too: of admission, and what a program needs.
 
-Rule: docs/reference/admission.md#serving-and-certificates. Names and meanings are koord-manager's.
+Rules: docs/reference/admission.md#serving-and-certificates, docs/reference/manager.md#flags.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from koord.base.errors import KoordError
 from koord.controllers.manager.feature_gates import feature_gates
-from koord.controllers.manager.options import flag_of, listen
 from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
@@ -50,7 +49,7 @@ class WebhookProgramOptions(WebhookOptions, SecurePortOptions):
         self.gates()
 
     def gates(self) -> FeatureGates:
-        """The feature gates; the manager's, which has the same.
+        """The feature gates.
 
         Raises:
             KoordError: an unknown one.
@@ -58,7 +57,7 @@ class WebhookProgramOptions(WebhookOptions, SecurePortOptions):
         return feature_gates(self.feature_gates)
 
     def metrics_listen(self) -> tuple[str, int]:
-        """Host and port of metrics.
+        """Host and port of metrics and what else is told.
 
         Raises:
             KoordError: no such pair.
@@ -72,3 +71,20 @@ class WebhookProgramOptions(WebhookOptions, SecurePortOptions):
             KoordError: no such pair.
         """
         return listen("--health-probe-addr", self.health_probe_addr)
+
+
+def flag_of(field: str) -> str:
+    """The flag of a field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def listen(flag: str, address: str) -> tuple[str, int]:
+    """Host and port of an address such as ``:8080`` or ``[::1]:8080``.
+
+    Raises:
+        KoordError: no such pair.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise KoordError(flag, "", address, "HOST:PORT or :PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)

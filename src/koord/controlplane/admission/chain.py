@@ -13,6 +13,7 @@ from koord.controlplane.admission.priority import Priority
 from koord.controlplane.admission.resource_quota import ResourceQuotas
 from koord.controlplane.admission.validating_policies import ValidatingPolicies
 from koord.controlplane.admission.webhook_client import WebhookClient
+from koord.controlplane.admission.webhook_rules import WriteKind
 from koord.controlplane.admission.webhooks import Webhooks
 from koord.controlplane.authorization.escalation import RoleEscalation
 from koord.controlplane.authorization.rbac import Authorizer
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from koord.controlplane.admission.webhook_client import LocalWebhook
     from koord.controlplane.extension import AdmissionGenerations, Attributes, Reader
     from koord.controlplane.resource import Resource
+
+_ASKS_KEPT = 4096
 
 
 class Chain:
@@ -59,23 +62,33 @@ class Chain:
             *policies.depends_on,
         )
         self._generations: tuple[int, ...] = ()
-        self._has_webhooks = False
+        # Whether anybody is asked, by resource, subresource and namespace, at those generations.
+        self._asks: dict[tuple[str, str, str], bool] = {}
         self._mutating = [rule for rule in rules if rule.mutates]
         self._validating = [rule for rule in rules if rule.validates]
         self._policies, self._webhooks, self._caller = policies, webhooks, caller
 
-    def generations(self, namespace: str = "") -> AdmissionGenerations:
+    def generations(
+        self, namespace: str, plural: str, subresource: str = ""
+    ) -> AdmissionGenerations:
         """The generations of all that the rules look at.
 
-        None while there are webhooks or policies, or where quotas count what is created.
+        None where a webhook may be asked, while there are policies, or where quotas count what is
+        created.
         """
-        if namespace and self._quotas.count_in(namespace):
+        if not subresource and self._quotas.count_in(namespace):
             return None
         generations = self._reader.generations(*self._depends_on)
-        if generations != self._generations:
+        if generations != self._generations or len(self._asks) > _ASKS_KEPT:
             self._generations = generations
-            self._has_webhooks = self._webhooks.configured or self._policies.configured
-        return None if self._has_webhooks else generations
+            self._asks.clear()
+        key = (namespace, plural, subresource)
+        asks = self._asks.get(key)
+        if asks is None:
+            kind = WriteKind("CREATE", plural, subresource)
+            asks = self._policies.configured or self._webhooks.may_ask(kind, namespace)
+            self._asks[key] = asks
+        return None if asks else generations
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""

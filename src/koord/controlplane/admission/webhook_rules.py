@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.validation.workload_spec import matches as selects
@@ -24,6 +24,29 @@ _EXEMPT = frozenset(
         "validatingadmissionpolicybindings.admissionregistration.k8s.io",
     }
 )
+
+
+class WriteKind(NamedTuple):
+    """What a write is, whatever object it is about.
+
+    Attributes:
+        operation: CREATE, UPDATE, DELETE or CONNECT.
+        plural: of the resource; the same at all its versions and in all its groups.
+        subresource: empty for the object itself.
+    """
+
+    operation: str
+    plural: str
+    subresource: str = ""
+
+
+def may_cover(webhook: Document, kind: WriteKind) -> bool:
+    """Whether rules can be about such a write; which group, version, name or scope is not asked."""
+    return any(
+        _lists(rule.get("operations"), kind.operation)
+        and any(_names(each, kind.plural, kind.subresource) for each in rule.get("resources") or ())
+        for rule in webhook.get("rules") or ()
+    )
 
 
 class WebhookMatcher:
@@ -57,6 +80,11 @@ class WebhookMatcher:
             return None
         return found if _selected(webhook.get("objectSelector"), attributes) else None
 
+    def in_namespace(self, webhook: Document, namespace: str) -> bool:
+        """Whether a webhook is for what is in a namespace."""
+        selector = webhook.get("namespaceSelector")
+        return not selector or selects(selector, self._namespace_labels(namespace) or {})
+
     def _by_rules(self, webhook: Document, attributes: Attributes) -> Resource | None:
         rules = webhook.get("rules") or ()
         for rule in rules:
@@ -78,9 +106,7 @@ class WebhookMatcher:
             document = attributes.document or attributes.old or {}
             labels = (document.get("metadata") or {}).get("labels")
             return selects(selector, labels or {})
-        if not attributes.namespace:
-            return True
-        return selects(selector, self._namespace_labels(attributes.namespace) or {})
+        return not attributes.namespace or self.in_namespace(webhook, attributes.namespace)
 
 
 def _covers(rule: Document, attributes: Attributes, resource: Resource) -> bool:

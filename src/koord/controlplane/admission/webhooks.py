@@ -23,7 +23,7 @@ from koord.controlplane.admission.admission_review import (
 )
 from koord.controlplane.admission.plugin import LookupCache
 from koord.controlplane.admission.webhook_client import WebhookCallError
-from koord.controlplane.admission.webhook_rules import WebhookMatcher
+from koord.controlplane.admission.webhook_rules import WebhookMatcher, WriteKind, may_cover
 from koord.controlplane.api_errors import bad_request, forbidden, internal
 from koord.controlplane.cel.conditions import VARIABLES, are_met
 from koord.controlplane.cel.expression import EvaluationError
@@ -72,13 +72,20 @@ class Webhooks:
         self._random = rng.stream(0, "admission.review")
         self._labels = LookupCache(reader, "namespaces", self._labels_of)
         self._matcher = WebhookMatcher(self._labels.get, equivalents)
-        self._mutating = LookupCache(reader, MUTATING, lambda _: self._configured(MUTATING))
-        self._validating = LookupCache(reader, VALIDATING, lambda _: self._configured(VALIDATING))
+        self._mutating = LookupCache(reader, MUTATING, lambda key: self._about(MUTATING, key))
+        self._validating = LookupCache(reader, VALIDATING, lambda key: self._about(VALIDATING, key))
 
-    @property
-    def configured(self) -> bool:
-        """Whether there is any webhook at all."""
-        return bool(self._mutating.get() or self._validating.get())
+    def may_ask(self, kind: WriteKind, namespace: str) -> bool:
+        """Whether any webhook can be for such a write to an object of a namespace.
+
+        Labels of objects and conditions are not looked at: where this is false nobody is called,
+        whatever the object.
+        """
+        key = " ".join(kind)
+        return any(
+            self._matcher.in_namespace(webhook, namespace)
+            for webhook in (*self._mutating.get(key), *self._validating.get(key))
+        )
 
     async def mutate(self, attributes: Attributes) -> bool:
         """Lets mutating webhooks change the document, once more those that ask for it.
@@ -92,7 +99,7 @@ class Webhooks:
         changed = False
         called: list[Document] = []
         again: list[Document] = []
-        for webhook in self._mutating.get():
+        for webhook in self._mutating.get(_key(attributes)):
             differs = await self._mutate_by(webhook, attributes)
             if differs:
                 changed = True
@@ -111,7 +118,7 @@ class Webhooks:
         """
         calls = [
             _WebhookCall(webhook, as_resource)
-            for webhook in self._validating.get()
+            for webhook in self._validating.get(_key(attributes))
             if (as_resource := self._matched(webhook, attributes)) is not None
         ]
         if not calls:
@@ -175,14 +182,23 @@ class Webhooks:
             return None
         raise internal(f'failed calling webhook "{name}": {why}')
 
-    def _configured(self, storage: str) -> list[Document]:
+    def _about(self, storage: str, key: str) -> list[Document]:
+        """The webhooks whose rules can be about a kind of write, in the order in which they are
+        called.
+        """
+        kind = WriteKind(*key.split(" "))
         configurations: Iterable[Document] = self._reader.documents(storage)
         ordered = sorted(configurations, key=lambda entry: entry["metadata"]["name"])
-        return [webhook for entry in ordered for webhook in entry.get("webhooks") or ()]
+        webhooks = (webhook for entry in ordered for webhook in entry.get("webhooks") or ())
+        return [webhook for webhook in webhooks if may_cover(webhook, kind)]
 
     def _labels_of(self, namespace: str) -> dict[str, str] | None:
         found = self._reader.document("namespaces", "", namespace)
         return None if found is None else found["metadata"].get("labels") or {}
+
+
+def _key(attributes: Attributes) -> str:
+    return f"{attributes.operation} {attributes.resource.plural} {attributes.subresource}"
 
 
 def _apply(name: str, patch: bytes, attributes: Attributes, as_resource: Resource) -> bool:

@@ -120,9 +120,11 @@ class CreateCache:
             return None
         key = (resource.storage, namespace, spec)
         template = self._known.get(key)
-        if template is not None and template.generations != self._admission.generations(namespace):
-            del self._known[key]
-            template = None
+        if template is not None:
+            generations = self._admission.generations(namespace, resource.plural)
+            if template.generations != generations:
+                del self._known[key]
+                template = None
         return RepeatedCreate(key, sent.metadata, template)
 
     def store(
@@ -136,7 +138,7 @@ class CreateCache:
             fields: as stored.
         """
         (_, namespace, spec) = repeat.key
-        generations = self._admission.generations(namespace)
+        generations = self._admission.generations(namespace, resource.plural)
         if generations is None or len(spec) > _LONGEST or not self._came_before(repeat.key):
             return
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.base.worker import Worker
 from koord.controlplane.api_errors import (
     bad_request,
     expired,
@@ -17,7 +18,6 @@ from koord.controlplane.api_errors import (
     forbidden_field,
     not_supported,
 )
-from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.requests import selectors
 from koord.controlplane.requests.options import refuse, truth
 from koord.controlplane.requests.representations import ListPage

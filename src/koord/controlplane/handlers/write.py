@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from koord.base.worker import Worker
 from koord.controlplane import patching
 from koord.controlplane.api_errors import already_exists, forbidden, invalid, not_found
 from koord.controlplane.extension import Attributes
 from koord.controlplane.handlers import metadata
-from koord.controlplane.handlers.worker import Worker
 from koord.controlplane.kinds.validation import object_meta
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.store import check_size, key_of, ordered

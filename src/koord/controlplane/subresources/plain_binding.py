@@ -4,7 +4,7 @@
 Of such a pod only the status is taken apart, once for all that say the same; its new version goes
 into the text of the metadata, the node's name into that of the spec. The outcome is that of
 :mod:`koord.controlplane.subresources.binding`; whatever is not plain (another body, a pod that may
-not be bound, webhooks) is left to it.
+not be bound, a webhook that may be asked) is left to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from koord.controlplane.storage.store import Store
     from koord.kube.transport.messages import Request
 
-PODS, NODES = "pods", "nodes"
+PODS, NODES, BINDING = "pods", "nodes", "binding"
 _PATH = re.compile(r"/api/v1/namespaces/([^/%]*)/pods/([^/%]*)/binding").fullmatch
 _SUCCESS = Response(
     201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -102,7 +102,7 @@ class PlainBindings:
 
     def admitted(self, namespace: str) -> None:
         """Takes note that admission has let a binding of this namespace through."""
-        generations = self._admission.generations()
+        generations = self._admission.generations(namespace, PODS, BINDING)
         if generations is not None:
             if len(self._admitted) > 1 << 12:
                 self._admitted.clear()
@@ -114,8 +114,8 @@ class PlainBindings:
         if path is None or request.query or request.content_type != JSON:
             return None
         namespace, name = path.groups()
-        generations = self._admitted.get(namespace)
-        if generations is None or generations != self._admission.generations():
+        admitted = self._admitted.get(namespace)
+        if admitted is None or admitted != self._admission.generations(namespace, PODS, BINDING):
             return None
         entry = self._pods.entries.get(f"{namespace}/{name}")
         node = _node_of(request.body, namespace, name, entry) if entry is not None else ""

@@ -15,7 +15,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koord.base import log
 from koord.base.errors import Code, KoordError, MissingExtraError, one_line
@@ -231,6 +231,24 @@ class Endpoints:
         if reason is None or isinstance(reason, ReadinessNote):
             return _text(200, _passed(reason))
         return _text(500, f"{name} failed\n")
+
+
+def document_page(document: Callable[[], Any]) -> Handler:
+    """A route that tells a document as JSON, 404 while there is none.
+
+    Args:
+        document: gives it; None for none.
+    """
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        del request
+        found = document()
+        if found is None:
+            return _text(404, "404 page not found\n")
+        body = json.dumps(found).encode()
+        return web.Response(body=body, content_type="application/json", headers=_NOSNIFF)
+
+    return answer
 
 
 def _passed(note: ReadinessNote | None) -> str:

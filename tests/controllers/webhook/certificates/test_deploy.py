@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from koord.controllers.webhook.deploygen import manifests
+from koord.controllers.webhook.framework.default_configurations import FAIL, default_configurations
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 
 FILE = Path(__file__).parents[4] / "deploy" / "webhook" / "koord-webhook.yaml"
@@ -28,3 +29,12 @@ def test_every_entry_is_there_and_none_stops_a_cluster() -> None:
             outside = each["namespaceSelector"]["matchExpressions"][-1]
             assert outside["operator"] == "NotIn"
             assert outside["values"] == ["kube-system", "koordinator-system"]
+
+
+def test_with_fail_nodes_and_bindings_still_go_on() -> None:
+    entries = [
+        each for found in default_configurations(failure_policy=FAIL) for each in found["webhooks"]
+    ]
+    ignoring = {each["name"] for each in entries if each["failurePolicy"] == "Ignore"}
+    assert {"vpodbinding.koordinator.sh", "mnode-status.koordinator.sh"} <= ignoring
+    assert "vpod.koordinator.sh" not in ignoring

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,8 @@ from koord.controllers.webhook.app import WebhookApp
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING, VALIDATING
 from koord.controllers.webhook.certificates.certificate_store import SECRET
 from koord.controllers.webhook.environment import WebhookEnvironment
+from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
+from koord.controllers.webhook.framework.admission_request import AdmissionRequest
 from koord.controllers.webhook.framework.default_configurations import (
     MUTATING_NAME,
     NAMESPACE,
@@ -24,7 +26,14 @@ from koord.controllers.webhook.framework.default_configurations import (
     default_configurations,
 )
 from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
-from koord.controllers.webhook.framework.webhook_table import MUTATE_POD, VALIDATE_POD
+from koord.controllers.webhook.framework.webhook_table import (
+    MUTATE_NODE_STATUS,
+    MUTATE_POD,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_NODE,
+    VALIDATE_POD,
+    VALIDATE_POD_BINDING,
+)
 from koord.controllers.webhook.informer_views import admission_views
 from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.client import Client
@@ -32,9 +41,25 @@ from koord.kube.errors import ApiError
 from tests.controllers.webhook.reviews import LabelHandler, RefusingHandler
 
 Document = dict[str, Any]
-HANDLERS: Mapping[str, Callable[[HandlerDependencies], Handler]] = {
+
+
+class AllowingHandler:
+    """Lets everything in; where it is not reached nothing does."""
+
+    def admit(self, request: AdmissionRequest) -> AdmissionDecision:
+        del request
+        return ALLOWED
+
+
+Makers = Mapping[str, Callable[[HandlerDependencies], Handler]]
+HANDLERS: Makers = {
     MUTATE_POD: lambda dependencies: LabelHandler(),
     VALIDATE_POD: lambda dependencies: RefusingHandler(),
+    # By gates that are off.
+    **dict.fromkeys(
+        (VALIDATE_POD_BINDING, MUTATE_NODE_STATUS, VALIDATE_NODE, VALIDATE_CONFIG_MAP),
+        lambda dependencies: AllowingHandler(),
+    ),
 }
 PATIENCE_SECONDS = 60.0
 
@@ -83,18 +108,24 @@ class AdmissionScene:
 
     @asynccontextmanager
     async def replica(
-        self, leading: bool = True, gates: str = "", koords: bool = False, **environment: Any
+        self,
+        leading: bool = True,
+        gates: str = "",
+        koords: bool = False,
+        options: WebhookOptions | None = None,
+        makers: Makers = HANDLERS,
+        **environment: Any,
     ) -> AsyncIterator[WebhookApp]:
         """One that is ready; with koord's own handlers, or with two for tests."""
         metrics, clock = registry(), SystemClock()
         supervisor = Supervisor("webhook", metrics, clock)
-        views = admission_views(self._own, metrics, supervisor)
+        views = admission_views(self._own, metrics, supervisor, feature_gates(gates))
         dependencies = HandlerDependencies(
-            self._own, views, feature_gates(gates), WebhookOptions(), clock,
+            self._own, views, feature_gates(gates), options or WebhookOptions(), clock,
             lambda *_: None, metrics, supervisor,
         )  # fmt: skip
         where = replace(self.environment, **environment)
-        app = WebhookApp(dependencies, where, lambda: leading, None if koords else HANDLERS)
+        app = WebhookApp(dependencies, where, lambda: leading, None if koords else makers)
         running = [asyncio.create_task(views.run()), asyncio.create_task(app.run())]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -130,3 +161,8 @@ class AdmissionScene:
                 if "koordinator.sh/qosClass" in made["metadata"].get("labels", {}):
                     return
                 await asyncio.sleep(0.05)
+
+
+Script = Callable[[AdmissionScene], Awaitable[None]]
+Play = Callable[[Script], None]
+"""Runs a script against an API server of its own."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from koord.api import Node, Pod
 from koord.controllers.webhook.certificates import certificate_keeper, renewal
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.certificates.certificate_store import (
@@ -27,39 +27,16 @@ from koord.controllers.webhook.certificates.key_material import (
 )
 from koord.controllers.webhook.certificates.webhook_configuration import bundles
 from koord.controllers.webhook.framework.default_configurations import NAMESPACE
-from koord.controlplane.embedded import EmbeddedControlPlane
-from koord.kube.client import Client
+from koord.controllers.webhook.options import WebhookOptions
 from koord.kube.errors import ApiError
-from koord.kube.transport.credentials import load_cluster_config
-from koord.kube.transport.http import HttpTransport
-from tests.controllers.webhook.e2e.scene import AdmissionScene
-from tests.real.plane import RealControlPlane
+from koord.kube.patches import Patch
+from tests.controllers.webhook.e2e.scene import AdmissionScene, Play
 
-Script = Callable[[AdmissionScene], Awaitable[None]]
-Play = Callable[[Script], None]
 QOS = "koordinator.sh/qosClass"
-
-
-async def _embedded(script: Script) -> None:
-    async with EmbeddedControlPlane() as plane:
-        await script(AdmissionScene(Client(plane.transport(), requests_per_second=None)))
-
-
-async def _real(script: Script, plane: RealControlPlane) -> None:
-    transport = HttpTransport(load_cluster_config(plane.kubeconfig))
-    try:
-        await script(AdmissionScene(Client(transport, requests_per_second=None)))
-    finally:
-        await transport.close()
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a script against an API server of its own."""
-    if request.param == "embedded":
-        return lambda script: asyncio.run(_embedded(script))
-    plane: RealControlPlane = request.getfixturevalue("own_plane")
-    return lambda script: asyncio.run(_real(script, plane))
+_ALL_OF_THE_START = (
+    "NodeMutatingWebhook", "NodeValidatingWebhook", "ConfigMapValidatingWebhook",
+    "BindingAdmissionWebhook",
+)  # fmt: skip
 
 
 def test_pods_are_changed_and_refused_but_not_those_of_the_system(play: Play) -> None:
@@ -102,23 +79,86 @@ def test_entries_without_a_handler_are_set_aside_and_come_back(play: Play) -> No
 
 
 @pytest.mark.parametrize("failure_policy", ["Ignore", "Fail"])
-def test_with_no_webhook_answering_the_system_starts(play: Play, failure_policy: str) -> None:
+def test_with_no_webhook_answering_a_cluster_starts_with_koord_last(
+    play: Play, failure_policy: str
+) -> None:
+    gates = ",".join(f"{name}=true" for name in _ALL_OF_THE_START)
+    judging = WebhookOptions(binding_admission_user_name="koord")
+
     async def script(scene: AdmissionScene) -> None:
         await scene.install(failure_policy)
-        async with scene.replica():
+        async with scene.replica(gates=gates, options=judging):
             await scene.until_called("first")
-        # Nobody listens there any more, as after a power cut.
+        names = [each["name"] for each in (await scene.configuration(mutating=False))["webhooks"]]
+        assert {"vpodbinding.koordinator.sh", "vnode.koordinator.sh"} <= set(names)
+        # Nobody listens there any more, as after a power cut. Machines come back first, then what
+        # the cluster itself runs on, then koord.
+        await _machine(scene, "m0")
         for namespace in ("kube-system", NAMESPACE):
             assert (await scene.create_pod("needed", namespace))["metadata"]["name"] == "needed"
+            await scene.client.bind(await scene.client.get(Pod, "needed", namespace), "m0")
+            running = Patch.merge({"status": {"phase": "Running"}})
+            await scene.client.patch(Pod, "needed", running, namespace, subresource="status")
+            made = await scene.client.get(Pod, "needed", namespace)
+            assert (made.spec.node_name, made.status.phase) == ("m0", "Running")
         if failure_policy == "Ignore":
             assert QOS not in (await scene.create_pod("a"))["metadata"].get("labels", {})
         else:
             with pytest.raises(ApiError, match="failed calling webhook"):
                 await scene.create_pod("a")
-        async with scene.replica():
+        async with scene.replica(gates=gates, options=judging):
             await scene.until_called("again")
 
     play(script)
+
+
+async def _machine(scene: AdmissionScene, name: str) -> None:
+    """A kubelet registers, and reports."""
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    await scene.client.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    report = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+    change = Patch.merge({"status": report})
+    await scene.client.patch(Node, name, change, subresource="status")
+    change = Patch.merge({"metadata": {"labels": {"zone": "a"}}, "spec": {"taints": None}})
+    found = await scene.client.patch(Node, name, change)
+    assert str(found.status.allocatable["cpu"]) == "4"
+
+
+def test_what_somebody_changes_is_mended_when_the_watch_tells(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_keeper, "ROUND_SECONDS", 3600.0)
+
+    async def script(scene: AdmissionScene) -> None:
+        await scene.install()
+        async with scene.replica(), scene.replica(leading=False) as other:
+            bundle = bundles(await scene.configuration())[0]
+            emptied = await scene.configuration()
+            for each in emptied["webhooks"]:
+                each["clientConfig"].pop("caBundle")
+            await scene.client.update(emptied, kind=MUTATING)
+            async with asyncio.timeout(30):
+                while bundles(await scene.configuration())[0] != bundle:
+                    await asyncio.sleep(0.02)
+            # Without a Secret all is made anew, and every replica shows it.
+            await scene.client.delete(SECRET, scene.environment.secret, NAMESPACE)
+            async with asyncio.timeout(30):
+                while (anew := bundles(await scene.configuration())[0]) == bundle or not (
+                    await _shows(other.server.port, anew)
+                ):
+                    await asyncio.sleep(0.02)
+
+    play(script)
+
+
+async def _shows(port: int, bundle: bytes) -> bool:
+    try:
+        await _connect(port, bundle)
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def test_a_rotation_refuses_no_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from koord.api import definitions
 from koord.controllers.manager.feature_gates import feature_gates
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 from koord.controllers.webhook.lead import LEASE
+from koord.controllers.webhook.options import WebhookOptions
 from koord.kube import crds
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
@@ -33,7 +34,7 @@ LABELS = "quota.scheduling.koordinator.sh"
 # Only where the server loses something, or the way is longer than this scene.
 SELDOM = {
     "create events", "patch events", "get namespaces", "get elasticquotas", "get priorityclasses",
-    "update secrets", "list nodes",
+    "update secrets", "list nodes", "patch clustercolocationprofiles/status",
 }  # fmt: skip
 
 
@@ -56,7 +57,8 @@ async def _play(plane: RealControlPlane) -> None:
         await LeaderElector(own, LEASE, "koordinator-system", "scene").lead(
             lambda: asyncio.sleep(0)
         )
-        async with scene.replica(gates=GATES, koords=True) as app:
+        judging = WebhookOptions(binding_admission_user_name="koord")
+        async with scene.replica(gates=GATES, koords=True, options=judging) as app:
             assert app.paths == {each.path for each in WEBHOOKS}
             await _happen(admin)
     finally:

@@ -242,3 +242,23 @@ def test_a_quota_that_cannot_be_read_is_told() -> None:
     found = ask(server, admission(server), pod("a", 1))
     assert not found.allowed
     assert f"annotations[{keys.QUOTA_CHILD_REQUEST}]" in found.message
+
+
+def test_pods_and_writes_are_counted_by_outcome() -> None:
+    server = world(quota("q", max={"cpu": 3}))
+    replica = server.replica(gates=ON)
+    asked = QuotaAdmission(replica.given)
+    replica.catch_up()
+    ask(server, asked, pod("a", 2))
+    ask(server, asked, pod("b", 2))
+    shown = replica.given.metrics.expose().decode()
+    prefix = "koord_manager_webhook_quota_admission"
+    for line in (
+        f'{prefix}_pods_total{{outcome="admitted"}} 1.0',
+        f'{prefix}_pods_total{{outcome="refused"}} 1.0',
+        f'{prefix}_writes_total{{outcome="written"}} 1.0',
+        f'{prefix}_writes_total{{outcome="conflict"}} 0.0',
+        f"{prefix}_batch_pods_sum 1.0",
+        f"{prefix}_duration_seconds_count 2.0",
+    ):
+        assert line in shown, line

@@ -11,6 +11,7 @@ import pytest
 
 from koord.api import codec
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import ElasticQuota
 from koord.controllers.webhook.elasticquotas import HANDLERS
 from koord.controllers.webhook.framework.admission_decision import AdmissionDecision
 from koord.controllers.webhook.framework.webhook_table import (
@@ -330,8 +331,9 @@ def test_the_guides_quota_is_told_by_field() -> None:
 
 
 def test_the_tree_as_a_document() -> None:
-    handler: Any = HANDLERS[VALIDATE_QUOTA](world(PARENT, child()).given)
-    assert handler.debug_document() == {
+    given = world(PARENT, child()).given
+    HANDLERS[VALIDATE_QUOTA](given)
+    assert given.debug_pages["/elasticQuota"]() == {
         "quotaInfoMap": {
             "c": {
                 "name": "c", "parentName": "p", "isParent": False, "allowLentResource": True,
@@ -345,3 +347,20 @@ def test_the_tree_as_a_document() -> None:
         },
         "quotaHierarchyInfo": {"c": [], "p": ["c"], "koordinator-root-quota": ["p"]},
     }  # fmt: skip
+
+
+def test_the_weight_that_was_filled_in_is_a_metric_until_the_quota_goes() -> None:
+    replica = world()
+    handler = HANDLERS[MUTATE_QUOTA](replica.given)
+    prefix = "koord_manager_webhook_quota_shared_weight"
+    for asks in (
+        quota("q", max={"cpu": 3, "memory": "2"}),
+        quota("r", max={"cpu": 3}, shared_weight={"cpu": 1}),
+    ):
+        asyncio.run(asked(handler, request("CREATE", asks)))
+    shown = replica.given.metrics.expose().decode()
+    assert f'{prefix}{{elasticquota_name="q",resource_name="cpu"}} 3.0' in shown
+    assert 'elasticquota_name="r"' not in shown
+    replica.views.view(ElasticQuota).put(quota("q"))
+    replica.views.view(ElasticQuota).remove("default/q")
+    assert "elasticquota_name" not in replica.given.metrics.expose().decode()

@@ -59,10 +59,10 @@ def _dependencies(cluster: UpCluster) -> HandlerDependencies:
     from koord.controllers.webhook.informer_views import admission_views
     from koord.controllers.webhook.options import WebhookOptions
 
-    client, metrics = cluster.client(NAME), registry()
+    client, metrics, gates = cluster.client(NAME), registry(), feature_gates()
     supervisor = Supervisor("webhook", metrics, cluster.clock)
     return HandlerDependencies(
-        client, admission_views(client, metrics, supervisor), feature_gates(), WebhookOptions(),
+        client, admission_views(client, metrics, supervisor, gates), gates, WebhookOptions(),
         cluster.clock, cluster.recorder(NAME).event, metrics, supervisor,
     )  # fmt: skip
 

@@ -2,7 +2,8 @@
 """Keeps the certificate good and both webhook configurations true; every replica shows it.
 
 Rule: docs/reference/admission.md#serving-and-certificates. Only who leads writes, each write on the
-condition that nobody wrote since; the others read.
+condition that nobody wrote since; the others read. What is kept in the API server is watched; a
+round asks for nothing that a watch has told.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.registry import Kind
 from koord.base import log
 from koord.controllers.webhook.certificates.key_material import contains
 from koord.controllers.webhook.certificates.renewal import next_step
+from koord.controllers.webhook.certificates.watched_documents import NamedObject
 from koord.controllers.webhook.certificates.webhook_configuration import (
     bundles,
     desired,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from koord.base.supervision import Supervisor
     from koord.controllers.webhook.certificates.certificate_store import CertificateStore
     from koord.controllers.webhook.certificates.key_material import KeyMaterial
+    from koord.controllers.webhook.certificates.watched_documents import WatchedDocuments
     from koord.controllers.webhook.certificates.webhook_configuration import WebhookAddress
     from koord.controllers.webhook.server.serving_certificate import ServingCertificate
     from koord.kube.client import Client
@@ -64,14 +68,13 @@ class ConfigurationNames:
     mutating: str
     validating: str
 
-    def kinds(self) -> tuple[tuple[Kind, str], ...]:
+    def objects(self) -> tuple[NamedObject, ...]:
         """Kind and name of each."""
-        return ((MUTATING, self.mutating), (VALIDATING, self.validating))
+        return (NamedObject(MUTATING, self.mutating), NamedObject(VALIDATING, self.validating))
 
 
 class _Found(NamedTuple):
-    kind: Kind
-    name: str
+    which: NamedObject
     document: Document
 
 
@@ -79,7 +82,8 @@ class CertificateKeeper:
     """Makes, renews, shows and publishes the certificate.
 
     Args:
-        client: reads and writes configurations.
+        client: writes configurations.
+        watched: knows them.
         store: of the certificate.
         serving: shows it.
         names: of the configurations.
@@ -93,6 +97,7 @@ class CertificateKeeper:
     def __init__(
         self,
         client: Client,
+        watched: WatchedDocuments,
         store: CertificateStore,
         serving: ServingCertificate,
         names: ConfigurationNames,
@@ -103,6 +108,7 @@ class CertificateKeeper:
         clock: Clock,
     ) -> None:
         self._client, self._store, self._serving = client, store, serving
+        self._watched = watched
         self._names, self._address, self._paths = names, address, paths
         self._leading, self._supervisor, self._clock = leading, supervisor, clock
         self._material: KeyMaterial | None = None
@@ -171,13 +177,12 @@ class CertificateKeeper:
     async def _configurations(self) -> list[_Found]:
         """Those of the two that there are."""
         found, missing = [], []
-        for kind, name in self._names.kinds():
-            try:
-                found.append(_Found(kind, name, await self._client.get(kind, name)))
-            except ApiError as error:
-                if error.http_status != 404:
-                    raise
-                missing.append(f"{kind.name} {name}")
+        for each in self._names.objects():
+            document = await self._watched.get(each)
+            if document is None:
+                missing.append(f"{each.kind.name} {each.name}")
+            else:
+                found.append(_Found(each, document))
         self._note_missing(missing)
         return found
 
@@ -205,9 +210,19 @@ class CertificateKeeper:
         for each in configurations:
             wanted = desired(each.document, self._paths, self._address, authorities)
             if wanted != each.document:
-                wanted = await self._client.update(wanted, kind=each.kind)
-                _LOG.info("configuration written", extra=log.fields(kind=each.kind.name))
+                wanted = await self._updated(each.which, wanted)
             written.append(each._replace(document=wanted))
+        return written
+
+    async def _updated(self, which: NamedObject, wanted: Document) -> Document:
+        try:
+            written: Document = await self._client.update(wanted, kind=which.kind)
+        except ApiError as error:
+            if error.http_status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+                await self._watched.fresh(which)
+            raise
+        self._watched.keep(which, written)
+        _LOG.info("configuration written", extra=log.fields(kind=which.kind.name))
         return written
 
     def _distrust(self, configurations: list[_Found], material: KeyMaterial) -> str:
@@ -220,7 +235,8 @@ class CertificateKeeper:
             for bundle in bundles(each.document):
                 seen = replace(material, authorities=bundle)
                 if not seen.holds(self._address.name, self._now()):
-                    return f"{each.kind.name} {each.name} does not trust the certificate yet"
+                    which = f"{each.which.kind.name} {each.which.name}"
+                    return f"{which} does not trust the certificate yet"
         return ""
 
     def _now(self) -> datetime:

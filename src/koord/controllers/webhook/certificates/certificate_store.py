@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from koord.api.kinds.registry import Kind
 from koord.controllers.webhook.certificates.key_material import AUTHORITY_KEY, KeyMaterial
+from koord.controllers.webhook.certificates.watched_documents import NamedObject
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
+    from koord.controllers.webhook.certificates.watched_documents import WatchedDocuments
     from koord.kube.client import Client
 
 SECRET = Kind("", "v1", "Secret", "secrets", True, "")
@@ -68,19 +70,25 @@ class SecretStore:
     Args:
         client: the way to the API server; its rights are those of that one Secret.
         namespace, name: of the Secret.
+        watched: knows it; None to ask for it each time.
     """
 
-    def __init__(self, client: Client, namespace: str, name: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        watched: WatchedDocuments | None = None,
+    ) -> None:
         self._client, self._namespace, self._name = client, namespace, name
+        self._watched = watched
+        self._which = NamedObject(SECRET, name, namespace)
 
     async def read(self) -> StoredMaterial:
         """See :class:`CertificateStore`."""
-        try:
-            secret = await self._client.get(SECRET, self._name, self._namespace)
-        except ApiError as error:
-            if error.http_status == 404:
-                return StoredMaterial(None)
-            raise
+        secret = await self._present()
+        if secret is None:
+            return StoredMaterial(None)
         files = _decoded(secret.get("data") or {})
         version = secret["metadata"].get("resourceVersion", "")
         if secret.get("type") == TLS_TYPE:
@@ -105,14 +113,29 @@ class SecretStore:
                 there = await self._client.get(SECRET, self._name, self._namespace)
                 secret = {**there, "data": {**(there.get("data") or {}), **data}}
                 secret["metadata"]["resourceVersion"] = former.version
-                await self._client.update(secret, kind=SECRET)
+                written = await self._client.update(secret, kind=SECRET)
             else:
-                await self._client.create(secret, kind=SECRET)
+                written = await self._client.create(secret, kind=SECRET)
         except ApiError as error:
-            if error.http_status in (404, 409):
-                return False
-            raise
+            if error.http_status not in (404, 409):
+                raise
+            if self._watched is not None:
+                await self._watched.fresh(self._which)
+            return False
+        if self._watched is not None:
+            self._watched.keep(self._which, written)
         return True
+
+    async def _present(self) -> Document | None:
+        if self._watched is not None:
+            return await self._watched.get(self._which)
+        try:
+            found: Document = await self._client.get(SECRET, self._name, self._namespace)
+        except ApiError as error:
+            if error.http_status == 404:
+                return None
+            raise
+        return found
 
 
 def foreign_material(files: dict[str, bytes]) -> KeyMaterial | None:

@@ -19,8 +19,13 @@ from koord.controllers.cluster.quota_objects import quota_object
 from koord.controllers.webhook.elasticquotas import quota_changes
 from koord.controllers.webhook.elasticquotas.guarantee import guarantee_problems
 from koord.controllers.webhook.elasticquotas.parent_writer import ParentWriter
-from koord.controllers.webhook.elasticquotas.quota_defaults import fill_defaults, parent_name
+from koord.controllers.webhook.elasticquotas.quota_defaults import (
+    fill_defaults,
+    has_weight,
+    parent_name,
+)
 from koord.controllers.webhook.elasticquotas.quota_state import QuotaState
+from koord.controllers.webhook.elasticquotas.shared_weights import SharedWeights
 from koord.controllers.webhook.framework.admission_decision import (
     ALLOWED,
     AdmissionDecision,
@@ -36,11 +41,13 @@ from koord.controllers.webhook.framework.webhook_table import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from koord.base.documents import Document
     from koord.controllers.cluster.quota_groups import QuotaGroup
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import Handler, HandlerDependencies
     from koord.kube.client import Client
+
+DEBUG_PATH = "/elasticQuota"
+"""Where the tree is told, under the original's name."""
 
 _LOOKUP_SECONDS = 1.0
 
@@ -51,18 +58,21 @@ class MutateQuota:
     def __init__(self, given: HandlerDependencies) -> None:
         self._state = QuotaState.of(given)
         self._client = given.client
+        self._weights = SharedWeights(given)
 
     async def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
         if request.operation is not Operation.CREATE:
             return ALLOWED
-        request.decode(ElasticQuota)  # which names the field that is of the wrong type
+        item = request.decode(ElasticQuota)  # which names the field that is of the wrong type
         document = request.document()
         await look_up(parent_name(document), self._state, self._client)
         try:
             effects = tuple(fill_defaults(document, request.title, self._state.tree.groups))
         except KoordError as error:
             return denied([error])
+        if effects and not request.dry_run and not has_weight(item):
+            self._weights.filled(item)
         return AdmissionDecision(document=document if effects else None, effects=effects)
 
 
@@ -74,6 +84,7 @@ class ValidateQuota:
         self._client = given.client
         self._gates = given.gates
         self._writer = ParentWriter(given.client, self._state)
+        given.debug_pages[DEBUG_PATH] = self._state.tree.document
 
     async def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
@@ -101,10 +112,6 @@ class ValidateQuota:
         return await self._writer.settle(
             group, request.uid, lambda: list(self._problems(item, old))
         )
-
-    def debug_document(self) -> Document:
-        """The tree, for the path ``/elasticQuota``."""
-        return self._state.tree.document()
 
     def _problems(self, item: ElasticQuota, old: ElasticQuota | None) -> Iterator[KoordError]:
         tree = self._state.tree

@@ -18,6 +18,7 @@ from koord.controllers.webhook.framework.admission_decision import RuleEffect
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from koord.api.kinds.quota import ElasticQuota
     from koord.base.documents import Document
     from koord.controllers.cluster.quota_groups import QuotaGroup
 
@@ -28,6 +29,11 @@ def parent_name(document: Document) -> str:
     """The name of the parent that a quota asks for; the root where it says none."""
     labels = (document.get("metadata") or {}).get("labels") or {}
     return labels.get(keys.QUOTA_PARENT) or quotas.ROOT_QUOTA
+
+
+def has_weight(item: ElasticQuota) -> bool:
+    """Whether a quota says its shared weight itself."""
+    return bool(item.metadata.annotations.get(keys.QUOTA_SHARED_WEIGHT))
 
 
 def fill_defaults(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from koord.base.documents import Document
     from koord.controllers.webhook.framework.webhook_table import Webhook
 
-IGNORE = "Ignore"
+IGNORE, FAIL = "Ignore", "Fail"
 TIMEOUT_SECONDS = 3
 MUTATING_NAME = "koordinator-mutating-webhook-configuration"
 VALIDATING_NAME = "koordinator-validating-webhook-configuration"
@@ -39,7 +39,8 @@ def default_configurations(
     Args:
         namespace: that koord runs in; pods there, and those of ``kube-system``, are not asked
             about, so that both start without koord.
-        failure_policy: ``Ignore`` or ``Fail`` for all; empty for the original's.
+        failure_policy: ``Ignore`` for all, or ``Fail`` for those that the original has so. What is
+            asked about nodes and bindings is never: nothing would run where koord could.
     """
     made = []
     for mutating, kind, name in (
@@ -65,7 +66,7 @@ def _entry(webhook: Webhook, namespace: str, failure_policy: str) -> Document:
         "name": webhook.name,
         "admissionReviewVersions": ["v1", "v1beta1"],
         "sideEffects": "NoneOnDryRun" if webhook.path in _WRITING else "None",
-        "failurePolicy": failure_policy or webhook.failure_policy,
+        "failurePolicy": webhook.failure_policy if failure_policy == FAIL else IGNORE,
         "timeoutSeconds": TIMEOUT_SECONDS,
         "clientConfig": {
             "service": {"namespace": namespace, "name": SERVICE, "path": webhook.path}

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from koord.base.metrics import registry
 from koord.base.supervision import Supervisor
+from koord.base.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.base.clock import Clock
+    from koord.base.documents import Document
     from koord.base.feature_gates import FeatureGates
     from koord.base.metrics import MetricRegistry
     from koord.controllers.cluster.views import InformerViews
@@ -43,6 +45,8 @@ class HandlerDependencies:
         supervisor: keeps ``loops`` going.
         loops: what a handler does beside answering, by name; put there when it is made, begun once
             all views are complete, in every replica.
+        worker: does what large objects cost; the default does it at once.
+        debug_pages: what a handler tells of what it knows, by path; put there when it is made.
     """
 
     client: Client
@@ -54,6 +58,8 @@ class HandlerDependencies:
     metrics: MetricRegistry = field(default_factory=registry)
     supervisor: Supervisor = field(default_factory=lambda: Supervisor("webhook"))
     loops: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
+    worker: Worker = field(default_factory=Worker)
+    debug_pages: dict[str, Callable[[], Document]] = field(default_factory=dict)
 
 
 class Handler(Protocol):

@@ -93,7 +93,7 @@ class AdmissionPreview:
             cast("Client", _AbsentObjects()), cast("InformerViews", self._views), gates, options,
             SystemClock(), self._note,
         )  # fmt: skip
-        makers = enabled_makers(all_makers(), gates)
+        makers = enabled_makers(all_makers(), gates, options)
         self._handlers = {path: make(dependencies) for path, make in makers.items()}
         self._gates = gates
 

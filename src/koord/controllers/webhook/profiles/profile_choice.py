@@ -16,6 +16,7 @@ from koord.base.errors import Code, KoordError
 from koord.controllers.cluster.colocation_profiles import selection
 from koord.controllers.cluster.colocation_profiles.profile_index import ProfileIndex
 from koord.controllers.webhook.profiles.object_lookup import ObjectLookup
+from koord.controllers.webhook.profiles.profile_conditions import ProfileConditions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -56,6 +57,8 @@ class ProfileChoice:
         self._index = ProfileIndex(with_namespaces=with_namespaces)
         self._classes = ObjectLookup(dependencies, PriorityClass)
         self._namespaces = ObjectLookup(dependencies, Namespace) if with_namespaces else None
+        kind = "pods" if with_namespaces else "reservations"
+        self._conditions = ProfileConditions(dependencies, f"conditions of profiles for {kind}")
         self._reported: dict[str, tuple[str, str]] = {}
         dependencies.views.view(ClusterColocationProfile).on_change(
             self._put, lambda _, profile: self._put(profile), lambda gone, _: self._remove(gone)
@@ -95,6 +98,7 @@ class ProfileChoice:
         self._reported[profile.metadata.name] = version
         _LOG.warning("a profile is skipped", extra=log.fields(error=str(error)))
         self._write_event(profile, "Warning", REASON, str(error))
+        self._conditions.mark(profile, error)
 
     async def _looked_up(self, meta: ObjectMeta, with_classes: bool) -> ChosenProfiles:
         namespace = None
@@ -129,6 +133,8 @@ class ProfileChoice:
             self._index.put(profile)
         except KoordError as error:
             self.report(profile, error)
+        else:
+            self._conditions.mark(profile, None)
 
     def _remove(self, profile: ClusterColocationProfile) -> None:
         self._index.remove(profile.metadata.name)

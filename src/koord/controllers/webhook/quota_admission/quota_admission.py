@@ -19,8 +19,9 @@ from koord.base.errors import KoordError
 from koord.controllers.webhook.elasticquotas.quota_state import QuotaState
 from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
 from koord.controllers.webhook.framework.admission_request import Operation
-from koord.controllers.webhook.quota_admission import charge_batch
+from koord.controllers.webhook.quota_admission import charge_batch, charge_metrics
 from koord.controllers.webhook.quota_admission.charge_batch import WaitingPod
+from koord.controllers.webhook.quota_admission.charge_metrics import ChargeMetrics
 from koord.controllers.webhook.quota_admission.quota_writer import QuotaWriter
 from koord.controllers.webhook.quota_admission.written_quotas import WrittenQuotas
 
@@ -47,7 +48,10 @@ class QuotaAdmission:
         self._gates = given.gates
         self._clock = given.clock
         self._quotas = WrittenQuotas(given.client, given.views.view(ElasticQuota))
-        self._writer = QuotaWriter(given.client, self._quotas, given.options, given.clock)
+        self._metrics = ChargeMetrics(given.metrics)
+        self._writer = QuotaWriter(
+            given.client, self._quotas, given.options, given.clock, self._metrics
+        )
 
     async def admit(
         self, pod: Pod, old_pod: Pod | None, request: AdmissionRequest
@@ -76,14 +80,19 @@ class QuotaAdmission:
         waiting = WaitingPod(pod, request.uid, answer)
         if request.dry_run:
             return _decision(self._judge(key, waiting))
+        began, outcome = self._clock.monotonic_seconds(), charge_metrics.FAILED
         self._writer.add(key, waiting)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                return _decision(await answer)
+                refusal = await answer
+            outcome = charge_metrics.ADMITTED if refusal is None else charge_metrics.REFUSED
+            return _decision(refusal)
         except TimeoutError:
             return _failed("elastic quota evaluation timed out")
         except RuntimeError as error:
             return _failed(str(error))
+        finally:
+            self._metrics.answered(outcome, self._clock.monotonic_seconds() - began)
 
     def _charged_quota(self, pod: Pod, old: Pod | None, request: AdmissionRequest) -> str:
         """The quota that a request is charged to; empty for none."""

@@ -15,7 +15,7 @@ from koord.api.kinds.quota import ElasticQuota
 from koord.api.protocol import keys
 from koord.base import log, rng
 from koord.base.errors import KoordError
-from koord.controllers.webhook.quota_admission import charge_batch
+from koord.controllers.webhook.quota_admission import charge_batch, charge_metrics
 from koord.controllers.webhook.quota_admission.charge_batch import LEAST_RETRIES, ChargeRound
 from koord.controllers.webhook.quota_admission.pod_charge import used_text
 from koord.kube.errors import ApiError, TransportError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controllers.webhook.options import WebhookOptions
     from koord.controllers.webhook.quota_admission.charge_batch import WaitingPod
+    from koord.controllers.webhook.quota_admission.charge_metrics import ChargeMetrics
     from koord.controllers.webhook.quota_admission.written_quotas import WrittenQuotas
     from koord.kube.client import Client
 
@@ -44,12 +45,19 @@ class QuotaWriter:
         quotas: the newest state of each.
         options: how often and how fast conflicts are tried again.
         clock: the time.
+        metrics: counts writes.
     """
 
     def __init__(
-        self, client: Client, quotas: WrittenQuotas, options: WebhookOptions, clock: Clock
+        self,
+        client: Client,
+        quotas: WrittenQuotas,
+        options: WebhookOptions,
+        clock: Clock,
+        metrics: ChargeMetrics,
     ) -> None:
         self._client = client
+        self._metrics = metrics
         self._quotas = quotas
         self._options = options
         self._clock = clock
@@ -145,11 +153,14 @@ class QuotaWriter:
                 ElasticQuota, meta.name, change, meta.namespace, timeout_seconds=WRITE_SECONDS
             )
         except TransportError as error:
+            self._metrics.wrote(charge_metrics.LOST, len(decided.charged))
             return error
         except ApiError as error:
             if error.http_status != HTTPStatus.CONFLICT:
                 raise
+            self._metrics.wrote(charge_metrics.CONFLICT, len(decided.charged))
             return error
+        self._metrics.wrote(charge_metrics.WRITTEN, len(decided.charged))
         self._quotas.keep(key, written)
         return None
 

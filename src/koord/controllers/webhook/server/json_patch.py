@@ -13,8 +13,9 @@ import msgspec
 
 Operation = dict[str, Any]
 
-# The same text is the same value, which C finds out; another text may be the same value with its
-# keys in another order.
+# Python takes 1, 1.0 and true for equal: what it calls equal is the same only where its text is, or
+# each part is (keys may stand in another order). What it calls different is, and is found out
+# without making a text.
 _encoded = msgspec.json.encode
 _NESTED = (dict, list)
 
@@ -38,7 +39,7 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
     kind = type(before)
     if kind is not type(after):
         operations.append({"op": "replace", "path": path, "value": after})
-    elif kind in _NESTED and _encoded(before) == _encoded(after):
+    elif kind in _NESTED and before == after and _encoded(before) == _encoded(after):
         return
     elif kind is dict:
         _compare_objects(before, after, path, operations)
@@ -54,8 +55,11 @@ def _compare_objects(
     for key, value in before.items():
         if key not in after:
             operations.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
-        elif after[key] is not value:
-            _compare(value, after[key], f"{path}/{_escaped(key)}", operations)
+            continue
+        other = after[key]
+        if other is value or (type(value) is str and value == other):
+            continue  # most fields, at the least cost
+        _compare(value, other, f"{path}/{_escaped(key)}", operations)
     for key, value in after.items():
         if key not in before:
             operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
@@ -86,7 +90,7 @@ def _compare_lists(
 
 
 def _same(before: Any, after: Any) -> bool:
-    if type(before) is not type(after):
+    if type(before) is not type(after) or before != after:
         return False
     if type(before) in _NESTED and _encoded(before) == _encoded(after):
         return True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api import codec
 from koord.base.errors import KoordError
+from koord.base.worker import Worker
 from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
 from koord.controllers.webhook.server import review_codec
 from koord.controllers.webhook.server.json_patch import difference
@@ -86,6 +87,7 @@ class ReviewService:
         metrics: counts.
         supervisor: failures of handlers are counted under their paths, and logged once a cause.
         clock: of the times that are measured.
+        worker: finds out what of large objects has changed; None does it at once.
     """
 
     def __init__(
@@ -94,8 +96,10 @@ class ReviewService:
         metrics: WebhookMetrics,
         supervisor: Supervisor,
         clock: Clock,
+        worker: Worker | None = None,
     ) -> None:
         self._paths = dict(paths)
+        self._worker = worker or Worker()
         self._metrics = metrics
         self._supervisor = supervisor
         self._clock = clock
@@ -145,7 +149,9 @@ class ReviewService:
         with self._supervisor.round(path):
             try:
                 decision = await _decision(served.handler, request)
-                return decision, _patch(served, request, decision)
+                weight = len(request.raw_object or b"")
+                patch = await self._worker.call(weight, _patch, served, request, decision)
+                return decision, patch
             except KoordError as error:
                 return _refusal(str(error)), ()
             except RecursionError:

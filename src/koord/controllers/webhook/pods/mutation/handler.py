@@ -13,6 +13,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import ElasticQuotaProfile
 from koord.api.protocol import keys, quotas
 from koord.base.errors import KoordError
+from koord.base.worker import HEAVY_BYTES
 from koord.controllers.webhook.elasticquotas.quota_state import QuotaState
 from koord.controllers.webhook.framework.admission_decision import (
     ALLOWED,
@@ -21,6 +22,7 @@ from koord.controllers.webhook.framework.admission_decision import (
 )
 from koord.controllers.webhook.framework.admission_request import Operation, ResourceName
 from koord.controllers.webhook.pods.mutation.pod_mutation import (
+    MutatedPod,
     MutationSwitches,
     PodSurroundings,
     mutate,
@@ -50,6 +52,7 @@ class PodMutationHandler:
     def __init__(self, dependencies: HandlerDependencies) -> None:
         gates = dependencies.gates
         self._profiles = ProfileChoice(dependencies)
+        self._worker = dependencies.worker
         self._switches = MutationSwitches(
             translates_resources=not gates.enabled("ColocationProfileSkipMutatingResources"),
             tells_extended_resources=not gates.enabled("DisableExtendedResourceSpec"),
@@ -68,31 +71,39 @@ class PodMutationHandler:
         meta = request.decode(Pod).metadata
         meta.namespace = meta.namespace or request.namespace
         chosen = self._profiles.of(meta)
-        if isinstance(chosen, ChosenProfiles):
-            return self._decided(request, meta, chosen)
+        light = len(request.raw_object or b"") < HEAVY_BYTES
+        if isinstance(chosen, ChosenProfiles) and light:
+            return self._decided(self._mutated(request, self._surroundings(meta, chosen)))
         return self._waited(request, meta, chosen)
 
     async def _waited(
-        self, request: AdmissionRequest, meta: ObjectMeta, chosen: Awaitable[ChosenProfiles]
+        self,
+        request: AdmissionRequest,
+        meta: ObjectMeta,
+        chosen: ChosenProfiles | Awaitable[ChosenProfiles],
     ) -> AdmissionDecision:
         try:
-            found = await chosen
+            found = chosen if isinstance(chosen, ChosenProfiles) else await chosen
         except KoordError as error:
             return denied([error], HTTPStatus.INTERNAL_SERVER_ERROR)
-        return self._decided(request, meta, found)
+        around, weight = self._surroundings(meta, found), len(request.raw_object or b"")
+        return self._decided(await self._worker.call(weight, self._mutated, request, around))
 
-    def _decided(
-        self, request: AdmissionRequest, meta: ObjectMeta, chosen: ChosenProfiles
-    ) -> AdmissionDecision:
+    def _surroundings(self, meta: ObjectMeta, chosen: ChosenProfiles) -> PodSurroundings:
         tree = self._trees.of(meta) if self._trees is not None else None
-        around = PodSurroundings(chosen.selected, chosen.drawn, chosen.classes, tree)
-        found = mutate(request.document(), around, self._switches, request.title)
-        for usable, error in found.failures:
+        return PodSurroundings(chosen.selected, chosen.drawn, chosen.classes, tree)
+
+    def _mutated(self, request: AdmissionRequest, surroundings: PodSurroundings) -> MutatedPod:
+        """Looks at nothing that changes."""
+        return mutate(request.document(), surroundings, self._switches, request.title)
+
+    def _decided(self, mutated: MutatedPod) -> AdmissionDecision:
+        for usable, error in mutated.failures:
             self._profiles.report(usable.profile, error)
         return AdmissionDecision(
-            warnings=skipped(found.failures),
-            document=found.document if found.effects else None,
-            effects=tuple(found.effects),
+            warnings=skipped(mutated.failures),
+            document=mutated.document if mutated.effects else None,
+            effects=tuple(mutated.effects),
         )
 
 

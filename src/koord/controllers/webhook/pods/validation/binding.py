@@ -24,6 +24,7 @@ from koord.controllers.webhook.options import ANY_NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from koord.base.feature_gates import FeatureGates
     from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import HandlerDependencies
     from koord.controllers.webhook.options import WebhookOptions
@@ -108,6 +109,11 @@ class BindingRules:
         return BindingVerdict.DRY_RUN if self.is_dry_run else BindingVerdict.DENIED
 
 
+def judges(gates: FeatureGates, options: WebhookOptions) -> bool:
+    """Whether any binding can be refused, or counted."""
+    return gates.enabled(GATE) and bool(BindingRules.of(options).user_names)
+
+
 class BindingHandler:
     """Answers ``/validate-pod-binding``.
 
@@ -117,7 +123,7 @@ class BindingHandler:
 
     def __init__(self, dependencies: HandlerDependencies) -> None:
         self._rules = BindingRules.of(dependencies.options)
-        on = dependencies.gates.enabled(GATE) and bool(self._rules.user_names)
+        on = judges(dependencies.gates, dependencies.options)
         self._pods = dependencies.views.view(Pod) if on else None
         self._decisions = dependencies.metrics.counter(
             "koord_manager_webhook_binding_admission_decisions_total",

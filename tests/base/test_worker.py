@@ -11,7 +11,7 @@ import time
 import pytest
 
 from koord.base.loop_share import loop_share
-from koord.controlplane.handlers.worker import HEAVY_BYTES, Worker
+from koord.base.worker import HEAVY_BYTES, Worker
 
 
 def busy(seconds: float) -> float:

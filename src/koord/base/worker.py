@@ -37,7 +37,7 @@ class Worker:
     """
 
     def __init__(self, threaded: bool = False) -> None:
-        self._pool = ThreadPoolExecutor(1, "controlplane-worker") if threaded else None
+        self._pool = ThreadPoolExecutor(1, "worker") if threaded else None
         self.calls = 0  # that went to the thread
 
     async def call(

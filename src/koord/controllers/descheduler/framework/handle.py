@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plugin gets: the round's snapshot, the evictor of its profile, the time.
+
+Rule: docs/reference/descheduling.md#framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.base import log
+from koord.controllers.descheduler.framework.points import Evict, EvictionFilter, PodEviction
+from koord.controllers.descheduler.predicates.node_fit import NodeFit
+from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from koord.api.kinds.migration import DeleteOptions
+    from koord.api.kinds.pod import Pod
+    from koord.base.clock import Clock
+    from koord.controllers.descheduler.framework.limiter import EvictionLimiter
+    from koord.controllers.descheduler.framework.outcomes import RoundRecord
+
+_LOG = log.get("descheduler")
+
+
+class StrategyEvictor:
+    """Filters and evicts for the strategies of one profile.
+
+    Args:
+        limiter: of the round, shared by all profiles.
+        dry_run: whether evictions are only counted.
+        record: what becomes of each pod, for people and metrics.
+    """
+
+    def __init__(self, limiter: EvictionLimiter, dry_run: bool, record: RoundRecord) -> None:
+        self._limiter = limiter
+        self._dry_run = dry_run
+        self._record = record
+        self.filters: Sequence[EvictionFilter] = ()
+        self.evict_plugin: Evict | None = None
+        self.strategy = ""
+
+    def filter(self, pod: Pod) -> bool:
+        """Whether all filter plugins let the pod be a candidate; the first no ends it."""
+        return all(plugin.filter(pod) for plugin in self.filters)
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        """Whether all filter plugins let the pod go now."""
+        return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
+
+    def accepts(self, pod: Pod) -> bool:
+        """Both filters, as plugins of kubernetes-sigs/descheduler ask them."""
+        return self.filter(pod) and self.pre_eviction_filter(pod)
+
+    async def evict(
+        self, pod: Pod, reason: str = "", delete_options: DeleteOptions | None = None
+    ) -> bool:
+        """Whether the pod goes: within the round's limits, and by the evict plugin.
+
+        Args:
+            pod: which.
+            reason: for people.
+            delete_options: how; the evict plugin's own where it is None.
+        """
+        request = PodEviction(self.strategy, reason)
+        if delete_options is not None:
+            request = PodEviction(self.strategy, reason, delete_options)
+        refusal = self._limiter.refusal(pod)
+        if refusal:
+            self._record.refused(pod, request, refusal)
+            return False
+        if self._dry_run:
+            told = log.fields(pod=pod.title, strategy=request.plugin, reason=reason)
+            _LOG.info("would evict a pod", extra=told)
+        elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
+            self._record.failed(pod, request)
+            return False
+        self._limiter.add(pod)
+        self._record.evicted(pod, request)
+        return True
+
+
+class DeschedulerHandle:
+    """What the plugins of one profile get.
+
+    Args:
+        evictor: of the profile.
+        evictions: carries evictions out, for evict plugins.
+        clock: the time.
+    """
+
+    def __init__(self, evictor: StrategyEvictor, evictions: Evict, clock: Clock) -> None:
+        self.evictor = evictor
+        self.evictions = evictions
+        self.clock = clock
+        self._snapshot = ClusterSnapshot(())
+        self._node_fit = NodeFit(self._snapshot)
+        self._on_round: list[Callable[[ClusterSnapshot], None]] = []
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as this round sees it."""
+        return self._snapshot
+
+    @property
+    def node_fit(self) -> NodeFit:
+        """Whether pods fit nodes of the snapshot."""
+        return self._node_fit
+
+    def begin_round(self, snapshot: ClusterSnapshot) -> None:
+        """Takes the snapshot of a new round."""
+        self._snapshot = snapshot
+        self._node_fit = NodeFit(snapshot)
+        for listener in self._on_round:
+            listener(snapshot)
+
+    def on_round(self, listener: Callable[[ClusterSnapshot], None]) -> None:
+        """Calls a plugin with the snapshot of each round, before any strategy runs."""
+        self._on_round.append(listener)
+
+    def now(self) -> float:
+        """Wall time in seconds since the Unix epoch."""
+        return self.clock.wall_seconds()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension points: methods by which a class takes part in a round.
+
+Rule: docs/reference/descheduling.md#framework.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from koord.api.kinds.migration import DeleteOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.pod import Pod
+
+
+@dataclass(frozen=True)
+class PodEviction:
+    """What a strategy wants of a pod.
+
+    Args:
+        plugin: the strategy's name.
+        reason: for people; empty for none.
+        delete_options: how the pod is deleted.
+    """
+
+    plugin: str
+    reason: str = ""
+    delete_options: DeleteOptions = field(default_factory=DeleteOptions)
+
+
+@runtime_checkable
+class Deschedule(Protocol):
+    """Judges pods one by one."""
+
+    async def deschedule(self, nodes: Sequence[Node]) -> None:
+        """Evicts through the handle; nodes are those of the profile."""
+        ...
+
+
+@runtime_checkable
+class Balance(Protocol):
+    """Judges how pods are spread; runs after all Deschedule of all profiles."""
+
+    async def balance(self, nodes: Sequence[Node]) -> None:
+        """Evicts through the handle; nodes are those of the profile."""
+        ...
+
+
+@runtime_checkable
+class EvictionFilter(Protocol):
+    """Whether a pod may go."""
+
+    def filter(self, pod: Pod) -> bool:
+        """Whether the pod may be a candidate at all."""
+        ...
+
+    def pre_eviction_filter(self, pod: Pod) -> bool:
+        """Whether the pod may go now; asked right before its eviction."""
+        ...
+
+
+@runtime_checkable
+class Evict(Protocol):
+    """Carries an eviction out; a profile has exactly one."""
+
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
+        """Whether the pod goes."""
+        ...
+
+
+POINTS: dict[str, type] = {
+    "deschedule": Deschedule, "balance": Balance, "filter": EvictionFilter, "evict": Evict,
+}  # fmt: skip
+"""The extension points by their names in a configuration."""

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins by name: koord's own, and those of other packages.
+
+A package adds a plugin through an entry point of the group ``koord.descheduler.plugins``: the name
+of the plugin, and the class. Classes are imported when a profile enables or configures them, and
+checked then.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Final
+
+from koord.base.errors import Code, KoordError, nearest
+from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
+from koord.controllers.descheduler.framework.points import POINTS
+from koord.controllers.scheduler.config.plugin_args import PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+GROUP = "koord.descheduler.plugins"
+_PACKAGE = "koord.controllers.descheduler.plugins"
+
+BUILT_IN: Final[Mapping[str, str]] = {
+    "DefaultEvictor": "kubernetes.default_evictor",
+    "HighNodeUtilization": "kubernetes.node_utilization",
+    "LowNodeLoad": "loadaware.low_node_load",
+    "LowNodeUtilization": "kubernetes.node_utilization",
+    "PodLifeTime": "kubernetes.pod_life_time",
+    "RemoveDuplicates": "kubernetes.duplicates",
+    "RemoveFailedPods": "kubernetes.failed_pods",
+    "RemovePodsHavingTooManyRestarts": "kubernetes.too_many_restarts",
+    "RemovePodsViolatingInterPodAntiAffinity": "kubernetes.inter_pod_anti_affinity",
+    "RemovePodsViolatingNodeAffinity": "kubernetes.node_affinity",
+    "RemovePodsViolatingNodeTaints": "kubernetes.node_taints",
+    "RemovePodsViolatingTopologySpreadConstraint": "kubernetes.topology_spread",
+}
+"""Plugin to its module below ``koord.controllers.descheduler.plugins``; the class has its name."""
+
+
+class PluginRegistry:
+    """Finds and checks plugins.
+
+    Args:
+        outside: entry points of other packages; those that are installed by default.
+
+    Raises:
+        KoordError: two plugins have one name.
+    """
+
+    def __init__(self, outside: Iterable[EntryPoint] | None = None) -> None:
+        self._outside: dict[str, EntryPoint] = {}
+        self._classes: dict[str, type[DeschedulerPlugin]] = {}
+        entries = entry_points(group=GROUP) if outside is None else outside
+        for entry in sorted(entries, key=lambda entry: (entry.name, entry.value)):
+            if entry.name in BUILT_IN or entry.name in self._outside:
+                taken = self._outside[entry.name].value if entry.name in self._outside else "koord"
+                expected = f"a name that is not taken already by {taken}"
+                raise KoordError(f"plugin {entry.value}", "name", entry.name, expected)
+            self._outside[entry.name] = entry
+
+    def register(self, plugin: type[DeschedulerPlugin]) -> None:
+        """Adds or replaces a class under its own name: for programs that embed a descheduler.
+
+        Raises:
+            KoordError: it is no plugin.
+        """
+        self._classes[plugin.name] = _checked(plugin, plugin.name)
+
+    def names(self) -> list[str]:
+        """All names that a profile may use, sorted."""
+        return sorted({*BUILT_IN, *self._outside, *self._classes})
+
+    def plugin(self, name: str, source: str, field: str) -> type[DeschedulerPlugin]:
+        """The class of a plugin, imported now if it was not before.
+
+        Args:
+            name: the plugin.
+            source: the file that names it, for errors.
+            field: where in the file.
+
+        Raises:
+            KoordError: there is no such plugin, the nearest is named; or its class is none.
+        """
+        if name in self._classes:
+            return self._classes[name]
+        known = self.names()
+        if name not in known:
+            guess = nearest(name, known)
+            hint = f"a known plugin, such as {guess}" if guess else "one of " + ", ".join(known)
+            raise KoordError(source, field, name, hint, Code.NOT_FOUND)
+        self._classes[name] = _checked(self._load(name), name)
+        return self._classes[name]
+
+    def _load(self, name: str) -> object:
+        entry = self._outside.get(name)
+        if entry is None:
+            return getattr(import_module(f"{_PACKAGE}.{BUILT_IN[name]}"), name)
+        try:
+            return entry.load()
+        except Exception as error:
+            # Whatever a package of somebody else's raises when it is imported.
+            why = f"a class that can be imported ({type(error).__name__}: {error})"
+            raise KoordError(f"plugin {name}", "", entry.value, why, Code.UNREADABLE) from None
+
+
+def points_of(plugin: type[DeschedulerPlugin]) -> list[str]:
+    """The extension points whose methods a class has."""
+    return [point for point, protocol in POINTS.items() if issubclass(plugin, protocol)]
+
+
+def _checked(plugin: object, name: str) -> type[DeschedulerPlugin]:
+    title = f"plugin {name}"
+    if not (isinstance(plugin, type) and issubclass(plugin, DeschedulerPlugin)):
+        raise KoordError(title, "", plugin, "a class that inherits DeschedulerPlugin")
+    if plugin.name != name:
+        raise KoordError(title, "name", plugin.name, f"{name}, as its entry point says")
+    if not points_of(plugin):
+        expected = "the methods of one extension point at least: " + ", ".join(POINTS)
+        raise KoordError(title, "", plugin.__name__, expected)
+    args = plugin.args_type
+    if args is not None and not issubclass(args, PluginArgs):
+        raise KoordError(title, "args_type", args, "a class that inherits PluginArgs, or None")
+    return plugin

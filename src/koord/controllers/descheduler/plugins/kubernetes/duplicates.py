@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RemoveDuplicates: pods of one owner that share a node while others of its nodes have fewer.
+
+Rule: docs/reference/descheduling-plugins.md#removeduplicates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from koord.api.tolerations import KEEPS_OUT, untolerated
+from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
+from koord.controllers.descheduler.plugins.kubernetes.strategy_args import Namespaces, pod_filter
+from koord.controllers.descheduler.predicates.node_selection import required_affinity, selects
+from koord.controllers.scheduler.config.plugin_args import PluginArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.scheduler.config.field_path import FieldPath
+
+
+class RemoveDuplicatesArgs(PluginArgs, frozen=True):
+    """Which pods are looked at; there is no selector of labels."""
+
+    namespaces: Namespaces | None = None
+    exclude_owner_kinds: list[str] = []
+
+    def check(self, at: FieldPath) -> None:
+        """At most one list of namespaces."""
+        if self.namespaces is not None:
+            self.namespaces.check(at.inside("namespaces"))
+
+
+class OwnerKey(NamedTuple):
+    """Pods that are one another's duplicates: of one owner, with the same images."""
+
+    namespace: str
+    kind: str
+    name: str
+    images: str
+
+
+class RemoveDuplicates(DeschedulerPlugin):
+    """The strategy; owner by owner in the order in which duplicates were met."""
+
+    name = "RemoveDuplicates"
+    args_type = RemoveDuplicatesArgs
+    args: RemoveDuplicatesArgs
+
+    async def balance(self, nodes: Sequence[Node]) -> None:
+        """Evicts what a node has above the average of the nodes that an owner's pods may use."""
+        evictor = self.handle.evictor
+        duplicates, occurrences = self._duplicates(nodes)
+        for key, by_node in duplicates.items():
+            targets = _targets([pod for pods in by_node.values() for pod in pods], nodes)
+            if len(targets) < 2:
+                continue
+            most = math.ceil(occurrences[key] / len(targets))
+            for pods in by_node.values():
+                # One pod of each node is no duplicate.
+                for pod in pods[most - 1 :] if len(pods) + 1 > most else ():
+                    await evictor.evict(pod)
+
+    def _duplicates(
+        self, nodes: Sequence[Node]
+    ) -> tuple[dict[OwnerKey, dict[str, list[Pod]]], Counter[OwnerKey]]:
+        """By owner and node the pods that are like one before them, and how many there are."""
+        selected = pod_filter(self.args.namespaces, None, self.handle.evictor.accepts)
+        duplicates: dict[OwnerKey, dict[str, list[Pod]]] = {}
+        occurrences: Counter[OwnerKey] = Counter()
+        for node in nodes:
+            identities: set[tuple[str, ...]] = set()
+            for pod in self.handle.snapshot.pods_on(node.metadata.name):
+                if not selected(pod) or not self._is_owned(pod):
+                    continue
+                owner_keys = _owner_keys(pod)
+                occurrences.update(owner_keys)
+                identity = _identity(pod)
+                if identity in identities:
+                    for key in owner_keys:
+                        by_node = duplicates.setdefault(key, {})
+                        by_node.setdefault(node.metadata.name, []).append(pod)
+                identities.add(identity)
+        return duplicates, occurrences
+
+    def _is_owned(self, pod: Pod) -> bool:
+        kinds = {owner.kind for owner in pod.metadata.owner_references}
+        return bool(kinds) and kinds.isdisjoint(self.args.exclude_owner_kinds)
+
+
+def _images(pod: Pod) -> list[str]:
+    return sorted(container.image for container in pod.spec.containers)
+
+
+def _owner_keys(pod: Pod) -> list[OwnerKey]:
+    images = "#".join(_images(pod))
+    return [
+        OwnerKey(pod.metadata.namespace, owner.kind, owner.name, images)
+        for owner in pod.metadata.owner_references
+    ]
+
+
+def _identity(pod: Pod) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            f"{pod.metadata.namespace}/{owner.kind}/{owner.name}/{image}"
+            for owner in pod.metadata.owner_references
+            for image in _images(pod)
+        )
+    )
+
+
+def _targets(pods: Iterable[Pod], nodes: Sequence[Node]) -> set[str]:
+    """Nodes that the pods may use, by name; what fits a single node counts for nothing."""
+    targets: set[str] = set()
+    alike: set[tuple[object, ...]] = set()
+    for pod in pods:
+        key = (
+            frozenset(map(msgspec.json.encode, pod.spec.tolerations)),
+            msgspec.json.encode(required_affinity(pod), order="deterministic"),
+            tuple(sorted(pod.spec.node_selector.items())),
+        )
+        if key in alike:
+            continue
+        alike.add(key)
+        usable = {
+            node.metadata.name
+            for node in nodes
+            if selects(pod, node)
+            and untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT) is None
+        }
+        if len(usable) > 1:
+            targets |= usable
+    return targets

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RemovePodsViolatingInterPodAntiAffinity: pods that share a domain with one they keep away from.
+
+Rule: docs/reference/descheduling-plugins.md#removepodsviolatinginterpodantiaffinity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
+from koord.controllers.descheduler.plugins.kubernetes.strategy_args import StrategyArgs
+from koord.controllers.descheduler.predicates.node_fit import is_selected, required_anti_affinity
+from koord.controllers.descheduler.predicates.pod_order import by_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from koord.api.kinds.constraints import PodAffinityTerm
+    from koord.api.kinds.node import Node
+    from koord.api.kinds.pod import Pod
+
+PodsByNamespace = dict[str, dict[str, "Pod"]]
+"""Pods by namespace and name."""
+
+
+class RemovePodsViolatingInterPodAntiAffinityArgs(StrategyArgs, frozen=True):
+    """Which pods are looked at."""
+
+
+class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin):
+    """The strategy; node by node, lower priorities first. Only the owner of a term goes."""
+
+    name = "RemovePodsViolatingInterPodAntiAffinity"
+    args_type = RemovePodsViolatingInterPodAntiAffinityArgs
+    args: RemovePodsViolatingInterPodAntiAffinityArgs
+
+    async def deschedule(self, nodes: Sequence[Node]) -> None:
+        """Evicts violating pods; a pod that went violates nothing any more."""
+        evictor = self.handle.evictor
+        selected = self.args.pod_filter()
+        by_name = {node.metadata.name: node for node in nodes}
+        on_node = {
+            name: [pod for pod in self.handle.snapshot.pods_on(name) if selected(pod)]
+            for name in by_name
+        }
+        present: PodsByNamespace = {}
+        for pods in on_node.values():
+            for pod in pods:
+                present.setdefault(pod.metadata.namespace, {})[pod.metadata.name] = pod
+        for pods in on_node.values():
+            for pod in by_priority(pods):
+                if (
+                    _violates(pod, present, by_name)
+                    and evictor.accepts(pod)
+                    and await evictor.evict(pod)
+                ):
+                    del present[pod.metadata.namespace][pod.metadata.name]
+
+
+def _violates(pod: Pod, present: PodsByNamespace, nodes: Mapping[str, Node]) -> bool:
+    """Whether a required anti-affinity term of the pod selects one in the same domain."""
+    return any(
+        is_selected(term, pod, other) and _share_domain(term, pod, other, nodes)
+        for term in required_anti_affinity(pod)
+        for namespace in term.namespaces or [pod.metadata.namespace]
+        for other in present.get(namespace, {}).values()
+    )
+
+
+def _share_domain(term: PodAffinityTerm, pod: Pod, other: Pod, nodes: Mapping[str, Node]) -> bool:
+    if pod.spec.node_name == other.spec.node_name:
+        return True
+    labels = nodes[pod.spec.node_name].metadata.labels
+    others = nodes[other.spec.node_name].metadata.labels
+    key = term.topology_key
+    return key in labels and key in others and labels[key] == others[key]
