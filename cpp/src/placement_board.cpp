@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "koord/placement_board.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
+#include "board_rows.hpp"
 #include "placement_normal.hpp"
 
 namespace koord::placement {
 
 Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores)
-    : refused_(rows), ranks_(rows), totals_(rows) {
+    : refused_(rows), ranks_(rows) {
   for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
   reset(scores);
 }
 
-void Board::reset(const std::vector<ScoreRule>& scores) {
+void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
   if (scores.size() > 62) throw Exception(invalid("scores", std::to_string(scores.size()), "62"));
   for (const ScoreRule& rule : scores) {
     if (rule.weight >= 0 && rule.weight <= 1'000'000) continue;
     throw Exception(invalid("weight", std::to_string(rule.weight), "0 to 1000000"));
   }
   const std::size_t blocks = (rows() + kBlock - 1) / kBlock;
-  refused_.assign(rows(), std::uint64_t{1} << kClosed);
-  totals_.assign(rows(), 0);
-  heads_.assign(blocks, -1);
+  if (!keep_closed) refused_.assign(rows(), std::uint64_t{1} << kClosed);
+  heads_.assign(blocks, {});
   touched_.assign(blocks, 0);
   pending_.clear();
-  feasible_ = 0;
+  feasible_ = keep_closed ? open_rows(refused_, std::uint64_t{1} << kClosed) : 0;
+  if (keep_closed) touch_all(kFlipped | kMoved);
   // A count that whoever asked before has not seen.
   ++flips_;
   columns_.resize(scores.size());
   for (std::size_t score = 0; score < scores.size(); ++score) {
     columns_[score].rule = scores[score];
     columns_[score].active = false;
-    // What is cleared keeps its memory for the next.
-    columns_[score].raw.clear();
   }
 }
 
@@ -66,9 +67,12 @@ std::int64_t Board::most_raw(Normalization kind) {
 
 bool Board::all_within(Normalization kind, std::span<const std::int64_t> raw) {
   const std::int64_t most = most_raw(kind);
-  bool within = true;
-  for (const std::int64_t each : raw) within &= each >= -most && each <= most;
-  return within;
+  // Whatever is not surely within has some higher bit: then they are looked at one by one.
+  std::uint64_t shifted = 0;
+  for (const std::int64_t each : raw) {
+    shifted |= static_cast<std::uint64_t>(each) + static_cast<std::uint64_t>(most);
+  }
+  return shifted < 2 * static_cast<std::uint64_t>(most);
 }
 
 std::int64_t Board::checked_raw(Normalization kind, std::int64_t raw) {
@@ -109,42 +113,38 @@ void Board::set_refused(std::size_t row, std::uint64_t bits) {
   touch(row / kBlock, kFlipped | kMoved);
 }
 
-// Rows of one block, without a branch a row.
-void Board::refuse_block(std::uint64_t bit, std::size_t first,
-                         std::span<const std::uint8_t> passes) {
-  std::uint64_t flipped = 0;
-  std::uint64_t opened = 0;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    const std::uint64_t before = refused_[first + i];
-    const std::uint64_t now = (before & ~bit) | (passes[i] != 0 ? 0 : bit);
-    const auto was_open = static_cast<std::uint64_t>(before == 0);
-    const auto is_open = static_cast<std::uint64_t>(now == 0);
-    flipped += was_open ^ is_open;
-    opened += is_open - was_open;
-    refused_[first + i] = now;
+template <class Answer>
+void Board::refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers) {
+  by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
+    const auto [flipped, opened] = refuse_rows(bit, answers.subspan(at, count), &refused_[first]);
+    if (flipped == 0) return;
+    flips_ += flipped;
+    feasible_ += opened;
+    touch(first / kBlock, kFlipped | kMoved);
+  });
+}
+
+template <class Answer, class Refuses>
+void Board::refuse_any(unsigned filter, RowSet rows, std::span<const Answer> answers,
+                       const Refuses& refuses) {
+  if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
+  if (answers.size() != rows.count) {
+    throw Exception(invalid("passes", std::to_string(answers.size()), "one a row"));
   }
-  if (flipped == 0) return;
-  flips_ += flipped;
-  feasible_ += opened;
-  touch(first / kBlock, kFlipped | kMoved);
+  const std::uint64_t bit = std::uint64_t{1} << filter;
+  if (rows.index == nullptr) return refuse_rows_in_a_row(bit, rows, answers);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const std::size_t row = checked_row(rows[i]);
+    set_refused(row, refuses(answers[i]) ? refused_[row] | bit : refused_[row] & ~bit);
+  }
 }
 
 void Board::refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes) {
-  if (filter > kClosed) throw Exception(invalid("filter", std::to_string(filter), "0 to 63"));
-  if (passes.size() != rows.count) {
-    throw Exception(invalid("passes", std::to_string(passes.size()), "one a row"));
-  }
-  const std::uint64_t bit = std::uint64_t{1} << filter;
-  if (rows.index == nullptr) {
-    by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
-      refuse_block(bit, first, passes.subspan(at, count));
-    });
-    return;
-  }
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    const std::size_t row = checked_row(rows[i]);
-    set_refused(row, passes[i] != 0 ? refused_[row] & ~bit : refused_[row] | bit);
-  }
+  refuse_any(filter, rows, passes, [](std::uint8_t each) { return each == 0; });
+}
+
+void Board::refuse_where_short(unsigned filter, RowSet rows, std::span<const std::int64_t> left) {
+  refuse_any(filter, rows, left, [](std::int64_t each) { return each < 0; });
 }
 
 void Board::clear(unsigned filter) {
@@ -158,57 +158,56 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
   if (raw.size() != rows.count) {
     throw Exception(invalid("raw", std::to_string(raw.size()), "one a row"));
   }
-  const bool plain = column.rule.normalization == Normalization::kNone;
-  const std::uint64_t bit = std::uint64_t{1} << score;
-  if (!column.active) {
-    column.active = true;
-    column.raw.assign(this->rows(), 0);
-    if (!plain) {
-      column.parts.assign(this->rows(), 0);
-      column.blocks.assign(heads_.size(), {});
-      column.bounds = {};
-      column.scaled = {};
-      touch_all(bit);
-    }
-  }
-  const std::uint64_t what = plain ? bit | kMoved : bit;
   if (rows.index == nullptr && all_within(column.rule.normalization, raw)) {
-    by_block(rows, [&](std::size_t first, std::size_t at, std::size_t count) {
-      if (rate_block(column, first, raw.subspan(at, count))) touch(first / kBlock, what);
-    });
+    std::ranges::copy(raw, rated_rows(score, rows).begin());
     return;
   }
+  activate(column, 0, 0);
+  const bool plain = column.rule.normalization == Normalization::kNone;
+  const std::uint64_t what = std::uint64_t{1} << score | (plain ? kMoved : 0);
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked_row(rows[i]);
-    const std::int64_t change = checked_raw(column.rule.normalization, raw[i]) - column.raw[row];
-    if (change == 0) continue;
-    column.raw[row] = raw[i];
-    if (plain) totals_[row] += column.rule.weight * change;
+    const std::int64_t now = checked_raw(column.rule.normalization, raw[i]);
+    if (now == column.raw[row]) continue;
+    column.raw[row] = now;
     if (refused_[row] == 0) touch(row / kBlock, what);
   }
 }
 
-// Whether any feasible row changed.
-bool Board::rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw) {
-  const std::int64_t weight =
-      column.rule.normalization == Normalization::kNone ? column.rule.weight : 0;
-  std::int64_t moved = 0;
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    const std::int64_t change = raw[i] - column.raw[first + i];
-    column.raw[first + i] = raw[i];
-    totals_[first + i] += weight * change;
-    moved |= refused_[first + i] == 0 ? change : 0;
+std::span<std::int64_t> Board::rated_rows(std::size_t score, RowSet rows) {
+  if (rows.index != nullptr) throw Exception(invalid("rows", "an index", "rows in a row"));
+  Column& column = checked_score(score);
+  const std::size_t count = rows.count;
+  const std::size_t first = count == 0 ? 0 : checked_row(rows.first);
+  if (count != 0) static_cast<void>(checked_row(rows[count - 1]));
+  activate(column, first, count);
+  const bool plain = column.rule.normalization == Normalization::kNone;
+  const std::uint64_t what = std::uint64_t{1} << score | (plain ? kMoved : 0);
+  for (std::size_t block = first / kBlock; block * kBlock < first + count; ++block) {
+    touch(block, what);
   }
-  return moved != 0;
+  return std::span<std::int64_t>(column.raw).subspan(first, count);
+}
+
+// A score that did not apply has all rows at 0, but for those that are about to be written.
+void Board::activate(Column& column, std::size_t first, std::size_t count) {
+  if (column.active) return;
+  column.active = true;
+  column.raw.resize(rows());
+  std::fill_n(column.raw.begin(), first, std::int64_t{0});
+  std::fill(column.raw.begin() + static_cast<std::ptrdiff_t>(first + count), column.raw.end(),
+            std::int64_t{0});
+  if (column.rule.normalization == Normalization::kNone) return;
+  column.parts.assign(rows(), 0);
+  column.blocks.assign(heads_.size(), {});
+  column.bounds = {};
+  column.scaled = {};
+  touch_all(std::uint64_t{1} << (&column - columns_.data()));
 }
 
 void Board::skip(std::size_t score) {
   Column& column = checked_score(score);
   if (!column.active) return;
-  const bool plain = column.rule.normalization == Normalization::kNone;
-  for (std::size_t row = 0; row < rows(); ++row) {
-    totals_[row] -= plain ? column.rule.weight * column.raw[row] : column.parts[row];
-  }
   column.active = false;
   column.raw = {};
   column.parts = {};
@@ -221,6 +220,7 @@ std::span<const std::int64_t> Board::raw(std::size_t score) const {
   if (score >= columns_.size()) {
     throw Exception(not_found("score", std::to_string(score), "a score of the board"));
   }
+  if (!columns_[score].active) return {};
   return columns_[score].raw;
 }
 
@@ -268,12 +268,10 @@ void Board::part_block(Column& column, std::size_t block) {
   bool moved = false;
   const auto put = [&](const auto& part_of) {
     for (std::size_t row = block * kBlock; row < to; ++row) {
-      // What totals of refused rows have of it is of no account, as long as it is known.
+      // Refused rows have no total.
       if (refused_[row] != 0) continue;
       const std::int64_t part = part_of(column.raw[row]);
-      const std::int64_t change = part - column.parts[row];
-      moved |= change != 0;
-      totals_[row] += change;
+      moved |= part != column.parts[row];
       column.parts[row] = static_cast<std::int32_t>(part);
     }
   };
@@ -292,32 +290,30 @@ void Board::part_block(Column& column, std::size_t block) {
   if (moved) touch(block, kMoved);
 }
 
-bool Board::ahead(std::int64_t row, std::int64_t other) const {
-  const auto a = static_cast<std::size_t>(row);
-  const auto b = static_cast<std::size_t>(other);
-  if (totals_[a] != totals_[b]) return totals_[a] > totals_[b];
+bool Board::ahead(const Head& head, const Head& other) const {
+  if (head.total != other.total) return head.total > other.total;
+  const auto a = static_cast<std::size_t>(head.row);
+  const auto b = static_cast<std::size_t>(other.row);
   return ranks_[a] < ranks_[b];
 }
 
 void Board::head_block(std::size_t block) {
   const std::size_t from = block * kBlock;
-  const std::size_t end = end_of(block);
-  // Three plain loops, which compilers turn into vectors: the most, its lowest rank, where that is.
-  std::int64_t total = kLowest;
-  for (std::size_t row = from; row < end; ++row) {
-    total = std::max(total, refused_[row] == 0 ? totals_[row] : kLowest);
+  const std::size_t count = end_of(block) - from;
+  std::array<std::int64_t, kBlock> totals;
+  std::fill_n(totals.begin(), count, std::int64_t{0});
+  for (const Column& column : columns_) {
+    if (!column.active) continue;
+    if (column.rule.normalization == Normalization::kNone) {
+      add_scores(column.rule.weight, {&column.raw[from], count}, totals.data());
+    } else {
+      add_scores({&column.parts[from], count}, totals.data());
+    }
   }
-  std::int64_t rank = kHighest;
-  for (std::size_t row = from; row < end; ++row) {
-    const bool is_best = refused_[row] == 0 && totals_[row] == total;
-    rank = std::min(rank, is_best ? ranks_[row] : kHighest);
-  }
-  heads_[block] = -1;
-  for (std::size_t row = from; row < end; ++row) {
-    if (refused_[row] != 0 || totals_[row] != total || ranks_[row] != rank) continue;
-    heads_[block] = static_cast<std::int64_t>(row);
-    return;
-  }
+  const std::int64_t best = best_row({&refused_[from], count}, totals.data(), &ranks_[from]);
+  heads_[block] = {};
+  if (best < 0) return;
+  heads_[block] = {best + static_cast<std::int64_t>(from), totals[static_cast<std::size_t>(best)]};
 }
 
 void Board::settle_column(Column& column, std::uint64_t bit) {
@@ -350,11 +346,11 @@ void Board::settle() {
 
 std::int64_t Board::best() {
   settle();
-  std::int64_t found = -1;
-  for (const std::int64_t head : heads_) {
-    if (head >= 0 && (found < 0 || ahead(head, found))) found = head;
+  Head found;
+  for (const Head& head : heads_) {
+    if (head.row >= 0 && (found.row < 0 || ahead(head, found))) found = head;
   }
-  return found;
+  return found.row;
 }
 
 std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {

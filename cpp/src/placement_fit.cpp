@@ -7,6 +7,7 @@
 #include <string>
 
 #include "placement_normal.hpp"
+#include "placement_score.hpp"
 
 namespace koord::placement {
 namespace {
@@ -27,19 +28,15 @@ void check_rows(const Columns& columns, RowSet rows) {
   }
 }
 
-// How many rows are checked and scored at a time.
-constexpr std::size_t kPart = 512;
+// The rows from a place on that are looked at together.
+RowSet part_of(RowSet rows, std::size_t at) {
+  return {.index = rows.index != nullptr ? rows.index + at : nullptr,
+          .first = rows.first + static_cast<std::int64_t>(at),
+          .count = std::min(kPart, rows.count - at)};
+}
 
-// A resource as plain pointers: the loops over rows read columns.
-struct Reading {
-  const std::int64_t* has;
-  const std::int64_t* used;
-  std::int64_t request;
-  std::int64_t weight;
-
-  // What would be requested with the pod.
-  [[nodiscard]] std::int64_t with_pod(std::int64_t row) const { return used[row] + request; }
-};
+// Fewer rows are not worth a loop a step.
+constexpr std::size_t kTogether = 8;
 
 std::vector<Reading> readings(const Columns& columns, std::span<const Counted> counted) {
   std::vector<Reading> found;
@@ -138,24 +135,27 @@ std::int64_t balanced(std::span<const Reading> resources, std::int64_t row) {
 }  // namespace
 
 void RoomCheck::check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const {
+  std::array<std::int64_t, kPart> signs;
+  for (std::size_t at = 0; at < rows.count; at += kPart) {
+    const RowSet part = part_of(rows, at);
+    left(columns, part, {signs.data(), part.count});
+    for (std::size_t i = 0; i < part.count; ++i) passes[at + i] = signs[i] < 0 ? 0 : 1;
+  }
+}
+
+void RoomCheck::left(const Columns& columns, RowSet rows, std::span<std::int64_t> left) const {
   check_rows(columns, rows);
-  std::fill(passes.begin(), passes.end(), std::uint8_t{1});
+  std::fill(left.begin(), left.end(), std::int64_t{0});
   for (const auto& [resource, amount] : asked_) {
     check_columns(columns, resource);
     if (amount <= 0) continue;
-    const std::int64_t* has = columns.allocatable + resource * columns.stride;
-    const std::int64_t* used = columns.requested + resource * columns.stride;
-    const auto compare = [&, wanted = amount](const auto& row_of) {
-      for (std::size_t i = 0; i < rows.count; ++i) {
-        const std::int64_t row = row_of(static_cast<std::int64_t>(i));
-        passes[i] &= static_cast<std::uint8_t>(wanted <= has[row] - used[row]);
-      }
-    };
+    const std::size_t from = resource * columns.stride;
+    const Reading each{columns.allocatable + from, columns.requested + from, amount, 1};
     if (rows.index == nullptr) {
-      compare([first = rows.first](std::int64_t i) { return first + i; });
-    } else {
-      compare([index = rows.index](std::int64_t i) { return index[i]; });
+      join_left(each, static_cast<std::size_t>(rows.first), left);
+      continue;
     }
+    for (std::size_t i = 0; i < rows.count; ++i) left[i] |= each.left(rows[i]);
   }
 }
 
@@ -177,8 +177,22 @@ RoomScore::RoomScore(Strategy strategy, std::vector<Counted> counted, std::vecto
 void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const {
   check_rows(columns, rows);
   const std::vector<Reading> resources = readings(columns, counted_);
+  // Rows in a row are scored together where that is exact; all others one by one.
+  const auto together = [&](std::size_t first, std::span<std::int64_t> part) {
+    if (rows.index != nullptr || part.size() < kTogether) return false;
+    if (strategy_ == Strategy::kBalanced) {
+      return resources.size() == 2 && balanced_part(resources[0], resources[1], first, part);
+    }
+    return strategy_ != Strategy::kRatio &&
+           weighted_part(resources, strategy_ == Strategy::kLeast, first, part);
+  };
   const auto each_row = [&](const auto& rate) {
-    for (std::size_t i = 0; i < rows.count; ++i) scores[i] = rate(rows[i]);
+    for (std::size_t at = 0; at < rows.count; at += kPart) {
+      const std::size_t to = std::min(at + kPart, rows.count);
+      const auto first = static_cast<std::size_t>(rows[at]);
+      if (together(first, scores.subspan(at, to - at))) continue;
+      for (std::size_t i = at; i < to; ++i) scores[i] = rate(rows[i]);
+    }
   };
   switch (strategy_) {
     case Strategy::kLeast:
@@ -194,19 +208,26 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
 
 void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
   // In parts, so that what is written in one step is still at hand in the next.
-  std::array<std::uint8_t, kPart> passes;
-  std::array<std::int64_t, kPart> raw;
+  std::array<std::int64_t, kPart> answers;
+  std::vector<std::span<std::int64_t>> rated;
+  if (rows.index == nullptr) {
+    // All are written where they belong.
+    for (const auto& [score, room] : scores_) rated.push_back(board.rated_rows(score, rows));
+  }
   for (std::size_t at = 0; at < rows.count; at += kPart) {
-    const RowSet part{.index = rows.index != nullptr ? rows.index + at : nullptr,
-                      .first = rows.first + static_cast<std::int64_t>(at),
-                      .count = std::min(kPart, rows.count - at)};
+    const RowSet part = part_of(rows, at);
+    const std::span<std::int64_t> found{answers.data(), part.count};
     for (const auto& [filter, room] : checks_) {
-      room.check(columns, part, {passes.data(), part.count});
-      board.refuse(filter, part, {passes.data(), part.count});
+      room.left(columns, part, found);
+      board.refuse_where_short(filter, part, found);
     }
+    for (std::size_t i = 0; i < rated.size(); ++i) {
+      scores_[i].second.score(columns, part, rated[i].subspan(at, part.count));
+    }
+    if (rows.index == nullptr) continue;
     for (const auto& [score, room] : scores_) {
-      room.score(columns, part, {raw.data(), part.count});
-      board.rate(score, part, {raw.data(), part.count});
+      room.score(columns, part, found);
+      board.rate(score, part, found);
     }
   }
 }

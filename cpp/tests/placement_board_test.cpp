@@ -127,6 +127,25 @@ TEST("placement_board/room and crowds") {
   CHECK_EQ(scores[0], 7);
 }
 
+TEST("placement_board/one that keeps closed rows closed, and rows that are written in place") {
+  Board board = opened(130, {{1, Normalization::kNone}, {2, Normalization::kDefault}});
+  const std::int64_t gone = 64;
+  board.refuse(Board::kClosed, {&gone, 0, 1}, std::vector<std::uint8_t>{0});
+  board.refuse(3, all(130), std::vector<std::uint8_t>(130, 0));
+  board.reset({{1, Normalization::kNone}, {2, Normalization::kDefault}}, true);
+  CHECK_EQ(board.feasible(), std::size_t{129});
+  for (std::int64_t& each : board.rated_rows(0, {.index = nullptr, .first = 60, .count = 10})) {
+    each = 5;
+  }
+  CHECK_EQ(board.best(), 60);
+  CHECK_EQ(board.raw(0)[59], 0);
+  board.refuse_where_short(2, {.index = nullptr, .first = 60, .count = 4},
+                           std::vector<std::int64_t>(4, -1));
+  CHECK_EQ(board.best(), 65);
+  CHECK_THROWS(board.rated_rows(0, {.index = nullptr, .first = 125, .count = 6}), Exception);
+  CHECK_THROWS(board.rated_rows(0, {&gone, 0, 1}), Exception);
+}
+
 TEST("placement_board/raw scores that no sum holds are refused") {
   Board board = opened(2, {{1'000'000, Normalization::kNone}, {1, Normalization::kMinMax}});
   const std::int64_t row = 1;

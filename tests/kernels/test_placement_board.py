@@ -164,13 +164,17 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
             flips, ranks = board.flips, twin.ranks
             rules = [(weight, kind) for weight, (_, kind) in zip(weights, rules, strict=True)]
             weights = weights[::-1]
-            board.reset(rules)
-            assert board.best() == -1
-            assert board.flips > flips
-            board.refuse(CLOSED, slice(None), np.ones(rows, np.bool_))
+            opened_rows = [CLOSED not in refused for refused in twin.refused]
             twin = model.Board(rows, rules)
             twin.ranks = ranks
-            twin.refuse(63, list(range(rows)), [True] * rows)
+            board.reset(rules, keep_closed=seed % 2 == 0)
+            assert board.flips > flips
+            if seed % 2:
+                assert board.best() == -1
+                opened_rows = [True] * rows
+                board.refuse(CLOSED, slice(None), np.ones(rows, np.bool_))
+            twin.refuse(CLOSED, list(range(rows)), opened_rows)
+            assert board.best() == twin.best()
         else:
             mask = random.random(rows) < 0.5
             assert board.best_of(mask) == twin.best(mask.tolist())
@@ -213,6 +217,45 @@ def test_room_scores_agree_with_the_formulas(
         got = RoomScore(strategy, counted, []).score(has, used, nonzero, slice(0, 1))
         plain = [(c, t + request, weight) for (c, t), request, weight in resources]
         assert got.tolist() == [model.room_score(name, plain)]
+
+
+def edges(random: np.random.Generator, rows: int, bits: int) -> tuple[Any, Any]:
+    """What rows have and use: whole percents of it, one more and one less; nothing; too much."""
+    has = random.integers(0, 1 << bits, rows) * (random.random(rows) < 0.9)
+    used = has * random.integers(0, 101, rows) // 100 + random.integers(-1, 2, rows)
+    taken = np.where(random.random(rows) < 0.1, random.integers(0, 1 << (bits + 1), rows), used)
+    return has, np.maximum(taken, 0)
+
+
+@given(st.integers(0, 1 << 30), st.sampled_from((4, 17, 38, 44, 45, 46, 50)), st.integers(1, 3))
+def test_many_rows_are_rated_as_each_by_itself(seed: int, bits: int, resources: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = int(random.integers(1, 40))
+    pairs = [edges(random, rows, bits) for _ in range(resources)]
+    has, used = (np.array(column) for column in zip(*pairs, strict=True))
+    nonzero = np.zeros((2, rows), np.int64)
+    weights, requests = random.integers(1, 6, resources), random.integers(0, 4, resources)
+    counted = [(n, int(requests[n]), int(weights[n]), False) for n in range(resources)]
+    asked = [(n, int(requests[n])) for n in range(resources)]
+    for strategy, name in ((LEAST, "least"), (MOST, "most"), (BALANCED, "balanced")):
+        got = RoomScore(strategy, counted, []).score(has, used, nonzero, slice(0, rows))
+        for row, score in enumerate(got.tolist()):
+            plain = [(int(has[n, row]), int(used[n, row]) + r, w) for n, r, w, _ in counted]
+            assert score == model.room_score(name, plain)
+    passes = RoomCheck(asked).check(has, used, nonzero, slice(0, rows))
+    short = [any(a > 0 and a > has[n, r] - used[n, r] for n, a in asked) for r in range(rows)]
+    assert passes.tolist() == [not each for each in short]
+
+
+def test_a_hundred_thousand_rows_at_once_are_rated_as_one_by_one() -> None:
+    random, rows = np.random.default_rng(3), 100_000
+    pairs = [edges(random, rows, bits) for bits in (17, 38)]
+    has, used = (np.array(column) for column in zip(*pairs, strict=True))
+    counted = [(0, 100, 1, False), (1, 128 << 20, 2, False)]
+    for strategy in (LEAST, MOST, BALANCED):
+        score = RoomScore(strategy, counted, [])
+        together = score.score(has, used, used, slice(0, rows))
+        assert (together == score.score(has, used, used, np.arange(rows))).all()
 
 
 def test_checks_and_scores_come_onto_the_board_together() -> None:

@@ -62,8 +62,9 @@ class KOORD_API Board {
   Board(std::size_t rows, const std::vector<ScoreRule>& scores);
 
   /// The same as a new board of as many rows, but for the ranks, which stay, and for flips(), which
-  /// goes on. It needs no new memory. Errors are those of the constructor.
-  void reset(const std::vector<ScoreRule>& scores);
+  /// goes on; with `keep_closed` the rows that were open are open. It needs no new memory. Errors
+  /// are those of the constructor.
+  void reset(const std::vector<ScoreRule>& scores, bool keep_closed = false);
 
   [[nodiscard]] std::size_t rows() const { return refused_.size(); }
   [[nodiscard]] std::size_t scores() const { return columns_.size(); }
@@ -75,12 +76,19 @@ class KOORD_API Board {
   /// range.
   void refuse(unsigned filter, RowSet rows, std::span<const std::uint8_t> passes);
 
+  /// The same by what a row would have left: below 0 refuses.
+  void refuse_where_short(unsigned filter, RowSet rows, std::span<const std::int64_t> left);
+
   /// The filter has nothing to say: it refuses no row. kClosed cannot be cleared.
   void clear(unsigned filter);
 
   /// Raw scores of rows; others of a score that did not apply so far are 0. kInvalid for one beyond
   /// 2^36 (kNone) or 2^56 either way; rows before it are rated.
   void rate(std::size_t score, RowSet rows, std::span<const std::int64_t> raw);
+
+  /// The raw scores of rows in a row, to be written before the board is used again, within the
+  /// bounds of rate(), whose errors these are. kInvalid for rows by an index.
+  std::span<std::int64_t> rated_rows(std::size_t score, RowSet rows);
 
   /// The score does not apply: it adds nothing.
   void skip(std::size_t score);
@@ -114,13 +122,19 @@ class KOORD_API Board {
     ScoreRule rule = {};
     bool active = false;
     std::vector<std::int64_t> raw = {};
-    // Of normalised scores only: what the row's total has of it, and the bounds of feasible rows
-    // by block (least > most: there are none) and in all.
+    // Of normalised scores only: what feasible rows' totals have of it, and the bounds of these
+    // rows by block (least > most: there are none) and in all.
     std::vector<std::int32_t> parts = {};
     std::vector<Bounds> blocks = {};
     Bounds bounds = {};
     // By raw score from the least on, what it adds to the total; empty where that is too many.
     std::vector<std::int64_t> scaled = {};
+  };
+
+  // The best row of a block, or -1, and its total.
+  struct Head {
+    std::int64_t row = -1;
+    std::int64_t total = 0;
   };
 
   // What changed in a block: a bit a column, one for the rows that are feasible, one for totals.
@@ -139,11 +153,15 @@ class KOORD_API Board {
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);
-  void refuse_block(std::uint64_t bit, std::size_t first, std::span<const std::uint8_t> passes);
-  bool rate_block(Column& column, std::size_t first, std::span<const std::int64_t> raw);
+  template <class Answer>
+  void refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers);
+  template <class Answer, class Refuses>
+  void refuse_any(unsigned filter, RowSet rows, std::span<const Answer> answers,
+                  const Refuses& refuses);
   template <class Use>
   void by_block(RowSet rows, const Use& use);
-  [[nodiscard]] bool ahead(std::int64_t row, std::int64_t other) const;
+  void activate(Column& column, std::size_t first, std::size_t count);
+  [[nodiscard]] bool ahead(const Head& head, const Head& other) const;
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
   static std::int64_t most_raw(Normalization kind);
@@ -153,8 +171,7 @@ class KOORD_API Board {
 
   std::vector<std::uint64_t> refused_;
   std::vector<std::int64_t> ranks_;
-  std::vector<std::int64_t> totals_;
-  std::vector<std::int64_t> heads_;  // by block, its best row or -1
+  std::vector<Head> heads_;  // by block
   std::vector<Column> columns_;
   std::vector<std::uint64_t> touched_;  // by block
   std::vector<std::size_t> pending_;    // touched blocks

@@ -44,6 +44,10 @@ class KOORD_API RoomCheck {
   /// Writes 1 where all amounts fit. kNotFound for a resource or row out of range.
   void check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const;
 
+  /// Writes what a row would have left, below 0 where any amount does not fit, and only the sign
+  /// means something; for amounts and columns within 2^61. Errors as above.
+  void left(const Columns& columns, RowSet rows, std::span<std::int64_t> left) const;
+
  private:
   std::vector<Asked> asked_;
 };

@@ -114,10 +114,11 @@ Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int
 void add_board(py::module_& m) {
   py::class_<Board>(m, "Board")
       .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
-      .def("reset",
-           [](Board& board, const std::vector<std::pair<std::int64_t, int>>& scores) {
-             board.reset(rules_of(scores));
-           })
+      .def(
+          "reset",
+          [](Board& board, const std::vector<std::pair<std::int64_t, int>>& scores,
+             bool keep_closed) { board.reset(rules_of(scores), keep_closed); },
+          py::arg("scores"), py::arg("keep_closed") = false)
       .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
       .def("refuse",
            [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {

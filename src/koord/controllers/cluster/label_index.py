@@ -119,20 +119,25 @@ def tokens_of(namespace: str, labels: Mapping[str, str]) -> tuple[LabelToken, ..
 
 
 class ShapesByLabel:
-    """Shapes by the tokens that they have."""
+    """Shapes by the tokens that they have. Several may keep them in one: each says what it has."""
 
     def __init__(self) -> None:
         self._having: dict[LabelToken, set[int]] = {}
         self._namespaces: dict[int, str] = {}
+        # Of those that more than one has, how many have them besides.
+        self._others: dict[int, int] = {}
 
     def add(self, number: int, namespace: str, tokens: Iterable[LabelToken]) -> None:
-        """A shape is there from now on.
+        """A shape is there from now on; as often as it is removed again.
 
         Args:
             number: its id.
             namespace: of its pods.
             tokens: all of them.
         """
+        if number in self._namespaces:
+            self._others[number] = self._others.get(number, 0) + 1
+            return
         self._namespaces[number] = namespace
         for token in tokens:
             having = self._having.get(token)
@@ -143,6 +148,11 @@ class ShapesByLabel:
 
     def remove(self, number: int, tokens: Iterable[LabelToken]) -> None:
         """The exact inverse."""
+        others = self._others.pop(number, 0)
+        if others:
+            if others > 1:
+                self._others[number] = others - 1
+            return
         del self._namespaces[number]
         for token in tokens:
             having = self._having[token]
@@ -219,7 +229,10 @@ class SelectorsByLabel(Generic[V]):
 
     def matching(self, namespace: str, tokens: Sequence[LabelToken]) -> Iterator[V]:
         """What those selectors stand for that mean pods with these tokens."""
-        under_all, having = self._under, frozenset(tokens)
+        under_all = self._under
+        if not under_all:
+            return
+        having = frozenset(tokens)
         for token in (*tokens, None):
             under = under_all.get(token)
             if under is not None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp] | slice
 
 NAME_FIELD = selectors.NAME_FIELD
+# So many values of a requirement are compared one after the other.
+_FEW = 4
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _VALUE = re.compile(rf"({_PART})?")
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
@@ -68,10 +70,30 @@ class LabelPredicate:
     def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
         """By row of ``rows``."""
         column = table.labels.column(self.key)
+        if self.operator in (selectors.IN, selectors.NOT_IN) and len(self.values) <= _FEW:
+            return self._compare(column, column.ids[rows])
         if self._of is not column.values or len(self._known) != len(column.values) + 1:
             self._known = self._answers(column)
             self._of = column.values
         return self._known[column.ids[rows]]
+
+    def _compare(self, column: LabelColumn, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """By number of a value, whether it is one of few; no table of all values is made for that.
+
+        A node without the label has a number that no value has.
+        """
+        numbers = [number for value in self.values if (number := column.number(value)) >= 0]
+        if not numbers:
+            return np.full(len(ids), self.operator == selectors.NOT_IN)
+        if self.operator == selectors.NOT_IN:
+            found: NDArray[np.bool_] = ids != numbers[0]
+            for number in numbers[1:]:
+                found &= ids != number
+            return found
+        found = ids == numbers[0]
+        for number in numbers[1:]:
+            found |= ids == number
+        return found
 
     def _answers(self, column: LabelColumn) -> NDArray[np.bool_]:
         """By number of a value, whether it will do; the last is "absent"."""
@@ -124,9 +146,11 @@ class AllOf:
 
     def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
         """By row of ``rows``."""
-        found = np.ones(table.size, np.bool_)[rows]
-        for condition in self.conditions:
-            found &= condition.rows(table, rows)
+        if not self.conditions:
+            return np.ones(table.size, np.bool_)[rows]
+        found = self.conditions[0].rows(table, rows)
+        for condition in self.conditions[1:]:
+            found = found & condition.rows(table, rows)
         return found
 
     def node(self, node: Node) -> bool:
@@ -142,9 +166,11 @@ class AnyOf:
 
     def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
         """By row of ``rows``."""
-        found = np.zeros(table.size, np.bool_)[rows]
-        for condition in self.conditions:
-            found |= condition.rows(table, rows)
+        if not self.conditions:
+            return np.zeros(table.size, np.bool_)[rows]
+        found = self.conditions[0].rows(table, rows)
+        for condition in self.conditions[1:]:
+            found = found | condition.rows(table, rows)
         return found
 
     def node(self, node: Node) -> bool:

@@ -19,6 +19,7 @@ from koord.api.codec import to_json
 from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
 from koord.controllers.cluster.bounded_table import BoundedTable
+from koord.controllers.cluster.pod_fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -139,11 +140,14 @@ class ContainerRequests(CountedRequests):
     Attributes:
         problem: see :class:`PodShape`.
         requests, limits: of the containers together, by resource.
+        names: of the resources that are requested, in order.
         scored: CPU milli and memory bytes as scores count them of a pod that is to be placed.
         memo: what plugins have worked out from these alone, by whatever they name it.
     """
 
-    __slots__ = ("_by_states", "_latest", "limits", "memo", "problem", "requests", "scored")
+    __slots__ = (
+        "_by_states", "_latest", "limits", "memo", "names", "problem", "requests", "scored",
+    )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
         self.problem = requests.problem(pod)
@@ -153,6 +157,7 @@ class ContainerRequests(CountedRequests):
         if pod.spec.resources:
             on_node = _nonzero(replace(pod, status=PodStatus()), held=True)
         super().__init__(self.requests, on_node)
+        self.names = tuple(sorted([name for name, n in self.request.items() if n > 0]))
         self.memo: dict[Any, Any] = {}
         self._by_states: dict[tuple[int, int], _States] = {}
         self._latest = _States([], [])
@@ -209,18 +214,25 @@ class PodShape:
         request: resource to amount, without the pod itself.
         problem: what of the requests cannot be meant; such a pod is placed nowhere.
         nonzero: CPU milli and memory bytes as scores count them of a pod that is to be placed.
+        fields: the parts that its pods have, as bits of
+            :class:`koord.controllers.cluster.pod_fields.PodField`.
         container_requests: what these three come from; shapes whose pods run the same containers
             have one.
         memo: what plugins have worked out for the shape, by plugin name.
+        json_bytes: of all that makes it the shape that it is; None where nobody has counted.
     """
 
     __slots__ = (
-        "container_requests", "id", "memo", "namespace", "nonzero", "owner", "pod", "problem",
-        "request",
+        "container_requests", "fields", "id", "json_bytes", "memo", "namespace", "nonzero", "owner",
+        "pod", "problem", "request",
     )  # fmt: skip
 
     def __init__(
-        self, number: int, pod: Pod, container_requests: ContainerRequests | None = None
+        self,
+        number: int,
+        pod: Pod,
+        container_requests: ContainerRequests | None = None,
+        json_bytes: int | None = None,
     ) -> None:
         container_requests = container_requests or ContainerRequests(pod)
         self.id = number
@@ -231,7 +243,9 @@ class PodShape:
         self.problem = container_requests.problem
         self.request = container_requests.request
         self.nonzero = container_requests.scored
+        self.fields = fields_of(pod, container_requests.request)
         self.memo: dict[str, Any] = {}
+        self.json_bytes = json_bytes
 
     @property
     def labels(self) -> dict[str, str]:
@@ -407,8 +421,10 @@ class Shapes:
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod, spec.container_requests)
-            self._by_text.put(text, shape, _weight(size, shape.container_requests))
+            shape = PodShape(self._made, pod, spec.container_requests, size)
+            weight = _weight(size, shape.container_requests)
+            self._by_text.put(text, shape, weight)
+            return shape, weight
         return shape, _weight(size, shape.container_requests)
 
     def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:

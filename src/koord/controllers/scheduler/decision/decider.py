@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 
 
-# How many shapes it is remembered of who takes part.
-_SHAPES = 4096
-
-
 class Decision(NamedTuple):
     """What came of an attempt: a row, or why there is none."""
 
@@ -94,21 +90,14 @@ class Decider:
         self.accounts = accounts
         self.plugins = plugins
         self.nominations = nominations or Nominations()
-        self.evaluator = FeasibilityCache(table, plugins.filter, plugins.score, together=together)
-        # With the table's generation when they were asked.
-        self._participants: dict[int, tuple[int, ProfilePlugins]] = {}
+        self.evaluator = FeasibilityCache(
+            table, plugins.filter, plugins.score, together=together, plugins=plugins
+        )
+        self._participants = self.evaluator.participants
 
     def participants(self, shape: PodShape) -> ProfilePlugins:
         """The plugins that have anything to do for pods of a shape as the cluster is now."""
-        generation = self.table.generation
-        kept = self._participants.get(shape.id)
-        if kept is not None and kept[0] == generation:
-            return kept[1]
-        if len(self._participants) >= _SHAPES:
-            self._participants.clear()
-        participants = self.plugins.participants(shape, self.evaluator.idle_points)
-        self._participants[shape.id] = (generation, participants)
-        return participants
+        return self._participants.of(shape).plugins
 
     def decide(self, pod: PodInfo, members: tuple[PodInfo, ...] = ()) -> Decision:
         """The best node for a pod, nothing changed."""

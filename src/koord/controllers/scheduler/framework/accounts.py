@@ -11,6 +11,7 @@ import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.pods import by_shape
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
 
 
-# How many shapes it is remembered of whom to tell.
-_SHAPES = 4096
+# Of how many kinds of pods it is remembered whom to tell.
+_KINDS = 4096
 # So many pods at once are worth arrays.
 _MANY = 8
 
@@ -46,8 +47,10 @@ class Accounts:
         self._listeners: list[Any] = []
         # Each with whom to ask whether it is to be told of pods of a shape; None for always.
         self._idle_points_of: list[tuple[Any, Callable[[PodShape], Collection[str]] | None]] = []
-        # By shape, whom to tell of its pods; and all the different answers there are.
-        self._listeners_of: dict[int, _Listeners] = {}
+        # By the parts that pods have, and by shape where these do not tell, whom to tell; and all
+        # the different answers there are.
+        self._reads = 0
+        self._listeners_of: dict[tuple[int, int], _Listeners] = {}
         self._answers: dict[tuple[Any, ...], _Listeners] = {}
         self._pods: dict[str, PodInfo] = {}
         # Pods on nodes that are not known.
@@ -65,6 +68,8 @@ class Accounts:
         by_shape = getattr(listener, "listens_by_shape", True) and hasattr(listener, "idle_points")
         self._listeners.append(listener)
         self._idle_points_of.append((listener, listener.idle_points if by_shape else None))
+        if by_shape:
+            self._reads |= int(getattr(listener, "reads", PodField.ALL))
         self._listeners_of.clear()
 
     def get(self, uid: str) -> PodInfo | None:
@@ -172,11 +177,14 @@ class Accounts:
 
     def _listening(self, pod: PodInfo) -> tuple[Any, ...]:
         """The listeners that care for a pod."""
-        told = self._listeners_of.get(pod.shape.id) or self._ask(pod.shape)
+        shape = pod.shape
+        # Shapes that have nothing that a listener reads are all alike.
+        key = (shape.fields, -1 if not shape.fields & self._reads else shape.id)
+        told = self._listeners_of.get(key) or self._ask(key, shape)
         return told.of_all if pod.allocations else told.of_bare
 
-    def _ask(self, shape: PodShape) -> _Listeners:
-        if len(self._listeners_of) >= _SHAPES:
+    def _ask(self, key: tuple[int, int], shape: PodShape) -> _Listeners:
+        if len(self._listeners_of) >= _KINDS:
             self._listeners_of.clear()
         of_all = tuple(
             each for each, idle_points in self._idle_points_of
@@ -186,7 +194,7 @@ class Accounts:
         if told is None:
             of_bare = (each for each in of_all if not getattr(each, "allocations_only", False))
             told = self._answers[of_all] = _Listeners(of_all, tuple(of_bare))
-        self._listeners_of[shape.id] = told
+        self._listeners_of[key] = told
         return told
 
     @contextmanager

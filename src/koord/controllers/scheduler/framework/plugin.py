@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
@@ -52,6 +53,14 @@ class Plugin:
     applies_by_shape: ClassVar[bool] = False
     """Whether :meth:`applies` depends on the shape and the table's generation alone: it is then
     asked when :meth:`idle_points` is."""
+    reads: PodField = PodField.ALL
+    """Which parts of a pod decide what :meth:`idle_points` says, and :meth:`applies` where that is
+    by shape: for pods that have none of them both follow from the names of the resources that they
+    request, and the table's generation. Then they are asked of one such shape for all. May be a
+    property that follows the generation; but for ``pod_added`` the same at all times."""
+    kernels_by_requests: ClassVar[bool] = False
+    """Whether :meth:`fit_kernel` and :meth:`score_kernel` are the same for all shapes whose
+    containers request the same, among those for which the same plugins have anything to do."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from koord.api.protocol.scheduling import SchedulingHint as Hint
 from koord.api.protocol.scheduling import scheduling_hint
 from koord.base.errors import KoordError
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.queue import events as ev
@@ -31,6 +32,7 @@ class SchedulingHint(Plugin):
     """Narrows the nodes of a pod to those that its hint names, and tries preferred ones first."""
 
     name = "SchedulingHint"
+    reads = PodField.ANNOTATIONS
 
     def __init__(self, args: SchedulingHintArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -48,6 +48,10 @@ def size_of(info: PodInfo) -> int:
 
 def is_oversized(info: PodInfo) -> bool:
     """Whether a pod is far larger than usual; no more is counted than it takes to tell."""
+    # Each value is a byte of its JSON at least, so most pods need not be counted.
+    json_bytes = info.shape.json_bytes
+    if json_bytes is not None and json_bytes <= OVERSIZED_VALUES:
+        return False
     memo = info.shape.memo
     known: bool | None = memo.get(_MEMO)
     if known is None:

@@ -25,16 +25,16 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
     FeasibilityEntry,
     KeptRejections,
 )
+from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     FilterAnswers,
     PluginAnswers,
     ScoreAnswers,
-    fit_kernels_of,
-    participants_of,
 )
 from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
-from koord.controllers.scheduler.framework.profile_plugins import IdlePoints
+from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.kernels import placement_board
 from koord.kernels.placement_board import CLOSED
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
+# The generation of answers that depend on shape and rows alone.
+_KEPT = 0
 
 # What CUSTOM makes of raw scores is rated as it is.
 _NATIVE = {
@@ -73,6 +75,10 @@ class FeasibilityCache:
         limit: how many shapes are kept, see :class:`KeptEntries`.
         together: whether kernels that look at columns alone answer without their plugins; not for
             who wants to see each plugin asked.
+        plugins: the profile's at all points, where more is asked than Filter and Score.
+
+    Attributes:
+        participants: who has anything to do for pods of a shape, of ``plugins``.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class FeasibilityCache:
         scores: Sequence[tuple[Any, int]],
         limit: int = 512,
         together: bool = True,
+        plugins: ProfilePlugins | None = None,
     ) -> None:
         self.table = table
         self.filters = list(filters)
@@ -95,13 +102,17 @@ class FeasibilityCache:
             ScoreAnswers(n, plugin, plugin.normalization is Normalization.CUSTOM)
             for n, (plugin, _) in enumerate(scores)
         ]
-        self.idle_points = IdlePoints(table)
+        self.participants = self._answering = ParticipantTable(
+            table, plugins or ProfilePlugins(), self._filters, self._scores
+        )
+        self._kernels = FitKernelTable(self._filters, self._scores)
         self._entries = KeptEntries(limit)
         self._together = together
-        # Where none of the plugins has pods of some shapes normalised otherwise.
-        self._fixed_rules: list[tuple[int, int]] = []
-        if not any(hasattr(plugin, "normalization_of") for plugin, _ in scores):
-            self._fixed_rules = [(weight, _NATIVE[p.normalization]) for p, weight in scores]
+        # By score plugin, how it is normalised; None where that depends on the shape.
+        self._rules: list[tuple[int, int | None]] = [
+            (weight, None if hasattr(p, "normalization_of") else _NATIVE[p.normalization])
+            for p, weight in scores
+        ]
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
@@ -112,7 +123,7 @@ class FeasibilityCache:
         union = changed.union
         if entry.generation != table.generation:
             self._update_participants(cycle, entry)
-        if union & _NODE:
+        if union & _NODE and entry.nodes_version != table.nodes_version:
             self._mark_closed(entry, changed)
         filters, scores = self._run_fit_kernels(cycle, entry, changed)
         numbers = filters.to_ask(union)
@@ -146,6 +157,7 @@ class FeasibilityCache:
     def share(self, other: FeasibilityCache) -> None:
         """Keeps answers together with another one, of the same plugins in the same order."""
         self._entries = other._entries
+        self._answering, self._kernels = other._answering, other._kernels
 
     def cached_entry(self, key: int) -> FeasibilityEntry | None:
         """The entry of a shape as it was left, by the shape's id; None if there is none."""
@@ -157,21 +169,25 @@ class FeasibilityCache:
 
     def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
         """By score plugin, its weight and how the native board normalises it."""
-        return self._fixed_rules or [
-            (weight, _NATIVE[normalization_of(plugin, shape)]) for plugin, weight in self.scores
+        return [
+            (weight, kind if kind is not None else _NATIVE[normalization_of(plugin, shape)])
+            for (weight, kind), (plugin, _) in zip(self._rules, self.scores, strict=True)
         ]
 
     def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
         """Finds out who takes part; who does no longer takes back what it said."""
-        generation, idle = self.table.generation, self.idle_points
-        filters = [answers for answers in self._filters if answers.takes_part(cycle, idle)]
-        scores = [answers for answers in self._scores if answers.takes_part(cycle, idle)]
-        self._retire(entry, self._filters, filters, entry.filter_generations)
-        self._retire(entry, self._scores, scores, entry.score_generations)
-        entry.filters, entry.scores = participants_of(filters), participants_of(scores)
-        kernels = fit_kernels_of(cycle.shape, filters, scores)
-        kernels.inherit(entry.fit_kernels)
-        entry.fit_kernels = kernels or None
+        generation, shape = self.table.generation, cycle.shape
+        participants = self._answering.of(shape)
+        if entry.participants is not None and entry.participants is not participants:
+            self._retire(
+                entry, self._filters, participants.filters.numbers, entry.filter_generations
+            )
+            self._retire(entry, self._scores, participants.scores.numbers, entry.score_generations)
+        entry.participants = participants
+        kernels = self._kernels.of(shape, participants)
+        if kernels is None or not kernels.equals(entry.fit_kernels):
+            entry.kernels_answered = False
+        entry.fit_kernels = kernels
         if entry.rank is not self.table.rank:
             entry.rank = self.table.rank
             entry.board.set_ranks(entry.rank)
@@ -181,17 +197,17 @@ class FeasibilityCache:
         self,
         entry: FeasibilityEntry,
         plugins: Sequence[PluginAnswers],
-        participants: Sequence[PluginAnswers],
+        participants: Sequence[int],
         generations: list[Any],
     ) -> None:
-        left = {answers.number for answers in participants}
         for answers in plugins:
             number = answers.number
-            if number not in left and generations[number] is not SKIPPED:
+            if number not in participants and generations[number] is not SKIPPED:
                 generations[number] = SKIPPED
                 answers.retire(entry)
 
     def _mark_closed(self, entry: FeasibilityEntry, changed: ChangedRows) -> None:
+        entry.nodes_version = self.table.nodes_version
         rows = changed.rows(_NODE)
         if rows is None:
             entry.board.refuse(CLOSED, slice(None), self.table.open)
@@ -206,13 +222,21 @@ class FeasibilityCache:
         Returns:
             Who is to be asked besides, at Filter and at Score.
         """
-        kernels = entry.fit_kernels
+        kernels, participants = entry.fit_kernels, entry.participants
+        assert participants is not None, "an entry whose participants nobody has found"
         if kernels is None or not self._together:
-            return entry.filters, entry.scores
+            return participants.filters, participants.scores
         if cycle.has_overlay:
-            kernels.is_current = False
-            return entry.filters, entry.scores
-        kernels.refresh(entry.board, changed, entry.filter_generations, entry.score_generations)
+            entry.kernels_answered = False
+            return participants.filters, participants.scores
+        everywhere = changed.all or not entry.kernels_answered
+        if everywhere:
+            for number in kernels.checks:
+                entry.filter_generations[number] = _KEPT
+            for number in kernels.ratings:
+                entry.score_generations[number] = _KEPT
+            entry.kernels_answered = True
+        kernels.put(entry.board, self.table, changed, everywhere)
         return kernels.filters, kernels.scores
 
     def _refresh(

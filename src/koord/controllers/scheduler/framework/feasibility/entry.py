@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from koord.controllers.scheduler.framework.feasibility.participants import FitKernels, Participants
 from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 from koord.kernels.placement_board import Board
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.participants import ShapeParticipants
 
 SKIPPED: Final = object()
 """The generation of a plugin that does not apply."""
@@ -35,8 +36,10 @@ class FeasibilityEntry:
             feasible until asked.
         filter_generations, score_generations: by number, the generation of each plugin's answers.
         custom: by score number, raw scores by row of plugins that normalise by themselves.
-        filters, scores: who takes part while the table's generation stays.
+        participants: who takes part while the table's generation stays.
         fit_kernels: those among them whose kernels answer together; None if there are none.
+        nodes_version: the table's when the board was told which rows are closed.
+        kernels_answered: whether what stands on the board is the kernels' answer.
         kept_rejections: why rows are refused, once somebody asked.
     """
 
@@ -45,39 +48,42 @@ class FeasibilityEntry:
         "custom",
         "filter_generations",
         "filtered_flips",
-        "filters",
         "fit_kernels",
         "generation",
         "kept_rejections",
+        "kernels_answered",
         "layout",
+        "nodes_version",
         "own_rows",
+        "participants",
         "pending_filters",
         "pending_scores",
         "rank",
         "score_generations",
-        "scores",
         "version",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
         self.board = Board(len(table.open), rules)
         self.layout = table.layout
+        self.nodes_version = -1
         self.rank: NDArray[np.int64] | None = None
         self._begin(filters, len(rules))
 
-    def reset(self, rules: Sequence[tuple[int, int]]) -> None:
+    def reset(self, table: NodeTable, rules: Sequence[tuple[int, int]]) -> None:
         """Makes it the empty entry of another shape, in the same memory.
 
         Args:
-            rules: see the constructor; as many as there.
+            table, rules: see the constructor; as many rules as there.
         """
-        self.board.reset(rules)
+        self.board.reset(rules, self.nodes_version == table.nodes_version)
         self._begin(len(self.filter_generations), len(rules))
 
     def _begin(self, filters: int, scores: int) -> None:
         self.version = self.generation = -1
-        self.filters = self.scores = Participants()
+        self.participants: ShapeParticipants | None = None
         self.fit_kernels: FitKernels | None = None
+        self.kernels_answered = False
         self.kept_rejections: KeptRejections | None = None
         self.filter_generations: list[Any] = [SKIPPED] * filters
         self.score_generations: list[Any] = [SKIPPED] * scores

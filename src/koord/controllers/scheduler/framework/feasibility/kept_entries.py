@@ -93,6 +93,6 @@ class KeptEntries:
         if entry is None or entry.layout != table.layout:
             entry = self._first = FeasibilityEntry(table, filters, rules)
         else:
-            entry.reset(rules)
+            entry.reset(table, rules)
         self._first_cycle = cycle
         return entry

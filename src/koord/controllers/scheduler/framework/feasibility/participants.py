@@ -1,23 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugins that have anything to say about pods of a shape.
+"""The plugins that have anything to do for pods of a shape: looked up by what parts such pods have.
 
-Who they are is found out once a shape and generation of the node table.
+Nearly all pods lack nearly all parts that plugins have rules for. So plugins say which parts they
+read (:attr:`~koord.controllers.scheduler.framework.plugin.Plugin.reads`), and all shapes that have
+the same parts and request the same resources are one *kind*: what a plugin answers for one of them
+holds for all that have nothing it reads. Of a new shape only the others are asked. Answers hold
+while the table's generation stays.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from koord.kernels.placement_board import Rooms
+from koord.controllers.cluster.pod_fields import PodField
+from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.profile_plugins import LEFT_OUT, idle_points
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Sequence
 
-    from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
-    from koord.kernels.placement_board import Board, RoomCheck, RoomScore
+    from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 
-# The generation of answers that depend on shape and rows alone.
-_KEPT = 0
+# How many shapes, and how many kinds of them, it is remembered of who takes part.
+_SHAPES, _KINDS = 4096, 1024
+_FILTER_AND_SCORE = frozenset(("filter", "score"))
+
+
+class NumberedPlugin(Protocol):
+    """A plugin at Filter or Score, as :mod:`plugin_answers` has it.
+
+    Attributes:
+        number: its place in the profile.
+        plugin: the plugin.
+        depends: on which aspects of a row its answers depend.
+        static: on nothing but shape and rows.
+    """
+
+    number: int
+    plugin: Any
+    depends: int
+    static: bool
 
 
 class Participants(NamedTuple):
@@ -33,70 +59,160 @@ class Participants(NamedTuple):
     at_every_attempt: tuple[int, ...] = ()
     depends: int = 0
 
+    @staticmethod
+    def of(answers: Sequence[NumberedPlugin], without: Collection[int] = ()) -> Participants:
+        """Some plugins as those that take part, those of some numbers left out."""
+        left = [plugin for plugin in answers if plugin.number not in without]
+        depends = 0
+        for plugin in left:
+            depends |= plugin.depends if plugin.static else 0
+        numbers = tuple(plugin.number for plugin in left)
+        every = tuple(plugin.number for plugin in left if not plugin.static)
+        return Participants(numbers, every, depends)
+
     def to_ask(self, changed: int) -> tuple[int, ...]:
         """Whom to ask when rows have changed in these aspects."""
         return self.numbers if changed & self.depends else self.at_every_attempt
 
 
-class FitKernels:
-    """Plugins that look at the table's columns alone: their kernels answer together.
-
-    See ``fit_kernel`` and ``score_kernel`` of
-    :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
-
-    Args:
-        checks: the kernels at Filter, by the plugin's number there.
-        ratings: the kernels at Score, by the plugin's number there.
-        depends: on which aspects of a row they all depend.
-        filters, scores: who takes part besides.
+class ShapeParticipants:
+    """Who has anything to do for pods of a shape; one for all shapes of which this is the same.
 
     Attributes:
-        filters, scores: the same.
-        is_current: whether what stands on the board is the kernels' answer.
+        plugins: the profile's, less who has nothing to do. Filter and Score stay whole.
+        filter_answers, score_answers: who takes part there.
+        filters, scores: the same as numbers.
     """
 
-    __slots__ = ("_checks", "_depends", "_native", "_ratings", "filters", "is_current", "scores")
+    __slots__ = ("filter_answers", "filters", "plugins", "score_answers", "scores")
 
     def __init__(
         self,
-        checks: Mapping[int, RoomCheck],
-        ratings: Mapping[int, RoomScore],
-        depends: int,
-        filters: Participants,
-        scores: Participants,
+        plugins: ProfilePlugins,
+        filter_answers: Sequence[NumberedPlugin],
+        score_answers: Sequence[NumberedPlugin],
     ) -> None:
-        self._checks = checks
-        self._ratings = ratings
-        self._native = Rooms(list(checks.items()), list(ratings.items()))
-        self._depends = depends
-        self.filters = filters
-        self.scores = scores
-        self.is_current = False
+        self.plugins = plugins
+        self.filter_answers, self.score_answers = filter_answers, score_answers
+        self.filters, self.scores = Participants.of(filter_answers), Participants.of(score_answers)
 
-    def __bool__(self) -> bool:
-        return bool(self._checks or self._ratings)
 
-    def inherit(self, other: FitKernels | None) -> None:
-        """Takes over from the kernels before that the board is up to date, if they are the same."""
-        if other is not None and (self._checks, self._ratings) == (other._checks, other._ratings):
-            self.is_current = other.is_current
+class _ShapeKind(NamedTuple):
+    """Shapes with the same parts.
 
-    def refresh(
+    Attributes:
+        idle: by the identity of each plugin that has nothing to read of them, where it has nothing
+            to do.
+        readers: the others, which are asked about each shape.
+        by_answers: who takes part, by what these say.
+    """
+
+    idle: dict[int, frozenset[str]]
+    readers: tuple[Any, ...]
+    by_answers: dict[tuple[frozenset[str], ...], ShapeParticipants]
+
+
+class ParticipantTable:
+    """Finds who takes part.
+
+    Args:
+        table: the nodes.
+        plugins: of the profile.
+        filters, scores: those of Filter and Score.
+    """
+
+    def __init__(
         self,
-        board: Board,
-        changed: ChangedRows,
-        filter_generations: list[Any],
-        score_generations: list[Any],
+        table: NodeTable,
+        plugins: ProfilePlugins,
+        filters: Sequence[NumberedPlugin],
+        scores: Sequence[NumberedPlugin],
     ) -> None:
-        """Brings the board up to date, and of the kernels' plugins the generations too."""
-        table = changed.table
-        rows: Rows | None = changed.rows(self._depends)
-        if changed.all or not self.is_current:
-            rows = table.rows
-            for number in self._checks:
-                filter_generations[number] = _KEPT
-            for number in self._ratings:
-                score_generations[number] = _KEPT
-            self.is_current = True
-        if rows is not None:
-            self._native.put(board, table.allocatable, table.requested, table.nonzero, rows)
+        self._table = table
+        self._plugins = plugins
+        self._filters, self._scores = filters, scores
+        points = [each for point in LEFT_OUT for each in getattr(plugins, point)]
+        points += [answers.plugin for answers in (*filters, *scores)]
+        self._distinct = list({id(plugin): plugin for plugin in points}.values())
+        self._generation = -1
+        self._by_shape: dict[int, ShapeParticipants] = {}
+        self._kinds: dict[tuple[int, tuple[str, ...]], _ShapeKind] = {}
+
+    def of(self, shape: PodShape) -> ShapeParticipants:
+        """Who has anything to do for pods of a shape as the cluster is now."""
+        if self._generation != self._table.generation or len(self._by_shape) >= _SHAPES:
+            if self._generation != self._table.generation or len(self._kinds) >= _KINDS:
+                self._kinds.clear()
+            self._by_shape.clear()
+            self._generation = self._table.generation
+        found = self._by_shape.get(shape.id)
+        if found is None:
+            found = self._by_shape[shape.id] = self._find(shape)
+        return found
+
+    def _find(self, shape: PodShape) -> ShapeParticipants:
+        key = shape.fields, shape.container_requests.names
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self._kind(shape)
+        answers = self._answers(kind.readers, shape)
+        found = kind.by_answers.get(answers)
+        if found is None:
+            of_readers = dict(zip(map(id, kind.readers), answers, strict=True))
+            found = kind.by_answers[answers] = self._without({**kind.idle, **of_readers})
+        return found
+
+    def _kind(self, shape: PodShape) -> _ShapeKind:
+        """The kind of a shape that is its first."""
+        readers = tuple(plugin for plugin in self._distinct if _reads(plugin) & shape.fields)
+        others = [plugin for plugin in self._distinct if plugin not in readers]
+        idle = zip(map(id, others), self._answers(others, shape), strict=True)
+        return _ShapeKind(dict(idle), readers, {})
+
+    def _answers(self, plugins: Sequence[Any], shape: PodShape) -> tuple[frozenset[str], ...]:
+        """By plugin, the points at which it is left out for pods of a shape.
+
+        At Filter and Score that is also where it does not apply, if the shape tells.
+        """
+        if not plugins:
+            return ()
+        # It looks at the shape alone, so any pod of it will do.
+        cycle = Cycle(PodInfo(shape.pod, shape), self._table)
+        return tuple([_left_out(plugin, cycle) for plugin in plugins])
+
+    def _without(self, idle: dict[int, frozenset[str]]) -> ShapeParticipants:
+        """The plugins, less those that are idle at a point."""
+        points = {
+            point: tuple(p for p in getattr(self._plugins, point) if point not in idle[id(p)])
+            for point in LEFT_OUT
+        }
+        return ShapeParticipants(
+            self._plugins._replace(**points),
+            [each for each in self._filters if "filter" not in idle[id(each.plugin)]],
+            [each for each in self._scores if "score" not in idle[id(each.plugin)]],
+        )
+
+
+def _left_out(plugin: Any, cycle: Cycle) -> frozenset[str]:
+    idle = frozenset(idle_points(plugin, cycle.shape))
+    if idle >= _FILTER_AND_SCORE or not _applies_by_shape(plugin) or plugin.applies(cycle):
+        return idle
+    return idle | _FILTER_AND_SCORE
+
+
+def _reads(plugin: Any) -> int:
+    """The parts of a pod that decide where a plugin has nothing to do."""
+    if _is_inherited(plugin, "idle_points") and not _applies_by_shape(plugin):
+        return 0
+    return int(getattr(plugin, "reads", PodField.ALL))
+
+
+def _applies_by_shape(plugin: Any) -> bool:
+    by_shape = getattr(plugin, "applies_by_shape", False)
+    return bool(by_shape) and not _is_inherited(plugin, "applies")
+
+
+def _is_inherited(plugin: Any, name: str) -> bool:
+    """Whether a plugin has no method of that name, or the one that all plugins have."""
+    method = getattr(plugin, name, None)
+    return method is None or getattr(method, "__func__", None) is getattr(Plugin, name)

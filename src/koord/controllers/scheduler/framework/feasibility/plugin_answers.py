@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.scheduler.framework.feasibility.entry import SKIPPED
-from koord.controllers.scheduler.framework.feasibility.participants import FitKernels, Participants
 from koord.controllers.scheduler.framework.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
-    from koord.controllers.scheduler.framework.profile_plugins import IdlePoints
 
 
 class PluginAnswers:
@@ -42,7 +39,6 @@ class PluginAnswers:
     """
 
     __slots__ = (
-        "_by_shape",
         "_generation_of",
         "_stale_rows",
         "answer",
@@ -62,19 +58,13 @@ class PluginAnswers:
         self.answer: Callable[[Cycle, Rows], Any] | None = getattr(plugin, point, None)
         self.generation: Hashable = SKIPPED
         self.depends = int(plugin.depends)
-        applies = _own(plugin, point, "applies")
+        # Where the shape tells, it is asked with the points at which it has nothing to do.
         by_shape = getattr(plugin, "applies_by_shape", False)
-        self._by_shape = applies if by_shape else None
-        self.applies: Callable[[Cycle], bool] | None = None if by_shape else applies
+        self.applies: Callable[[Cycle], bool] | None
+        self.applies = None if by_shape else _own(plugin, point, "applies")
         self._generation_of = _own(plugin, point, "generation")
         self._stale_rows = _own(plugin, point, "stale_rows")
         self.static = self.applies is None and self._generation_of is None
-
-    def takes_part(self, cycle: Cycle, idle_points: IdlePoints) -> bool:
-        """Whether the plugin may have an answer for pods of the shape in this generation."""
-        if self.point in idle_points.of(self.plugin, cycle.shape):
-            return False
-        return self._by_shape is None or bool(self._by_shape(cycle))
 
     def stale_rows(self, cycle: Cycle, before: Hashable, changed: ChangedRows) -> Iterable[Rows]:
         """The rows to ask about, where it applies. Leaves what holds now behind in ``generation``.
@@ -166,52 +156,6 @@ class ScoreAnswers(PluginAnswers):
         entry.board.skip(self.number)
         entry.custom.pop(self.number, None)
         entry.pending_scores.pop(self.number, None)
-
-
-def participants_of(
-    answers: Sequence[PluginAnswers], without: Collection[int] = ()
-) -> Participants:
-    """Some plugins as those that take part, those of some numbers left out."""
-    left = [plugin for plugin in answers if plugin.number not in without]
-    depends = 0
-    for plugin in left:
-        depends |= plugin.depends if plugin.static else 0
-    numbers = tuple(plugin.number for plugin in left)
-    return Participants(
-        numbers, tuple(plugin.number for plugin in left if not plugin.static), depends
-    )
-
-
-def fit_kernels_of(
-    shape: PodShape, filters: Sequence[PluginAnswers], scores: Sequence[PluginAnswers]
-) -> FitKernels:
-    """The kernels of those plugins that have one for pods of a shape.
-
-    Args:
-        shape: whose pods.
-        filters, scores: who takes part.
-    """
-    checks, ratings = (
-        _kernels(shape, filters, "fit_kernel"),
-        _kernels(shape, scores, "score_kernel"),
-    )
-    depends = 0
-    for plugins, kernels in ((filters, checks), (scores, ratings)):
-        for plugin in plugins:
-            depends |= plugin.depends if plugin.number in kernels else 0
-    others = participants_of(filters, checks), participants_of(scores, ratings)
-    return FitKernels(checks, ratings, depends, *others)
-
-
-def _kernels(shape: PodShape, plugins: Sequence[PluginAnswers], name: str) -> dict[int, Any]:
-    """By number, the kernels of those plugins that have one for the shape."""
-    kernels: dict[int, Any] = {}
-    for answers in plugins:
-        kernel_of = getattr(answers.plugin, name, None)
-        kernel = kernel_of(shape) if kernel_of is not None else None
-        if kernel is not None:
-            kernels[answers.number] = kernel
-    return kernels
 
 
 def _pending_rows(

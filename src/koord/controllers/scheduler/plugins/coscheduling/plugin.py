@@ -17,6 +17,7 @@ from koord.api.protocol.annotation import field_of
 from koord.api.protocol.gang import network_topology_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.feasibility.best_node import normalized
 from koord.controllers.scheduler.framework.plugin import (
     Normalization,
@@ -78,6 +79,7 @@ class Coscheduling(Plugin):
     """Plans the pods of gangs together; rules: docs/reference/gangs.md."""
 
     name: ClassVar[str] = "Coscheduling"
+    reads = PodField.ANNOTATIONS | PodField.KOORD_LABELS
     restores_from: ClassVar[tuple[str, ...]] = ()
     depends: ClassVar[Aspect] = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.CUSTOM

@@ -11,6 +11,7 @@ from koord.api.protocol import keys, reservations
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.recounting import by_row
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -100,6 +101,7 @@ class DeviceShare(Plugin):
     """
 
     name: ClassVar[str] = NAME
+    reads = PodField.DEVICES
     account: ClassVar[str] = "devices"
     restores_from: ClassVar[tuple[str, ...]] = (keys.DEVICE_ALLOCATED,)
     listens_by_shape: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 
@@ -23,6 +24,7 @@ class DynamicResources(Plugin):
     """PreFilter alone."""
 
     name = "DynamicResources"
+    reads = PodField.RESOURCE_CLAIMS
 
     def idle_points(self, shape: PodShape) -> Collection[str]:
         """Nearly all pods have no claims."""

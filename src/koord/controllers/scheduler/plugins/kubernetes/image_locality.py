@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ class ImageLocality(Plugin):
         # By row the images that its node reported last; by name the rows that have one, with sizes.
         self._listed: dict[int, tuple[object, frozenset[str]]] = {}
         self._rows: dict[str, dict[int, int]] = {}
+
+    @property
+    def reads(self) -> PodField:  # type: ignore[override]
+        """The images, once any node has any."""
+        self._follow()
+        return PodField.IMAGES if self._rows else PodField.NONE
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods of which some node has an image."""

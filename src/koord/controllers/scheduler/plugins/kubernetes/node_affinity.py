@@ -14,6 +14,7 @@ import numpy as np
 from koord.base.errors import KoordError
 from koord.controllers.cluster import node_selectors
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_kube_scheduler import NodeAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -62,6 +63,7 @@ class NodeAffinity(Plugin):
     """
 
     name = "NodeAffinity"
+    reads = PodField.NODE_AFFINITY
     depends = Aspect.NODE
     applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.framework.reserve_pods import ask_without
@@ -46,6 +47,7 @@ class NodePorts(Plugin):
     """Keeps the taken host ports of every row."""
 
     name = "NodePorts"
+    reads = PodField.HOST_PORTS
     restores_from: ClassVar[tuple[str, ...]] = ()
     depends = Aspect.PODS
     applies_by_shape = True

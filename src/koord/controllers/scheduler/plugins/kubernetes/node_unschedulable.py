@@ -10,6 +10,7 @@ import numpy as np
 from koord.api.kinds.constraints import Taint
 from koord.api.tolerations import tolerates
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.queueing_hints import is_own
@@ -39,6 +40,7 @@ class NodeUnschedulable(Plugin):
     """``spec.unschedulable`` counts as a taint ``node.kubernetes.io/unschedulable:NoSchedule``."""
 
     name = "NodeUnschedulable"
+    reads = PodField.TOLERATIONS
     depends = Aspect.NODE
     applies_by_shape = True
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from koord.controllers.cluster.label_index import PodSelector
+    from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
 
 _LOG = 1 << 13
@@ -79,18 +80,22 @@ class PodCounts:
 
     Args:
         counts_terminating: whether pods that are being deleted count.
+        shapes: where shapes are kept by labels, with those of others who keep theirs there; see
+            :func:`shapes_of`.
 
     Attributes:
         changes: counts pods that came and went.
     """
 
-    def __init__(self, counts_terminating: bool = True) -> None:
+    def __init__(
+        self, counts_terminating: bool = True, shapes: ShapesByLabel | None = None
+    ) -> None:
         self.changes = 0
         self._counts_terminating = counts_terminating
         # By uid, pods on nodes that did not count when they came.
         self._left_out: set[str] = set()
         self._known: dict[int, _ShapePods] = {}
-        self._shapes = ShapesByLabel()
+        self._shapes = shapes or ShapesByLabel()
         self._row_counts: dict[Hashable, RowCounts] = {}
         self._selectors: SelectorsByLabel[RowCounts] = SelectorsByLabel()
 
@@ -159,8 +164,11 @@ class PodCounts:
             row_counts = self._row_counts[key] = RowCounts()
             self._selectors.add(key, selector, row_counts)
             for number in self._shapes.matching(selector):
+                known = self._known.get(number)
+                if known is None:
+                    continue  # Another's.
                 row_counts.shapes.add(number)
-                _, rows, counted_in = self._known[number]
+                _, rows, counted_in = known
                 counted_in[row_counts] = None
                 for row, count in rows.items():
                     row_counts.add(row, count)
@@ -177,6 +185,13 @@ class PodCounts:
         self._selectors.remove(key)
         for number in row_counts.shapes:
             del self._known[number].counted_in[row_counts]
+
+
+def shapes_of(table: NodeTable) -> ShapesByLabel:
+    """The one index of the shapes on the nodes of a table by their labels."""
+    shared: object = table.shared.setdefault(ShapesByLabel.__name__, ShapesByLabel())
+    assert isinstance(shared, ShapesByLabel)
+    return shared
 
 
 class ShapeCache:

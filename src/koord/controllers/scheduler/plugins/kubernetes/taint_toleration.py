@@ -17,6 +17,7 @@ from koord.api.tolerations import (
     untolerated,
 )
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.queueing_hints import is_own
@@ -47,23 +48,26 @@ class TaintMatches(NamedTuple):
 
     Attributes:
         lists: the lists that are meant, by number.
+        idle: the points at which that is the same for all lists.
     """
 
     lists: Sequence[Sequence[Taint]]
     admitted: NDArray[np.bool_]
     intolerable: NDArray[np.int64]
+    idle: tuple[str, ...]
 
 
 class TaintToleration(Plugin):
     """NoSchedule and NoExecute refuse; each PreferNoSchedule that is not tolerated costs score."""
 
     name = "TaintToleration"
+    reads = PodField.TOLERATIONS
     depends = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.REVERSED
 
     def idle_points(self, shape: PodShape) -> Collection[str]:
-        """Where all nodes' taints let the pod in."""
-        return ("filter",) if self._matches(shape).admitted.all() else ()
+        """Filter where all nodes' taints let the pod in, Score where none costs any."""
+        return self._matches(shape).idle
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where all NoSchedule and NoExecute taints are tolerated."""
@@ -97,10 +101,15 @@ def _match(shape: PodShape, lists: Sequence[Sequence[Taint]]) -> TaintMatches:
     tolerations = shape.pod.spec.tolerations
     # Only those without an effect, or with this one, soften a preference.
     soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
+    admitted = [untolerated(taints, tolerations, KEEPS_OUT) is None for taints in lists]
+    intolerable = [_intolerable(taints, soft) for taints in lists]
+    # No score at all and 100 everywhere put the same node first.
+    idle = (("filter", all(admitted)), ("score", not any(intolerable)))
     return TaintMatches(
         lists,
-        np.array([untolerated(taints, tolerations, KEEPS_OUT) is None for taints in lists]),
-        np.array([_intolerable(taints, soft) for taints in lists], np.int64),
+        np.array(admitted, np.bool_),
+        np.array(intolerable, np.int64),
+        tuple(point for point, alike in idle if alike),
     )
 
 

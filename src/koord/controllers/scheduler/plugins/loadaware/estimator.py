@@ -10,6 +10,7 @@ from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.api.protocol.scheduling import load_estimated_seconds, load_scaling_factors
 from koord.api.requests import effective
 from koord.controllers.cluster.load_estimate import estimate
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_koord import HISTOGRAM_ESTIMATOR
 from koord.controllers.scheduler.plugins.loadaware.cache import estimate_by_view
 from koord.controllers.scheduler.plugins.loadaware.node_metric import (
@@ -71,6 +72,10 @@ class PodEstimate(NamedTuple):
     after_scheduled: int = 0
 
 
+# Pods without any of these are of the class of their priority or containers, and no DaemonSet's.
+_CLASS_OR_OWNER = int(PodField.KOORD_LABELS | PodField.OWNERS)
+
+
 class PodEstimator:
     """Reads pods by the plugin's arguments.
 
@@ -94,7 +99,11 @@ class PodEstimator:
         if own:
             return self._estimate(shape)
         # Then it depends on containers, class and kind of owner alone.
-        key = self, class_with_default(shape.pod), _is_daemon(shape.pod)
+        key: tuple[object, ...]
+        if shape.fields & _CLASS_OR_OWNER:
+            key = self, class_with_default(shape.pod), _is_daemon(shape.pod)
+        else:
+            key = self, shape.pod.spec.priority
         kept: PodEstimate | None = shape.container_requests.memo.get(key)
         if kept is None:
             kept = shape.container_requests.memo[key] = self._estimate(shape)

@@ -12,6 +12,7 @@ from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.protocol.reservations import is_reserve_pod
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.plugins.loadaware import (
     debug,
@@ -61,6 +62,7 @@ class LoadAwareScheduling(Plugin):
     """
 
     name = "LoadAwareScheduling"
+    reads = PodField.OWNERS
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends: ClassVar[Aspect] = Aspect.LOAD | Aspect.PODS | Aspect.NODE

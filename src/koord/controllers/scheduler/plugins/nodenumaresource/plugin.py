@@ -13,6 +13,7 @@ from koord.api.protocol import annotation, keys
 from koord.api.protocol.scheduling import resource_spec
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.recounting import by_row
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -79,6 +80,8 @@ class NodeNUMAResource(Plugin):
     """
 
     name: ClassVar[str] = NAME
+    reads = PodField.ANNOTATIONS | PodField.KOORD_LABELS
+    kernels_by_requests: ClassVar[bool] = True
     account: ClassVar[str] = "cpus"
     restores_from: ClassVar[tuple[str, ...]] = (keys.RESOURCE_STATUS,)
     listens_by_shape: ClassVar[bool] = False

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_kube_scheduler import (
     NodeResourcesBalancedAllocationArgs,
 )
@@ -38,6 +39,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Scores nodes by how equal the used fractions of their resources would be."""
 
     name = "NodeResourcesBalancedAllocation"
+    reads = PodField.NONE
+    kernels_by_requests = True
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
     applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE

@@ -63,6 +63,7 @@ class NodeResourcesFit(Plugin):
     """
 
     name = "NodeResourcesFit"
+    kernels_by_requests = True
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
     by_columns = True
     normalization: ClassVar[Normalization] = Normalization.NONE

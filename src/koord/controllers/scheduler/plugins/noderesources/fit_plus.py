@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from koord.controllers.cluster.node_table import CPU, MEMORY, Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.plugins.noderesources.request_columns import (
     evaluate_rows,
@@ -40,6 +41,8 @@ class NodeResourcesFitPlus(Plugin):
     """Scores each configured resource that the pod requests by a strategy of its own."""
 
     name = "NodeResourcesFitPlus"
+    reads = PodField.NONE
+    kernels_by_requests = True
     depends = Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS
     applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from koord.controllers.cluster.node_table import PODS, Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.plugins.noderesources import resource_kinds
 from koord.controllers.scheduler.plugins.noderesources.request_columns import memo_key
@@ -32,6 +33,7 @@ class ScarceResourceAvoidance(Plugin):
     """Scores nodes lower whose scarce resources the pod does not request."""
 
     name = "ScarceResourceAvoidance"
+    reads = PodField.NONE
     depends = Aspect.NODE
     applies_by_shape = True
     normalization: ClassVar[Normalization] = Normalization.NONE

@@ -22,6 +22,7 @@ from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin, PostFilterResult
 from koord.controllers.scheduler.plugins.reservation import (
@@ -103,6 +104,7 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
     """Lets pods use what is held for them by reservations, and keeps all others out."""
 
     name: ClassVar[str] = PLUGIN
+    reads = PodField.ANNOTATIONS
     restores_from: ClassVar[tuple[str, ...]] = (keys.RESERVATION_ALLOCATED,)
     listens_by_shape: ClassVar[bool] = False
     # NUMA and DEVICES for the plugins that have a say in which reservation a pod may use.

@@ -99,6 +99,7 @@ def test_messages_of_nodes() -> None:
     said = "3 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
     # VolumeZone sees that before any node is looked at.
     storage.plugins.pre_filter.remove(storage.zone)
+    storage.world.table.advance_generation()
     assert said in storage.message(user("r", "gone"))
 
 

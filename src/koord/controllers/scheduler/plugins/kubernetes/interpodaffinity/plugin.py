@@ -14,6 +14,7 @@ from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
 from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_kube_scheduler import InterPodAffinityArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -28,7 +29,11 @@ from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_te
     ExistingTerms,
 )
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_counts import TermCounts
-from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, ShapeCache
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import (
+    PodCounts,
+    ShapeCache,
+    shapes_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -66,6 +71,7 @@ class InterPodAffinity(Plugin):
     """
 
     name = "InterPodAffinity"
+    reads = PodField.POD_AFFINITY
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
@@ -78,7 +84,7 @@ class InterPodAffinity(Plugin):
             field = "hardPodAffinityWeight"
             raise KoordError("InterPodAffinityArgs", field, weight, "0 to 100")
         self._key = f"{self.name}#{next(_SERIAL)}"
-        self._pods = PodCounts()
+        self._pods = PodCounts(shapes=shapes_of(handle.table))
         self._existing_terms = ExistingTerms(
             weight,
             f"{self._key} carried",

@@ -42,6 +42,11 @@ class DefaultSelectors:
         for view in owners:
             view.on_change(self._changed, self._updated, self._changed)
 
+    @property
+    def services(self) -> bool:
+        """Whether there is any Service."""
+        return bool(self._services)
+
     def selector(self, shape: PodShape) -> LabelSelector | None:
         """What selects pods of a shape together; None for nothing."""
         labels: dict[str, str] = {}

@@ -16,11 +16,16 @@ from koord.base.errors import KoordError
 from koord.controllers.cluster import node_selectors
 from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_kube_scheduler import PodTopologySpreadArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.framework.reserve_pods import ask_without
-from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, ShapeCache
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import (
+    PodCounts,
+    ShapeCache,
+    shapes_of,
+)
 from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread import (
     constraints,
     queueing_hints,
@@ -101,12 +106,20 @@ class PodTopologySpread(Plugin):
         listed = self.args.default_constraints
         self._defaults = constraints.SYSTEM_DEFAULTS if self._system else tuple(listed)
         self._default_selectors = DefaultSelectors(handle)
-        self._pods = PodCounts(counts_terminating=False)
+        self._pods = PodCounts(counts_terminating=False, shapes=shapes_of(handle.table))
         self._states = ShapeCache(256, self._dropped)
         # By label keys, while no node changes: the nodes that count whatever pod it is.
         self._eligible_version: Hashable = None
         self._eligible_kept: dict[tuple[str, ...], EligibleNodes] = {}
         self._key = f"{self.name}#{next(_SERIAL)}"
+
+    @property
+    def reads(self) -> PodField:  # type: ignore[override]
+        """The pod's constraints, and what default ones are chosen by."""
+        if not self._defaults:
+            return PodField.SPREAD
+        of_services = PodField.LABELS if self._default_selectors.services else PodField.NONE
+        return PodField.SPREAD | PodField.OWNERS | of_services
 
     def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods without constraints of the kind that a point looks at, default ones included."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.kubernetes.volumes import queueing_hints
@@ -69,6 +70,7 @@ class VolumeBinding(Plugin):
     """
 
     name = NAME
+    reads = PodField.VOLUMES
     depends = Aspect.NODE
     applies_by_shape = True
 

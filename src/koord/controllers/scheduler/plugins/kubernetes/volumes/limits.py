@@ -14,6 +14,7 @@ import numpy as np
 
 from koord.api.kinds.storage import CSINode, VolumeAttachment
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.kubernetes.volumes import queueing_hints
@@ -56,6 +57,7 @@ class NodeVolumeLimits(Plugin):
     """
 
     name = NAME
+    reads = PodField.VOLUMES
     depends = Aspect.NODE | Aspect.PODS | Aspect.VOLUMES
     applies_by_shape = True
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.kubernetes.volumes import queueing_hints
@@ -52,6 +53,7 @@ class VolumeZone(Plugin):
     """
 
     name = NAME
+    reads = PodField.VOLUMES
     depends = Aspect.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placement_score.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "vector_clones.hpp"
+
+namespace koord::placement {
+namespace {
+
+// Amounts below 2^46: 100 times one, and any difference of two, is an integer that a double holds.
+// Of integers below 2^53 the truncated quotient of doubles is that of the integers: for a = q b + r
+// the exact quotient lacks at least 1 / b of q + 1, more than half of the distance of doubles
+// there.
+constexpr unsigned kExactBits = 46;
+
+std::uint64_t bits_of(std::int64_t amount) { return static_cast<std::uint64_t>(amount); }
+
+// Below 2^46 where the amount is within 2^45 either way.
+std::uint64_t shifted(std::int64_t amount) {
+  return bits_of(amount) + (std::uint64_t{1} << (kExactBits - 1));
+}
+
+// A conversion that is an addition, as SSE and AVX2 have none of 64-bit integers. Exact within
+// 2^51.
+double as_double(std::int64_t amount) {
+  return std::bit_cast<double>(bits_of(amount) + 0x4338000000000000U) - 0x1.8p52;
+}
+
+// 0 to 100, truncated.
+double truncated(double score) { return static_cast<double>(static_cast<std::int32_t>(score)); }
+
+}  // namespace
+
+KOORD_VECTOR_CLONES void join_left(const Reading& each, std::size_t first,
+                                   std::span<std::int64_t> left) {
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] |= each.left(first + i);
+}
+
+KOORD_VECTOR_CLONES bool weighted_part(std::span<const Reading> resources, bool left,
+                                       std::size_t first, std::span<std::int64_t> scores) {
+  const std::size_t count = scores.size();
+  std::uint64_t wide = 0;
+  for (const Reading& each : resources) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      wide |= shifted(each.has[row]) | shifted(each.with_pod(row));
+    }
+  }
+  if (wide >> kExactBits != 0) return false;
+  std::array<double, kPart> sums = {};
+  std::array<double, kPart> weights = {};
+  // What is left is has - with, what is used 0 + with.
+  const double sign = left ? -1.0 : 1.0;
+  for (const Reading& each : resources) {
+    const auto weight = static_cast<double>(each.weight);
+    for (std::size_t i = 0; i < count; ++i) {
+      const double has = as_double(each.has[first + i]);
+      const double with = as_double(each.used[first + i] + each.request);
+      const double amount = std::max(0.0, std::min((left ? has : 0.0) + sign * with, has));
+      sums[i] += weight * truncated(amount * 100.0 / std::max(has, 1.0));
+      weights[i] += has > 0.0 ? weight : 0.0;
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    scores[i] = static_cast<std::int32_t>(sums[i] / std::max(weights[i], 1.0));
+  }
+  return true;
+}
+
+KOORD_VECTOR_CLONES bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
+                                       std::span<std::int64_t> scores) {
+  const std::size_t count = scores.size();
+  // Nothing below 0 either: fractions are within 0 and 1.
+  std::uint64_t wide = 0;
+  for (std::size_t row = first; row < first + count; ++row) {
+    wide |= bits_of(one.has[row]) | bits_of(one.with_pod(row)) | bits_of(other.has[row]) |
+            bits_of(other.with_pod(row));
+  }
+  if (wide >> kExactBits != 0) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double has = as_double(one.has[first + i]);
+    const double others = as_double(other.has[first + i]);
+    const double used = as_double(one.used[first + i] + one.request);
+    const double others_used = as_double(other.used[first + i] + other.request);
+    const double fraction = std::min(1.0, used / std::max(has, 1.0));
+    const double others_fraction = std::min(1.0, others_used / std::max(others, 1.0));
+    const double deviation =
+        std::min(has, others) > 0.0 ? std::abs(fraction - others_fraction) / 2 : 0.0;
+    scores[i] = static_cast<std::int32_t>((1 - deviation) * 100);
+  }
+  return true;
+}
+
+}  // namespace koord::placement

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scores of many rows at once, in doubles: loops over columns that compilers turn into vectors.
+// What they give is what integers give, bit by bit; where that is not certain they say so and write
+// nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace koord::placement {
+
+// A resource as plain pointers: the loops over rows read columns.
+struct Reading {
+  const std::int64_t* has;
+  const std::int64_t* used;
+  std::int64_t request;
+  std::int64_t weight;
+
+  // What would be requested with the pod.
+  template <class Row>
+  [[nodiscard]] std::int64_t with_pod(Row row) const {
+    return used[row] + request;
+  }
+
+  // What would be left then, below 0 where the pod does not fit.
+  template <class Row>
+  [[nodiscard]] std::int64_t left(Row row) const {
+    return has[row] - used[row] - request;
+  }
+};
+
+// Up to so many rows at a time: what is written in one step is still at hand in the next.
+inline constexpr std::size_t kPart = 512;
+
+// Puts the sign of what is left beside those that are there: below 0 where any is. For rows from
+// `first` on.
+void join_left(const Reading& each, std::size_t first, std::span<std::int64_t> left);
+
+// The weighted mean of 100 * what is left (or used) / what a row has; for rows from `first` on.
+bool weighted_part(std::span<const Reading> resources, bool left, std::size_t first,
+                   std::span<std::int64_t> scores);
+
+// 100 times one minus half the difference of two used fractions.
+bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
+                   std::span<std::int64_t> scores);
+
+}  // namespace koord::placement
