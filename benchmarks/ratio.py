@@ -2,7 +2,8 @@
 """Ratios of two timings taken in turn in one run.
 
 These machines are shared: a single time says little. Both sides run alternately, the fastest round
-of each counts (noise only adds time), and what gates is their ratio.
+of each counts (noise only adds time), and what gates is their ratio. A side whose single call takes
+long has fewer rounds: in a long one noise is the average of what else runs, as in the next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
+# Where one call takes so long, so many rounds are enough.
+LONG_CALL_SECONDS = 0.3
+LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -34,21 +38,32 @@ class Ratio:
         )
 
 
+class _Side:
+    """A function with its fastest round so far; the first is the one that is found long enough."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._calls, took = 1, _seconds(function, 1)
+        while took < ROUND_SECONDS and self._calls < 1_000_000:
+            self._calls *= 2
+            took = _seconds(function, self._calls)
+        self._rounds = 1
+        self.best = took / self._calls
+
+    def time_round(self) -> None:
+        if self._rounds >= LEAST_ROUNDS and self.best >= LONG_CALL_SECONDS:
+            return
+        self._rounds += 1
+        self.best = min(self.best, _seconds(self._function, self._calls) / self._calls)
+
+
 def compare(ours: Callable[[], object], reference: Callable[[], object]) -> Ratio:
     """Times both functions alternately and keeps the fastest round of each."""
-    ours_calls, reference_calls = _calls(ours), _calls(reference)
-    ours_best = reference_best = float("inf")
+    sides = _Side(ours), _Side(reference)
     for _ in range(ROUNDS):
-        ours_best = min(ours_best, _seconds(ours, ours_calls) / ours_calls)
-        reference_best = min(reference_best, _seconds(reference, reference_calls) / reference_calls)
-    return Ratio(ours_best, reference_best)
-
-
-def _calls(function: Callable[[], object]) -> int:
-    calls = 1
-    while _seconds(function, calls) < ROUND_SECONDS and calls < 1_000_000:
-        calls *= 2
-    return calls
+        for side in sides:
+            side.time_round()
+    return Ratio(sides[0].best, sides[1].best)
 
 
 def _seconds(function: Callable[[], object], calls: int) -> float:

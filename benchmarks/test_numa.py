@@ -30,7 +30,7 @@ def both_lists(zones: int, preferred_up_to: int) -> tuple[numa.HintList, list[mo
         (4, 2, 4, 50.0),
         (4, 3, 4, 500.0),
         (6, 2, 6, 600.0),
-        (6, 2, 0, 300.0),
+        (6, 2, 0, 600.0),
     ],
 )
 def test_merge(
@@ -44,6 +44,18 @@ def test_merge(
         lambda: numa.merge(machine, [ours] * resources),
         lambda: model.merge(everything, [plain] * resources, False, idle),
         at_least,
+    )
+
+
+def test_merge_with_none_preferred(gate: Gate) -> None:
+    """Nothing is known beforehand of the winner, and yet not all combinations are looked at."""
+    machine = numa.Zones(range(8))
+    (none, _), (preferred, _) = both_lists(8, 0), both_lists(8, 8)
+    gate(
+        "numa: merge, 8 zones x 2, none preferred (all preferred)",
+        lambda: numa.merge(machine, [none] * 2),
+        lambda: numa.merge(machine, [preferred] * 2),
+        1 / 8,
     )
 
 

@@ -73,6 +73,24 @@ def test_filter_and_score_5000_nodes(
     )
 
 
+def test_fgd_with_nothing_cached(gate: Gate, table: NodeTable, experiment: Experiment) -> None:
+    """Nodes in few states against as many of which no two are in the same."""
+    differing = NodeTable()
+    for index in range(NODES):
+        differing.add_node(f"n{index}", {"cpu": 96000 - index, "memory": 384}, gpus=8, model="T4")
+    gate(
+        "placement: fgd, nothing cached, 9 states of 5,000 nodes (5,000 states)",
+        lambda: fgd_scores(table, experiment),
+        lambda: fgd_scores(differing, experiment),
+        3,
+    )
+
+
+def fgd_scores(table: NodeTable, experiment: Experiment) -> object:
+    placer = Placer(table, "fgd", fragmentation=experiment.fragmentation)
+    return placer.score(pod_shape(table))
+
+
 def test_a_warm_pick_beats_a_full_rescan(gate: Gate, table: NodeTable) -> None:
     warm, rescan = Placer(table, "bestfit"), Placer(table, "bestfit")
     shape = pod_shape(table)

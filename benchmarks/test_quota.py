@@ -90,4 +90,4 @@ def test_one_of_ten_thousand_siblings(gate: Gate) -> None:
         rows = [Child(name, 200, request, 40) for name, request in requests.items()]
         return water_fill(800_000, rows)["g0"]
 
-    gate("quota: one of 10,000 siblings, 4 resources (model: 1)", ours, reference, 40.0)
+    gate("quota: one of 10,000 siblings, 4 resources (model: 1)", ours, reference, 1000.0)

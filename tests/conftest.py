@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
+import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from koord.base.garbage_collection import collection_paused
 from tests.ci import IN_CI
 
 pytest_plugins = ["tests.real.fixtures", "tests.retries", "tests.vm.fixtures"]
@@ -26,6 +30,16 @@ _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("dev", max_examples=100, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=50_000, **_COMMON)
 settings.load_profile(os.environ.get("KOORD_PROFILE", "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All modules and ten thousand tests stay: the collector does not look at them again.
+
+    That would be a second each time, and tests that count what is left behind look often.
+    """
+    with collection_paused():
+        return (yield)
 
 
 def _reference_data() -> Path | None:
@@ -46,16 +60,38 @@ def reference_data() -> Path:
     return path
 
 
+def _unpacked(archive: Path, folder: Path) -> Path:
+    """What an archive holds, unpacked by the first who asks: one has 16,000 files."""
+    there = folder / archive.name.partition(".")[0]
+    with (folder / f"{there.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not there.is_dir():
+            with tarfile.open(archive) as opened, TemporaryDirectory(dir=folder) as new:
+                # Python before 3.11.4 knows no filters.
+                if hasattr(tarfile, "data_filter"):
+                    opened.extraction_filter = tarfile.data_filter
+                opened.extractall(new)
+                (Path(new) / there.name).rename(there)
+    return there
+
+
 @pytest.fixture
-def sysfs_dump(reference_data: Path, tmp_path: Path) -> Callable[[str], Path]:
-    """Unpacks a real machine's /proc and /sys by its name; gives the folder."""
+def sysfs_dump(
+    reference_data: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """A real machine's /proc and /sys by its name; gives a folder that may be written to.
+
+    What is beneath /sys/devices is that of all tests, and is to be read alone.
+    """
+    # Workers have folders of their own in that of the run.
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def unpack(name: str) -> Path:
-        with tarfile.open(reference_data / "data/sysfs" / f"{name}.tar.gz") as archive:
-            # Python before 3.11.4 knows no filters.
-            if hasattr(tarfile, "data_filter"):
-                archive.extraction_filter = tarfile.data_filter
-            archive.extractall(tmp_path)
+        there = _unpacked(reference_data / "data/sysfs" / f"{name}.tar.gz", shared)
+        shutil.copytree(there / "proc", tmp_path / name / "proc")
+        (tmp_path / name / "sys").mkdir()
+        (tmp_path / name / "sys/devices").symlink_to(there / "sys/devices")
         return tmp_path / name
 
     return unpack

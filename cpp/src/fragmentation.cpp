@@ -100,8 +100,7 @@ std::vector<std::uint8_t> FragmentationMeasure::accepted(std::string_view model)
 
 GpuProfile FragmentationMeasure::profile(std::span<const std::int64_t> free_milli) const {
   GpuProfile gpus;
-  gpus.fitting_.assign(sizes_.size(), 0);
-  gpus.too_small_milli_.assign(sizes_.size(), 0);
+  gpus.sizes_.resize(sizes_.size());
   // A GPU with nothing free counts nowhere, so each one enters as a change from nothing.
   for (const std::int64_t milli : free_milli) move(gpus, 0, milli, gpus);
   return gpus;
@@ -112,13 +111,13 @@ void FragmentationMeasure::move(const GpuProfile& from, std::int64_t before, std
   const auto old_milli = static_cast<std::int32_t>(before);
   const auto new_milli = static_cast<std::int32_t>(after);
   const std::size_t count = sizes_.size();
-  out.fitting_.resize(count);
-  out.too_small_milli_.resize(count);
+  out.sizes_.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t size = sizes_[i];
-    out.fitting_[i] = from.fitting_[i] + (new_milli >= size) - (old_milli >= size);
-    out.too_small_milli_[i] = from.too_small_milli_[i] + (new_milli < size ? new_milli : 0) -
-                              (old_milli < size ? old_milli : 0);
+    const GpuProfile::Size& was = from.sizes_[i];
+    out.sizes_[i] = {was.fitting + (new_milli >= size) - (old_milli >= size),
+                     was.too_small_milli + (new_milli < size ? new_milli : 0) -
+                         (old_milli < size ? old_milli : 0)};
   }
   out.free_milli_ = from.free_milli_ + after - before;
 }
@@ -140,9 +139,9 @@ FragmentSums FragmentationMeasure::sums(std::int64_t free_cpu_milli, const GpuPr
       continue;
     }
     const auto size = static_cast<std::size_t>(pod.size);
-    const bool gpu = gpus.fitting_[size] >= pod.gpu_count;
+    const bool gpu = gpus.sizes_[size].fitting >= pod.gpu_count;
     if (cpu && gpu) {
-      const double unusable = gpus.too_small_milli_[size];
+      const double unusable = gpus.sizes_[size].too_small_milli;
       sums[at(FragmentClass::kSatisfied)] += pod.frequency * (idle - unusable);
       sums[at(FragmentClass::kLackGpu)] += pod.frequency * unusable;
     } else {

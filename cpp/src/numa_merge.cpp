@@ -11,7 +11,7 @@
 // intersection of its masks. One Run per list and distinct intersection replaces the walk.
 #include <algorithm>
 
-#include "numa_internal.hpp"
+#include "numa_last_list.hpp"
 #include "numa_mask_table.hpp"
 
 namespace koord::numa {
@@ -22,46 +22,6 @@ using Lists = std::span<const std::span<const Hint>>;
 // Sums of scores over all lists must fit 64 bits.
 constexpr std::int64_t kLargestScore = 0x100'0000'0000;  // 2^40
 constexpr std::size_t kMostLists = 0x10'0000;            // 2^20
-
-// A sequence of combinations of one class, in order, none at all if `any` is false.
-struct Run {
-  bool any = false;
-  bool unsatisfied = false;  // of the winner
-  Mask lowest = 0;
-  Mask mask = 0;  // of the winner
-  std::int64_t highest = 0;
-  std::int64_t score = 0;  // of the winner
-
-  static Run single(Mask mask) { return {true, false, mask, mask, 0, 0}; }
-
-  // These combinations, each with one more hint in front.
-  [[nodiscard]] Run behind(std::int64_t more_score, bool hint_unsatisfied) const {
-    return {any,
-            unsatisfied || hint_unsatisfied,
-            lowest,
-            mask,
-            highest + more_score,
-            score + more_score};
-  }
-
-  // These combinations, then those of `later`.
-  void join(const Run& later) {
-    if (!later.any) return;
-    if (!any || later.lowest < mask || later.highest > score) {
-      unsatisfied = later.unsatisfied;
-      mask = later.mask;
-      score = later.score;
-    }
-    lowest = any ? std::min(lowest, later.lowest) : later.lowest;
-    highest = any ? std::max(highest, later.highest) : later.highest;
-    any = true;
-  }
-};
-
-// A merged mask of `size` zones fits a member exactly only if the member has that many too.
-bool unsatisfied_at(const Hint& hint, int size) {
-  return hint.unsatisfied || (hint.affinity && width(*hint.affinity) != size);
-}
 
 bool passes_exclusive(const Machine& machine, Mask mask) {
   if (machine.exclusive != Exclusive::kRequired) return true;
@@ -172,47 +132,46 @@ class PreferredMerge {
   std::vector<std::uint32_t> chosen_at_;  // number in affinities_ to index in chosen_
 };
 
-// All combinations, when none of them is preferred.
+// All combinations, when none of them is preferred; no list is empty.
 class PlainMerge {
  public:
-  PlainMerge(const Machine& machine, Lists lists) : all_(machine.zones.all()), lists_(lists) {
-    size_ = width(all_);
+  PlainMerge(const Machine& machine, Lists lists)
+      : all_(machine.zones.all()), lists_(lists), last_(lists.back(), all_) {
     prefixes_.emplace_back(1);
     prefixes_[0].insert(all_);
     for (std::size_t i = 0; i + 1 < lists.size(); ++i) extend(lists[i]);
-    if (lists.empty()) return;
-    find_size(lists.back());
-    for (const Hint& hint : lists.back()) {
-      // No score is lost: without an affinity there is none to add.
-      leaves_.push_back({hint.affinity.value_or(~Mask{0}), hint.affinity ? hint.score : 0,
-                         unsatisfied_at(hint, size_)});
-    }
-    sieve_.resize(leaves_.size());
+    bounds_ = last_.bounds(prefixes_.back().masks());
+    ends_.resize(bounds_.size());
+    size_ = last_.size();
   }
 
   /// The best of the default, all zones, and the combinations of the fewest zones.
   [[nodiscard]] Run run() {
+    Run best = size_ == width(all_) ? Run::single(all_) : Run{};
+    if (lists_.size() == 1) {
+      best.join(last_.run(all_));
+      return best;
+    }
     std::vector<Run> below;
-    for (std::size_t i = lists_.size(); i-- > 0;) {
-      const bool last = i + 1 == lists_.size();
+    for (std::size_t i = lists_.size() - 1; i-- > 0;) {
       std::vector<Run> runs;
       runs.reserve(prefixes_[i].masks().size());
       for (const Mask prefix : prefixes_[i].masks()) {
-        runs.push_back(last ? last_run(prefix) : prepend(i, prefix, below));
+        runs.push_back(i + 2 == lists_.size() ? before_last(prefix) : prepend(i, prefix, below));
       }
       below = std::move(runs);
     }
-    Run best = size_ == width(all_) ? Run::single(all_) : Run{};
-    best.join(below.empty() ? Run::single(all_) : below[0]);
+    best.join(below[0]);
     return best;
   }
 
  private:
-  // A hint of the last list, with all that does not depend on the prefix.
-  struct Leaf {
-    Mask mask;
+  // A hint of the list before the last, behind which the winner may be.
+  struct Candidate {
+    const Hint* hint;
+    std::uint32_t end;  // number of the intersection in the last prefixes
     std::int64_t score;
-    bool unsatisfied;
+    Bounds later;  // of the combinations behind later hints
   };
 
   static Mask meet(Mask prefix, const Hint& hint) {
@@ -230,55 +189,70 @@ class PlainMerge {
     prefixes_.push_back(std::move(next));
   }
 
-  void find_size(std::span<const Hint> list) {
-    for (const Mask prefix : prefixes_.back().masks()) {
-      for (const Hint& hint : list) {
-        const int size = width(meet(prefix, hint));
-        if (size != 0 && size < size_) size_ = size;
-      }
-      if (size_ == 1) return;
-    }
-  }
-
   // A hint adds its score where it is the merged mask; once a prefix is as narrow as the class, the
   // merged mask can only be the prefix.
+  [[nodiscard]] std::int64_t score_at(const Hint& hint, Mask mask) const {
+    return width(mask) == size_ && hint.affinity == mask ? hint.score : 0;
+  }
+
   Run prepend(std::size_t level, Mask prefix, const std::vector<Run>& below) const {
     Run run;
     for (const Hint& hint : lists_[level]) {
       const Mask mask = meet(prefix, hint);
-      const int size = width(mask);
-      if (size < size_) continue;
-      const bool exact = size == size_ && hint.affinity == mask;
+      if (width(mask) < size_) continue;
       const Run& rest = below[prefixes_[level + 1].find(mask)];
-      run.join(rest.behind(exact ? hint.score : 0, unsatisfied_at(hint, size_)));
+      run.join(rest.behind(score_at(hint, mask), unsatisfied_at(hint, size_)));
     }
     return run;
   }
 
-  // The last list, where nearly all time goes. Most of its hints leave the class, at random, so
-  // they are sieved out without a branch.
-  Run last_run(Mask prefix) {
-    std::size_t kept = 0;
-    for (std::uint32_t i = 0; i < leaves_.size(); ++i) {
-      sieve_[kept] = i;
-      kept += width(leaves_[i].mask & prefix) == size_ ? 1 : 0;
+  // Bounds tell of most hints that no combination behind them wins, and the first that has one ends
+  // the search: few ends are looked at in full.
+  Run before_last(Mask prefix) {
+    const Bounds all = find_candidates(prefix);
+    for (auto candidate = candidates_.rbegin(); candidate != candidates_.rend(); ++candidate) {
+      const Run run =
+          end(candidate->end).behind(candidate->score, unsatisfied_at(*candidate->hint, size_));
+      if (!candidate->later.leave(run.mask, run.score)) continue;
+      return {true, run.unsatisfied, all.lowest, run.mask, all.highest, run.score};
     }
-    Run run;
-    for (std::size_t i = 0; i < kept; ++i) {
-      const Leaf& leaf = leaves_[sieve_[i]];
-      const Mask mask = leaf.mask & prefix;
-      const std::int64_t score = mask == leaf.mask ? leaf.score : 0;
-      run.join({true, leaf.unsatisfied, mask, mask, score, score});
+    return {};
+  }
+
+  // From the last hint to the first; returns the bounds of all combinations behind the prefix.
+  Bounds find_candidates(Mask prefix) {
+    candidates_.clear();
+    Bounds later;
+    const auto& list = lists_[lists_.size() - 2];
+    for (auto hint = list.rbegin(); hint != list.rend(); ++hint) {
+      const Mask mask = meet(prefix, *hint);
+      if (width(mask) < size_) continue;
+      const std::uint32_t at = prefixes_.back().find(mask);
+      Bounds own = bounds_[at];
+      if (!own.any) continue;
+      const std::int64_t score = score_at(*hint, mask);
+      own.highest += score;
+      if (later.leave(own.lowest, own.highest) && last_.may_stay(mask, score, later)) {
+        candidates_.push_back({&*hint, at, score, later});
+      }
+      later.join(own);
     }
-    return run;
+    return later;
+  }
+
+  const Run& end(std::uint32_t at) {
+    if (!ends_[at].any) ends_[at] = last_.run(prefixes_.back().masks()[at]);
+    return ends_[at];
   }
 
   Mask all_;
   Lists lists_;
+  LastList last_;
   int size_ = 0;                     // zones of the class
   std::vector<MaskTable> prefixes_;  // by list: the distinct intersections of the lists before it
-  std::vector<Leaf> leaves_;
-  std::vector<std::uint32_t> sieve_;  // indexes of the leaves in the class, for one prefix
+  std::vector<Bounds> bounds_;       // by last prefix
+  std::vector<Run> ends_;            // by last prefix, once it is looked at
+  std::vector<Candidate> candidates_;
 };
 
 std::optional<Error> check_merge(const Machine& machine, Lists lists) {
@@ -310,7 +284,9 @@ Result<Hint> merge(const Machine& machine, Lists lists) {
   // An empty list leaves no combination at all.
   const auto empty = [](const auto& list) { return list.empty(); };
   if (std::any_of(lists.begin(), lists.end(), empty)) return Hint{machine.zones.all()};
-  return hint_of(PlainMerge(machine, lists).run(), false);
+  const Run plain =
+      lists.empty() ? Run::single(machine.zones.all()) : PlainMerge(machine, lists).run();
+  return hint_of(plain, false);
 }
 
 }  // namespace koord::numa

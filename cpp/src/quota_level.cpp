@@ -11,6 +11,11 @@ std::int64_t base_of(std::int64_t request, std::int64_t floor, bool lends) {
   return request <= floor && lends ? request : floor;
 }
 
+// Sharing out in full costs less among few.
+constexpr std::size_t kFewestClaims = 64;
+// Claims are put in order only where children change more often than they come and go.
+constexpr int kFullBefore = 2;
+
 }  // namespace
 
 void Column::write(std::size_t slot, const Row& row) {
@@ -30,13 +35,20 @@ void Column::count(std::size_t slot, const Roster& roster, int sign) {
   outcome_ = Outcome::kUnsettled;
 }
 
+void Column::retract(std::size_t slot, const Roster& roster) {
+  forget_claims();
+  count(slot, roster, -1);
+}
+
 void Column::append(const Row& row, const Roster& roster) {
+  forget_claims();
   for (auto* column : {&weight_, &request_, &min_, &guarantee_, &floor_}) column->push_back(0);
   write(weight_.size() - 1, row);
   count(weight_.size() - 1, roster, 1);
 }
 
 void Column::erase(std::size_t slot, const Roster& roster) {
+  forget_claims();
   count(slot, roster, -1);
   for (auto* column : {&weight_, &request_, &min_, &guarantee_, &floor_}) {
     (*column)[slot] = column->back();
@@ -45,9 +57,47 @@ void Column::erase(std::size_t slot, const Roster& roster) {
 }
 
 void Column::set(std::size_t slot, const Row& row, const Roster& roster) {
+  const auto before = claims_.valid() ? claim(slot, roster) : std::nullopt;
+  const std::int64_t weight = weight_[slot];
   count(slot, roster, -1);
   write(slot, row);
   count(slot, roster, 1);
+  if (claims_.valid()) move_claim(slot, before, weight, roster);
+}
+
+void Column::forget_claims() {
+  claims_.clear();
+  contended_ = 0;
+}
+
+std::optional<Claim> Column::claim(std::size_t slot, const Roster& roster) const {
+  if (request_[slot] <= floor_[slot] || weight_[slot] <= 0) return std::nullopt;
+  return Claim{request_[slot] - floor_[slot], roster.rank[slot]};
+}
+
+void Column::move_claim(std::size_t slot, std::optional<Claim> before, std::int64_t weight,
+                        const Roster& roster) {
+  const auto after = claim(slot, roster);
+  const std::int32_t priority = roster.priority[slot];
+  if (before && after && weight == weight_[slot]) {
+    claims_.replace(priority, weight, *before, *after);
+    return;
+  }
+  if (before) claims_.erase(priority, weight, *before);
+  if (after) claims_.insert(priority, weight_[slot], *after);
+}
+
+// Shares out through the claims; false where sharing in full is due.
+bool Column::share_claims(std::int64_t pool, const Roster& roster) {
+  if (!claims_.valid()) {
+    // Once these did not serve, they are not built again until a child comes or goes.
+    if (floor_.size() < kFewestClaims || contended_ > kFullBefore) return false;
+    if (++contended_ <= kFullBefore) return false;
+    if (!claims_.build(siblings(roster, floor_))) return false;
+  }
+  if (claims_.share(pool)) return true;
+  claims_.clear();
+  return false;
 }
 
 bool Column::short_of_min(std::optional<std::int64_t> total) const {
@@ -82,6 +132,8 @@ void Column::settle(std::optional<std::int64_t> total, const Roster& roster, Wat
     outcome_ = Outcome::kFloors;
   } else if (!shrunk && pool >= want_) {
     outcome_ = Outcome::kRequests;
+  } else if (!shrunk && share_claims(static_cast<std::int64_t>(pool), roster)) {
+    outcome_ = Outcome::kClaims;
   } else {
     const std::vector<std::int64_t> less =
         shrunk ? shrunk_floors(roster) : std::vector<std::int64_t>{};
@@ -94,6 +146,10 @@ void Column::settle(std::optional<std::int64_t> total, const Roster& roster, Wat
 std::int64_t Column::runtime(std::size_t slot, const Roster& roster) const {
   if (outcome_ == Outcome::kShared) return runtime_[slot];
   const std::int64_t base = base_of(request_[slot], floor_[slot], roster.lends[slot] != 0);
+  if (outcome_ == Outcome::kClaims) {
+    const auto own = claim(slot, roster);
+    return own ? base + claims_.granted(roster.priority[slot], weight_[slot], *own) : base;
+  }
   const bool fed = outcome_ == Outcome::kRequests && weight_[slot] > 0;
   return fed ? std::max(base, request_[slot]) : base;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "koord/quota.hpp"
+#include "quota_claims.hpp"
 
 namespace koord::quota {
 
@@ -38,7 +39,7 @@ class Column {
   void erase(std::size_t slot, const Roster& roster);
   void set(std::size_t slot, const Row& row, const Roster& roster);
   /// Takes the row out of the sums and puts it back after a change of the roster at this slot.
-  void retract(std::size_t slot, const Roster& roster) { count(slot, roster, -1); }
+  void retract(std::size_t slot, const Roster& roster);
   void restore(std::size_t slot, const Roster& roster) { count(slot, roster, 1); }
 
   /// Shares out `total`; without one, 0 is shared out and no minimum shrinks.
@@ -51,7 +52,7 @@ class Column {
   void explain(const Roster& roster, WaterFill& fill, Explanation& into) const;
 
  private:
-  enum class Outcome : std::uint8_t { kUnsettled, kFloors, kRequests, kShared };
+  enum class Outcome : std::uint8_t { kUnsettled, kFloors, kRequests, kShared, kClaims };
 
   void count(std::size_t slot, const Roster& roster, int sign);
   [[nodiscard]] bool short_of_min(std::optional<std::int64_t> total) const;
@@ -59,6 +60,11 @@ class Column {
   [[nodiscard]] Siblings siblings(const Roster& roster,
                                   const std::vector<std::int64_t>& floor) const;
   void write(std::size_t slot, const Row& row);
+  void forget_claims();
+  bool share_claims(std::int64_t pool, const Roster& roster);
+  [[nodiscard]] std::optional<Claim> claim(std::size_t slot, const Roster& roster) const;
+  void move_claim(std::size_t slot, std::optional<Claim> before, std::int64_t weight,
+                  const Roster& roster);
 
   std::vector<std::int64_t> weight_, request_, min_, guarantee_;
   std::vector<std::int64_t> floor_;  ///< max(min, guarantee) while no minimum shrinks
@@ -69,6 +75,8 @@ class Column {
   Outcome outcome_ = Outcome::kUnsettled;
   std::optional<std::int64_t> total_;
   std::vector<std::int64_t> runtime_;  ///< with kShared
+  Claims claims_;
+  int contended_ = 0;  ///< times it was shared out in full since a child came or went
 };
 
 /// All columns of a level.

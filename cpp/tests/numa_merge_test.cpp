@@ -153,6 +153,53 @@ TEST("numa_merge/all masks of 5 zones in three lists") {
   }
 }
 
+// No hint is preferred and none is narrower than `narrowest`, so that merged masks of several zones
+// win too; lists longer than a word of 64, scores that tie, fall below zero or are all the same.
+HintList wide_hints(Source& source, std::size_t zones, int narrowest, std::uint64_t scores) {
+  HintList hints;
+  while (hints.size() < 60 + source.below(80)) {
+    Hint hint = source.hint(zones, 0);
+    if (hint.affinity && width(*hint.affinity) < narrowest) continue;
+    hint.score = static_cast<std::int64_t>(source.below(scores)) - 2;
+    hints.push_back(hint);
+  }
+  return hints;
+}
+
+TEST("numa_merge/none preferred, two long lists of wide hints, every combination") {
+  Source source(20261127);
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t zones = 4 + source.below(9);
+    const Machine machine{zones_of(zones), Exclusive::kNone, std::vector<Status>(zones)};
+    const auto narrowest = static_cast<int>(source.below(zones));
+    const std::uint64_t scores = 1 + source.below(2) * 5;
+    const Lists lists{wide_hints(source, zones, narrowest, scores),
+                      wide_hints(source, zones, narrowest, scores)};
+    const bool same = merge_quickly(machine, lists) == merge_slowly(machine, lists);
+    CHECK(same);
+    if (!same) {
+      std::cerr << "  in round " << round << "\n";
+      return;
+    }
+  }
+}
+
+TEST("numa_merge/none preferred, 64 zones in three lists, every combination") {
+  Source source(64);
+  const Machine machine{zones_of(64), Exclusive::kNone, std::vector<Status>(64)};
+  for (int round = 0; round < 50; ++round) {
+    Lists lists(3);
+    for (HintList& list : lists) {
+      for (int i = 0; i < 20; ++i) {
+        // Few zones missing, so that intersections stay wide.
+        list.push_back({~(Mask{1} << source.below(64) | Mask{1} << source.below(64)), false, false,
+                        static_cast<std::int64_t>(source.below(4))});
+      }
+    }
+    CHECK(merge_quickly(machine, lists) == merge_slowly(machine, lists));
+  }
+}
+
 TEST("numa_merge/each of two combinations can beat the other, so the later one stays") {
   const Machine machine{zones_of(2), Exclusive::kNone, std::vector<Status>(2)};
   const Hint low{Mask{1}, true, false, 1};

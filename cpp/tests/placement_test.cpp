@@ -39,6 +39,42 @@ Placer placer(NodeTable& table, std::string_view policy) {
 
 }  // namespace
 
+// More states than are kept of one pass, many of them of several nodes.
+NodeTable random_cluster(koord::SplitMix64& random) {
+  NodeTable table({"cpu"}, {"gpu"});
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t cards = random.below(5);
+    Node node{
+        .name = std::to_string(i), .capacity = {0}, .model = random.below(2) == 0 ? "T4" : "P"};
+    node.capacity = {static_cast<std::int64_t>(random.below(5)) * 2000};
+    for (std::uint64_t minor = 0; minor < cards; ++minor) {
+      const auto milli = static_cast<std::int64_t>(random.below(5)) * 250;
+      node.gpus.push_back({.minor = static_cast<std::int32_t>(minor), .total = {milli}});
+    }
+    table.add_node(node);
+  }
+  return table;
+}
+
+TEST("placement/fgd rates nodes in equal state as each of them alone") {
+  koord::SplitMix64 random(27);
+  NodeTable table = random_cluster(random);
+  for (const Shape& asked :
+       {Shape{.request = {2000}, .gpus = {{250}, 1}}, Shape{.request = {2000}, .gpus = {{750}, 1}},
+        Shape{.request = {4000}, .gpus = {{1000}, 2}}, Shape{.request = {6000}}}) {
+    const ShapeId shape = table.intern(asked);
+    std::vector<std::uint8_t> mask(3000);
+    table.filter(shape, mask);
+    std::vector<Rating> ratings(3000);
+    const auto whole = make_policy("fgd", table, {.seed = 1, .fragmentation = measure()});
+    whole->rate_all(table, shape, mask, ratings);
+    const auto single = make_policy("fgd", table, {.seed = 1, .fragmentation = measure()});
+    for (Row row = 0; row < 3000; ++row) {
+      if (mask[row] != 0) CHECK_EQ(ratings[row].score, single->rate(table, shape, row).score);
+    }
+  }
+}
+
 TEST("placement/best fit's raw scores") {
   struct Case {
     std::int64_t cpu;

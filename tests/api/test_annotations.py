@@ -209,6 +209,8 @@ def test_lenient_readings_of_the_scheduler() -> None:
 def test_network_limits_are_bits_on_the_wire_and_bytes_here() -> None:
     found = agent.network_limits_bytes(pod(keys.NETWORK_QOS, '{"ingressLimit":"10M"}'))
     assert found == (1_250_000, 0)
+    with pytest.raises(KoordError, match=r"networkQOS\]?.egressLimit: got '9223372036854775808'"):
+        agent.network_limits_bytes(pod(keys.NETWORK_QOS, '{"egressLimit":9223372036854775808}'))
 
 
 @pytest.mark.parametrize(

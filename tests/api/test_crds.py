@@ -19,7 +19,9 @@ from .samples import DATA, manifest_files
 
 # Plain Python takes seconds for these.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-REFERENCE = {p.name: yaml.safe_load(p.read_text()) for p in sorted((DATA / "crds").glob("*.yaml"))}
+REFERENCE = {
+    p.name: yaml.load(p.read_text(), _LOADER) for p in sorted((DATA / "crds").glob("*.yaml"))
+}
 OURS = {f"{d['spec']['group']}_{d['spec']['names']['plural']}.yaml": d for d in crds()}
 
 # What their communities type, beside the reference's.

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import koord.api
 from koord.base.errors import KoordError
-from koord.check import file_reader
+from koord.check import api_validation, file_reader
 from koord.check.runner import check
 
 from .conftest import Lines
@@ -143,3 +145,12 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_file_without_an_end() -> None:
     with pytest.raises(KoordError, match="a larger file"):
         check(["/dev/zero"])
+
+
+def test_definitions_are_found_where_somebody_opened_their_folder_as_a_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``importlib.resources.files("koord.api.crds")`` puts the folder where the function was."""
+    monkeypatch.setattr(koord.api, "crds", ModuleType("koord.api.crds"))
+    found = api_validation.catalog.__wrapped__()
+    assert found.of_kind("slo.koordinator.sh/v1alpha1", "NodeMetric") is not None

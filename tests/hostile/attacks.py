@@ -49,13 +49,15 @@ class Tenant:
         self._port, self._tls = address
         self.api = connect()
         self.api.post(at("namespaces"), _object("Namespace", namespace))
+        self._left: list[Callable[[Tenant], None]] = []
         self._pods: list[str] = []
         self._sockets: list[socket.socket] = []
         self._number = 0
 
     def attack(self) -> str:
-        """One attack, drawn among all; gives its name."""
-        attack = self.random.choice(ATTACKS)
+        """One attack, drawn among those not made since all were; gives its name."""
+        self._left = self._left or self.random.sample(ATTACKS, len(ATTACKS))
+        attack = self._left.pop()
         try:
             attack(self)
         except _REQUEST_ERRORS:

@@ -8,6 +8,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
@@ -83,8 +84,12 @@ DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@cache
 def of_type(kind: Any) -> st.SearchStrategy[Any]:
-    """Documents that are nearly of a type: most fields are right, any may be anything."""
+    """Documents that are nearly of a type: most fields are right, any may be anything.
+
+    Remembered: to look through a type takes longer than to draw from it.
+    """
     info = msgspec.inspect.type_info(kind) if isinstance(kind, type) else None
     if isinstance(info, msgspec.inspect.StructType):
         hints = get_type_hints(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.contract.api import Api, Document, at
@@ -82,10 +83,10 @@ class Neighbour(threading.Thread):
         except Exception as error:
             self.error = error
 
-    def span(self, seconds: float) -> Waits:
-        """What the next so many seconds are like."""
+    def span(self, wait: Callable[[], object]) -> Waits:
+        """What it is like until ``wait`` returns."""
         self._taken()
-        time.sleep(seconds)
+        wait()
         assert self.error is None, self.error
         return self._taken()
 

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -64,15 +64,21 @@ class Place:
         headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
         return port, tls, headers
 
-    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """One of koord's programs; what it says goes to a file."""
+    def start(
+        self,
+        name: str,
+        *arguments: str,
+        program: Path | None = None,
+        environment: Mapping[str, str] = {},
+    ) -> subprocess.Popen[bytes]:
+        """One of koord's programs, or ``program``; what it says goes to a file."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [str(_BIN / name), *arguments],
+                [str(program or _BIN / name), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             )
         self.processes[name] = process
         return process

@@ -22,8 +22,6 @@ from tests.scenes.place import MissingPlaceError, find_hierarchies
 # asked: 2 to 8 times are measured, with 1,500 new pods in every round.
 FACTOR = 15.0
 SYNC_SECONDS = 1.0
-# Of the length of an attack: there are three.
-_PART = 0.4
 # For what is read of thousands of pods.
 GROWTH_BYTES = 256 << 20
 MIB = 1 << 20
@@ -75,7 +73,7 @@ def test_a_good_tenants_pods_keep_what_they_have(
     if server == "real":
         need("etcd", "kube-apiserver")
     try:
-        check_koordlet(SEED, SECONDS * _PART, server)
+        check_koordlet(SEED, SECONDS / 2, server)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

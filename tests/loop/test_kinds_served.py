@@ -31,7 +31,7 @@ from tests.real.plane import RealControlPlane
 DATA = Path(__file__).resolve().parents[1] / "data" / "crds"
 # Plain Python takes seconds for these.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-REFERENCE = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(DATA.glob("*.yaml"))]
+REFERENCE = [yaml.load(path.read_text("utf-8"), _LOADER) for path in sorted(DATA.glob("*.yaml"))]
 GUIDES, QUOTA = "ElasticQuota.quota.koordinator.sh", "ElasticQuota.scheduling.sigs.k8s.io"
 GOING = (
     "elasticquotas.scheduling.sigs.k8s.io",

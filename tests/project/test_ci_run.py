@@ -13,21 +13,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Each says that it was called; the step that WAITS lasts until what is beside it has begun.
+# Each says that it was called; the step that WAITS lasts until the guest beside it has begun.
 MAKE = """#!/bin/sh
-echo "make $1" >>called
-if [ "$1" = "$WAITS" ]; then while [ ! -e native ]; do sleep 0.01; done; fi
+echo "$1 $(nice)" >>called
+if [ "$1" = test-guest ]; then
+  echo "what the guest says"
+  echo $$ >pid
+  touch guest
+  if [ -n "$LASTS" ]; then exec sleep 600; fi
+fi
+if [ "$1" = "$WAITS" ]; then while [ ! -e guest ]; do sleep 0.01; done; fi
 [ "$1" != "$FAILS" ]
 """
 NATIVE = """#!/bin/sh
 echo "native $(nice)" >>called
-echo "what native says"
-echo $$ >pid
-touch native
-if [ -n "$LASTS" ]; then exec sleep 600; fi
 [ native != "$FAILS" ]
 """
-STEPS = ["compiler-cache", "test", "lint", "test-real", "test-vm", "bench"]
+BESIDE = ["test-guest", "build-real"]
+STEPS = [
+    "compiler-cache", "install-lint", "test", "lint", "native", "test-scenes", "test-real", "bench",
+]  # fmt: skip
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -52,37 +57,44 @@ def run(tmp_path: Path) -> Run:
 
 
 def called(tmp_path: Path) -> list[str]:
-    return [
-        line.removeprefix("make ")
-        for line in (tmp_path / "called").read_text().splitlines()
-        if line.startswith("make ")
-    ]
+    """What ran one after the other."""
+    lines = [line.split()[0] for line in (tmp_path / "called").read_text().splitlines()]
+    return [name for name in lines if name not in BESIDE]
 
 
-def test_all_steps_pass_and_what_is_beside_another_is_shown(run: Run, tmp_path: Path) -> None:
-    # The real control plane waits for what is to run beside it.
-    done = run(WAITS="test-real")
+def test_all_steps_pass_and_what_is_beside_others_is_shown(run: Run, tmp_path: Path) -> None:
+    # Lint waits for what is to run beside it.
+    done = run(WAITS="lint")
     assert done.returncode == 0, done.stderr
     assert called(tmp_path) == STEPS
-    assert "native 19" in (tmp_path / "called").read_text()
-    assert done.stdout.count("what native says") == 1
-    assert done.stdout.index("real control plane") < done.stdout.index("what native says")
+    # The guest goes before the steps beside it, and these before what may be there already.
+    lines = (tmp_path / "called").read_text().splitlines()
+    nice = {line.split()[0]: int(line.split()[1]) for line in lines}
+    assert nice["test-guest"] == nice["test"] < nice["lint"] == nice["native"]
+    assert nice["build-real"] >= nice["lint"]
+    assert done.stdout.count("what the guest says") == 1
+    assert done.stdout.index("this machine's kernel") < done.stdout.index("what the guest says")
+    assert done.stdout.index("what the guest says") < done.stdout.index("real control plane")
 
 
 @pytest.mark.parametrize(
     ("fails", "last"),
-    [("test", "test"), ("lint", "lint"), ("native", "test-real"), ("bench", "bench")],
-)
+    [
+        ("test", "test"), ("lint", "lint"), ("native", "native"), ("test-guest", "test-scenes"),
+        ("build-real", "test-scenes"), ("test-real", "test-real"), ("bench", "bench"),
+    ],
+)  # fmt: skip
 def test_a_step_that_fails_ends_the_run(run: Run, tmp_path: Path, fails: str, last: str) -> None:
-    done = run(FAILS=fails, WAITS="test-real")
+    done = run(FAILS=fails, WAITS="test-scenes")
     assert done.returncode != 0
     assert called(tmp_path) == STEPS[: STEPS.index(last) + 1]
-    assert ("what native says" in done.stdout) == (fails in ("native", "bench"))
+    over = fails in ("test-guest", "build-real", "test-real", "bench")
+    assert ("what the guest says" in done.stdout) == over
     assert "== seconds (of)" in done.stdout
 
 
 def test_what_is_beside_a_step_that_fails_ends_with_it(run: Run, tmp_path: Path) -> None:
-    done = run(FAILS="test-real", WAITS="test-real", LASTS="yes")
+    done = run(FAILS="test-scenes", WAITS="test-scenes", LASTS="yes")
     assert done.returncode != 0
     pid = int((tmp_path / "pid").read_text())
     ends = time.monotonic() + 10

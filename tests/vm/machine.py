@@ -39,7 +39,7 @@ class GuestError(Exception):
 class Guest:
     """A running guest; a context manager that leaves no process and no file.
 
-    One that hung or ended is started anew for the next order.
+    One that hung or ended is started anew for the next order, with koord as it was at first.
 
     Args:
         echo: whether its console goes to stderr as it comes.
@@ -56,6 +56,7 @@ class Guest:
         self._console: list[str] = []
         self._orders = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._disks: list[Path] = []
         self._folder = Path(tempfile.mkdtemp(prefix="koord-vm-"))
 
     def __enter__(self) -> Guest:
@@ -125,17 +126,18 @@ class Guest:
     def _boot_patiently(self) -> None:
         """On a loaded machine an emulated CPU now and then misses its timer and the boot hangs."""
         programs = packages.find()
-        disks = [image.base(programs), image.source(programs, self._folder)]
+        if not self._disks:
+            self._disks = [image.base(programs), image.source(programs, self._folder)]
         for left in reversed(range(_BOOTS)):
             try:
-                self._boot(programs, disks)
+                self._boot(programs)
                 break
             except GuestError:
                 if not left:
                     raise
                 self._end()
 
-    def _boot(self, programs: packages.Programs, disks: list[Path]) -> None:
+    def _boot(self, programs: packages.Programs) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(1.0)
         self._line = ours
@@ -147,7 +149,7 @@ class Guest:
             *("-append", _KERNEL, "-serial", "stdio"),
             *("-chardev", f"socket,id=orders,fd={theirs.fileno()}", "-serial", "chardev:orders"),
         ]
-        for disk in disks:
+        for disk in self._disks:
             command += ["-drive", f"file={disk},format=raw,if=virtio,readonly=on"]
         before = time.monotonic()
         self._process = subprocess.Popen(

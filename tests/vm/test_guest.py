@@ -31,8 +31,7 @@ def test_what_takes_too_long_is_ended_and_the_guest_goes_on(guest: Guest) -> Non
     assert guest.run("tests.vm.look")["version"] == 2
 
 
-def test_a_guest_that_ended_is_started_anew_for_the_next_order() -> None:
-    with Guest() as machine:
-        with pytest.raises(GuestError, match="the guest ended"):
-            machine.run("tests.vm.halt")
-        assert machine.run("tests.vm.look")["version"] == 2
+def test_a_guest_that_ended_is_started_anew_for_the_next_order(guest: Guest) -> None:
+    with pytest.raises(GuestError, match="the guest ended"):
+        guest.run("tests.vm.halt")
+    assert guest.run("tests.vm.look")["version"] == 2

@@ -76,9 +76,12 @@ class KOORD_API GpuProfile {
 
  private:
   friend class FragmentationMeasure;
+  struct Size {
+    std::int32_t fitting = 0;
+    std::int32_t too_small_milli = 0;
+  };
   std::int64_t free_milli_ = 0;
-  std::vector<std::int32_t> fitting_;
-  std::vector<std::int32_t> too_small_milli_;
+  std::vector<Size> sizes_;
 };
 
 /// The measure for one set of typical pods. Immutable; may be shared between threads.

@@ -51,7 +51,7 @@ _GO_TYPES = {"string": "text", "bool": "true or false"}
 @cache
 def catalog() -> Catalog:
     """Kubernetes' kinds and koord's."""
-    from koord.api import crds
+    from koord.api.definitions import crds
     from koord.controlplane.catalog import Catalog
     from koord.controlplane.customresources.definitions import custom_resources
     from koord.controlplane.kinds import registry

@@ -9,7 +9,6 @@ GetRequestAttributes in Kubernetes' pkg/kubelet/server/auth.go.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,6 @@ import pytest
 from koord.agent.states.kubelet import Kubelet
 from koord.base.errors import KoordError
 from koord.kube.transport.messages import Request, Response
-from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 from tests.real.rbac.account import Account
 
@@ -75,13 +73,6 @@ class KubeletDoor:
         """Nothing to end."""
 
 
-@pytest.fixture
-def plane(tmp_path: Path) -> Iterator[RealControlPlane]:
-    need("etcd", "kube-apiserver")
-    with RealControlPlane(tmp_path) as made:
-        yield made
-
-
 async def _asked(door: KubeletDoor) -> str:
     """What koordlet hears: of a pod and of a policy, or why not."""
     kubelet = Kubelet(door)  # type: ignore[arg-type]
@@ -93,9 +84,9 @@ async def _asked(door: KubeletDoor) -> str:
 
 
 @pytest.mark.real
-def test_kubelets_with_and_without_the_finer_rights(plane: RealControlPlane) -> None:
+def test_kubelets_with_and_without_the_finer_rights(real_plane: RealControlPlane) -> None:
     async def story() -> None:
-        account = Account(plane, OWN)
+        account = Account(real_plane, OWN)
         fine, coarse = (KubeletDoor(account, fine_grained=gate) for gate in (True, False))
         try:
             await account.apply()
@@ -109,7 +100,7 @@ def test_kubelets_with_and_without_the_finer_rights(plane: RealControlPlane) -> 
             assert "(nodes/proxy before Kubernetes 1.33), or --pods-from=apiserver" in refusal
         finally:
             await account.close()
-        account = Account(plane, OWN, PROXY)
+        account = Account(real_plane, OWN, PROXY)
         coarse = KubeletDoor(account, fine_grained=False)
         try:
             await account.apply()

@@ -26,6 +26,12 @@ def test_a_good_tree_has_no_problems(lines: Lines) -> None:
     assert lines(CHILD + ROOT) == []
 
 
+def test_the_object_of_the_root_bounds_nothing(lines: Lines) -> None:
+    root = quota("koordinator-root-quota", "", "{}")
+    labels = f'{IS_PARENT}: "true", {PARENT}: koordinator-root-quota'
+    assert lines(root + quota("a", labels, "{min: {cpu: 1}, max: {cpu: 5}}")) == []
+
+
 def test_min_above_max(lines: Lines) -> None:
     assert lines(quota("a", "", "{min: {cpu: 10}, max: {cpu: 5}}")) == [
         "4: error: ElasticQuota a: spec.min.cpu: got '10', expected no more than the spec's max"

@@ -64,7 +64,7 @@ async def prepared(scene: Scene, installed: bool = True) -> MetricsApi:
         )  # fmt: skip
         status = {"status": {"phase": phase}}
         await scene.client.patch(POD, name, Patch.merge(status), "default", "status")
-    folder = resources.files("koord.api.crds")
+    folder = resources.files("koord.api") / "crds"
     text = next(entry.read_text() for entry in folder.iterdir() if "nodemetrics" in entry.name)
     await scene.client.create(yaml.safe_load(text), kind=CRD)
     document = metric("n0", "1500m", {"a": "250m", "b": "1", "c": "1"})

@@ -79,13 +79,23 @@ def network_limits_bytes(pod: Pod) -> tuple[int, int] | None:
     """Ingress and egress limit in bytes per second, 0 for none; None without the annotation.
 
     Raises:
-        KoordError: malformed.
+        KoordError: malformed, or a limit beyond 64 bits.
     """
     limits = annotation.read(pod, keys.NETWORK_QOS, NetworkLimits)
     if limits is None:
         return None
-    ingress, egress = (q.value(Rounding.UP) for q in (limits.ingress_limit, limits.egress_limit))
-    return ingress // _BITS_PER_BYTE, egress // _BITS_PER_BYTE
+    return (
+        _limit_bytes(limits.ingress_limit, pod.title, "ingressLimit"),
+        _limit_bytes(limits.egress_limit, pod.title, "egressLimit"),
+    )
+
+
+def _limit_bytes(bits: Quantity, object_name: str, name: str) -> int:
+    try:
+        return bits.value(Rounding.UP) // _BITS_PER_BYTE
+    except ValueError:
+        field = f"{annotation.field_of(keys.NETWORK_QOS)}.{name}"
+        raise KoordError(object_name, field, str(bits), "bits a second within 64 bits") from None
 
 
 def cpu_burst(pod: Pod) -> CPUBurstStrategy | None:

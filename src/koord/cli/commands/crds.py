@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from koord.api import crds
-from koord.api.definitions import GUIDE_CRD, crd_names
+from koord.api.definitions import GUIDE_CRD, crd_names, crds
 from koord.base.errors import Code, KoordError, nearest
 from koord.cli.help.typer_help import TyperApp
 from koord.cli.options.values import whole_number

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from koord.api.protocol import keys
+from koord.api.protocol import keys, quotas
 from koord.base.errors import KoordError
 from koord.kernels.quota_report import quantity_text
 
@@ -58,6 +58,8 @@ def problems(
         fewer_resources: whether a child's max may name fewer resources than its parent's.
     """
     parent = surroundings.parent
+    if parent is not None and parent.name == quotas.ROOT_QUOTA:
+        parent = None  # the object of that name, which the scheduler keeps, bounds nothing
     if parent is not None:
         if not parent.is_parent:
             expected = f'a group with the label {keys.QUOTA_IS_PARENT}: "true"'

@@ -14,7 +14,7 @@ import pytest
 from koord.simulator.live import initial_config, workload
 from tests.cli.conftest import Run
 
-NODES, HOURS, SEED, START_HOUR = 3, 2, 0, 6
+NODES, HOURS, SEED, START_HOUR = 2, 1, 0, 6
 # Its noise is three waves that go a third each: the deviation of their sum.
 _DEVIATION = 6**-0.5
 

@@ -189,6 +189,18 @@ def test_a_childs_max_may_be_more_than_its_parents() -> None:
     assert told(world(PARENT, child("b")), "CREATE", child()).allowed
 
 
+@pytest.mark.parametrize("is_parent", ["true", "false"])
+def test_the_object_of_the_root_bounds_nothing(is_parent: str) -> None:
+    # As the scheduler keeps it: without a max and, at first, without a min.
+    root = quota("koordinator-root-quota")
+    new = quota(
+        "a", "koordinator-root-quota", is_parent=is_parent, min={"cpu": 32}, max={"cpu": 64}
+    )
+    assert told(world(root), "CREATE", new).message == ""
+    full = quota("koordinator-root-quota", min={"cpu": 1}, max={"cpu": 1, "memory": 1})
+    assert told(world(full), "UPDATE", new, quota("a", is_parent=is_parent)).message == ""
+
+
 def test_a_forced_quota_is_bound_by_no_sum() -> None:
     assert told(world(PARENT), "CREATE", child(cpu=16, allow_force_update="true")).allowed
 

@@ -29,6 +29,8 @@ class UpCluster:
         pools: the simulated machines.
         recorders: of events; run beside the components.
         fleet: the simulated machines; None until they are made.
+        scheduler_gates: feature gates of the scheduler, as ``A=true,B=false``.
+        manager_gates: those of the manager, which the webhooks share.
     """
 
     plane: EmbeddedControlPlane
@@ -37,6 +39,8 @@ class UpCluster:
     seed: int
     recorders: list[EventRecorder] = field(default_factory=list)
     fleet: Fleet | None = None
+    scheduler_gates: str = ""
+    manager_gates: str = ""
 
     @property
     def lead_clock(self) -> Clock | None:

@@ -28,7 +28,7 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.commands.up import background, leases, node_pools, process_record
 from koord.cli.commands.up import options as options
 from koord.cli.commands.up.cluster import UpCluster
-from koord.cli.commands.up.components import COMPONENTS, chosen
+from koord.cli.commands.up.components import COMPONENTS, GateTexts, chosen, gate_texts
 from koord.cli.commands.up.installation import install
 from koord.cli.commands.up.stored_only_kinds import notices
 from koord.cli.terminal.output import Format, OutputOption, refuse_beside, refuse_without
@@ -58,6 +58,7 @@ class _UpOptions:
     seed: int
     output: Format
     colocation: ColocationRun | None
+    gates: GateTexts
 
 
 def up(
@@ -72,6 +73,7 @@ def up(
     no_rbac: options.NoRbacOption = False,
     without: options.WithoutOption = None,
     webhooks: options.WebhooksOption = options.Switch.ON,
+    gates: options.GatesOption = "",
     seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
     speed: options.SpeedOption = None,
@@ -104,24 +106,23 @@ def up(
     _log(verbosity)
     without = _left_out(without, webhooks)
     try:
-        day = None
         if colocation:
             _refuse_beside_colocation(data, without, detach)
             day = _day(speed, hours, report, picture, seed, output)
         else:
-            given = {"--speed": speed, "--hours": hours, "--report": report, "--picture": picture}
-            refuse_without("--colocation", given)
+            day, given = None, {"--speed": speed, "--hours": hours, "--report": report}
+            refuse_without("--colocation", {**given, "--picture": picture})
         names = chosen(without or [])
         if "nodes" not in names:
             refuse_beside("--without nodes", {"--nodes": nodes, "--pools": pools, "--seed": seed})
         data, seed = background.folder_of(data) if detach else data, seed or 0
-        machines = node_pools.resolve_pools(nodes, pools, colocation, data)
         up_options = _UpOptions(
-            machines, data, kubeconfig, merge, port, insecure, no_rbac, names, seed, output, day
-        )
+            node_pools.resolve_pools(nodes, pools, colocation, data), data, kubeconfig, merge, port,
+            insecure, no_rbac, names, seed, output, day, gate_texts(gates),
+        )  # fmt: skip
         if detach and data is not None:
             _check(up_options)
-            words = _words(up_options, nodes, pools, without, verbosity)
+            words = _words(up_options, nodes, pools, without, gates, verbosity)
             _print_access(up_options, background.start(words, data), detached=True)
             return
         status = _run(up_options)
@@ -244,7 +245,10 @@ class _Session:
         up_options = self._options
         day = up_options.colocation
         clock = SystemClock() if day is None else day.clock
-        cluster = UpCluster(plane, up_options.pools, clock, up_options.seed)
+        cluster = UpCluster(
+            plane, up_options.pools, clock, up_options.seed,
+            scheduler_gates=up_options.gates.scheduler, manager_gates=up_options.gates.manager,
+        )  # fmt: skip
         if up_options.data is not None and "nodes" in up_options.names:
             node_pools.keep(up_options.pools, up_options.data)
         step("definitions and priority classes")
@@ -358,12 +362,13 @@ def _words(
     nodes: int | None,
     pools: Path | None,
     without: list[str] | None,
+    gates: str,
     verbosity: int,
 ) -> list[str]:
     """The command line of the process that stays."""
     given = {
         "--nodes": nodes, "--pools": pools, "--kubeconfig": up_options.kubeconfig,
-        "--seed": up_options.seed or None,
+        "--seed": up_options.seed or None, "--feature-gates": gates or None,
     }  # fmt: skip
     words = [text for flag, value in given.items() if value is not None
              for text in (flag, str(value))]  # fmt: skip

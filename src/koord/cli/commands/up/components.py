@@ -114,6 +114,35 @@ COMPONENTS: dict[str, ComponentEntry] = {
 }
 
 
+class GateTexts(NamedTuple):
+    """Feature gates as ``A=true,B=false``, by who has them."""
+
+    scheduler: str
+    manager: str
+
+
+def gate_texts(text: str) -> GateTexts:
+    """Gives each gate to the components that have it; manager and webhooks share theirs.
+
+    Args:
+        text: of ``--feature-gates``.
+
+    Raises:
+        KoordError: malformed, or a gate that neither the scheduler nor the manager has.
+    """
+    from koord.base.feature_gates import FeatureGates
+    from koord.controllers.manager import feature_gates as manager
+    from koord.controllers.scheduler import feature_gates as scheduler
+
+    known = [gates.known() for gates in (scheduler.feature_gates(), manager.feature_gates())]
+    FeatureGates(gate for gates in known for gate in gates).set_from(text)
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    owned = [{gate.name for gate in gates} | {"AllAlpha", "AllBeta"} for gates in known]
+    return GateTexts(
+        *(",".join(i for i in items if i.partition("=")[0].strip() in names) for names in owned)
+    )
+
+
 def chosen(without: Iterable[str]) -> list[str]:
     """The names of the components that run.
 

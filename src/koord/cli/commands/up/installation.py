@@ -23,7 +23,7 @@ async def install(cluster: UpCluster, components: Collection[str]) -> None:
         cluster: whose API server runs.
         components: those that will run; without the controllers there is no storage class.
     """
-    from koord.api import crds, priority_classes
+    from koord.api.definitions import crds, priority_classes
     from koord.api.kinds.cluster import PriorityClass
     from koord.api.kinds.registry import kind_of_type
     from koord.kube import crds as cluster_crds

@@ -22,12 +22,17 @@ def manager_component(cluster: UpCluster) -> Component:
 
     Cards can be shared there at once, since nobody is to look for a gate on a laptop.
     """
+    from koord.cli.options.go_flags import warn_of_gates
     from koord.controllers.manager.app import ManagerApp
     from koord.controllers.manager.endpoints import ManagerEndpoints
+    from koord.controllers.manager.feature_gates import feature_gates
     from koord.controllers.manager.metrics import ManagerMetrics
     from koord.kube.daemon.lifecycle import Component
 
-    options = ManagerOptions(feature_gates="EnableSyncGPUSharedResource=true")
+    options = ManagerOptions(
+        feature_gates=f"EnableSyncGPUSharedResource=true,{cluster.manager_gates}"
+    )
+    warn_of_gates("manager", feature_gates(cluster.manager_gates))
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
     ready = asyncio.Event()
 

@@ -81,6 +81,15 @@ WebhooksOption = Annotated[
     Switch,
     typer.Option("--webhooks", metavar="on|off", help="admission; off is --without webhooks"),
 ]
+GatesOption = Annotated[
+    str,
+    typer.Option(
+        "--feature-gates",
+        metavar="GATE=BOOL,...",
+        help="switch features of the scheduler, the manager and admission",
+        show_default=False,
+    ),
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(

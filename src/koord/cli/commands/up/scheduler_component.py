@@ -26,15 +26,18 @@ SCARCE = (
 def scheduler_component(cluster: UpCluster) -> Component:
     """The scheduler as a part of ``koord up``: for its own name and for default-scheduler."""
     from koord.base.metrics import registry as new_registry
+    from koord.cli.options.go_flags import warn_of_gates
     from koord.controllers.scheduler.app import App
     from koord.controllers.scheduler.config.load import shipped
     from koord.controllers.scheduler.endpoints import SchedulerEndpoints
+    from koord.controllers.scheduler.feature_gates import feature_gates
     from koord.controllers.scheduler.metrics import SchedulerMetrics
     from koord.controllers.scheduler.registry import Registry
     from koord.kube.daemon.lifecycle import Component
 
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
-    ready = asyncio.Event()
+    ready, gates = asyncio.Event(), feature_gates(cluster.scheduler_gates)
+    warn_of_gates("scheduler", gates)
 
     async def life() -> None:
         registry = Registry()
@@ -52,7 +55,7 @@ def scheduler_component(cluster: UpCluster) -> Component:
             cluster.lead_clock,
             leases.identity(),
         )
-        app = App(client, configuration, cluster.clock, recorder, None, elector, metrics, registry)
+        app = App(client, configuration, cluster.clock, recorder, gates, elector, metrics, registry)
         endpoints.attach(app)
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -59,7 +59,8 @@ def _dependencies(cluster: UpCluster) -> HandlerDependencies:
     from koord.controllers.webhook.informer_views import admission_views
     from koord.controllers.webhook.options import WebhookOptions
 
-    client, metrics, gates = cluster.client(NAME), registry(), feature_gates()
+    client, metrics = cluster.client(NAME), registry()
+    gates = feature_gates(cluster.manager_gates)
     supervisor = Supervisor("webhook", metrics, cluster.clock)
     return HandlerDependencies(
         client, admission_views(client, metrics, supervisor, gates), gates, WebhookOptions(),
