@@ -87,7 +87,7 @@ build-real: install-test
 test-vm: test-scenes test-guest
 
 test-scenes: install-test
-	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "scene and not vm" tests/scenes tests/hostile
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "scene and not vm and not real" tests/scenes tests/hostile
 
 test-guest: install-test
 	$(BIN)/python -m tests.vm.build

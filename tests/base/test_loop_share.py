@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large work takes half of the loop's time, and one piece after the other."""
+"""Large work takes a third of the loop's time, and one piece after the other."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from itertools import pairwise
 import pytest
 
 from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.loop_share import LoopShare, loop_share
+from koord.base.loop_share import OTHERS, LoopShare, loop_share
 
 PIECES, TASKS = 4, 3
 
 
-def test_others_have_the_loop_as_long_as_each_piece_took() -> None:
+def test_others_have_the_loop_for_longer_than_each_piece_took() -> None:
     pieces: list[tuple[float, float, int]] = []
 
     async def work(who: int) -> None:
@@ -37,7 +37,7 @@ def test_others_have_the_loop_as_long_as_each_piece_took() -> None:
     asyncio.run(run())
     assert len(pieces) == PIECES * TASKS
     for (begun, ended, _), (after, _, _) in pairwise(pieces):
-        assert after - ended >= ended - begun
+        assert after - ended >= OTHERS * (ended - begun)
     # In turn, once all have come.
     turns = [who for _, _, who in pieces][1 : 1 + TASKS * (PIECES - 1)]
     assert all(len({*turns[i : i + TASKS]}) == TASKS for i in range(0, len(turns), TASKS)), turns
@@ -60,6 +60,7 @@ def test_work_that_raises_counts_too() -> None:
         ended = loop.time()
         await share.wait()
         assert loop.time() - begun >= ended - begun
+        assert share.free()
         assert loop_share() is share
 
     asyncio.run(run())
@@ -79,3 +80,34 @@ def test_on_virtual_time_nobody_waits() -> None:
 
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         runner.run(run())
+
+
+def test_nobody_begins_while_another_thread_works() -> None:
+    async def run() -> None:
+        share, order = loop_share(), []
+
+        async def wait() -> None:
+            await share.wait()
+            order.append("next")
+
+        assert share.free()
+        async with share.aside():
+            assert not share.free()
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0.001)
+            order.append("thread")
+        await task
+        assert order == ["thread", "next"]
+
+    asyncio.run(run())
+
+
+def test_a_piece_that_waited_for_something_too_delays_others_for_a_bounded_time() -> None:
+    async def run() -> None:
+        share, loop = loop_share(), asyncio.get_running_loop()
+        begun = loop.time()
+        share.used(3600.0)
+        await share.wait()
+        assert loop.time() - begun < 60.0
+
+    asyncio.run(run())

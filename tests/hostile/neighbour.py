@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.contract.api import Api, Document, at
 from tests.hostile.attacks import SCHEDULER
+from tests.hostile.places import Place, delay_seconds
 
 NAMESPACE = "alice"
 PATIENCE_SECONDS = 60.0
@@ -23,14 +24,23 @@ class Waits:
 
     Attributes:
         bindings: from create to binding, a pod each.
-        answers: of the API server, a GET each.
-        work: CPU seconds that koord's programs took from create to binding, a pod each. On a
-            machine that others use too this says more than the time on the clock.
+        waits: the same without what other programs of the machine took: for as long as the
+            scheduler's main thread, or this one, could have run and had no core.
+        answers: of the API server, a GET each; without the same.
+        work: CPU seconds that the scheduler's program took from create to binding, a pod each.
     """
 
     bindings: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)
     work: list[float] = field(default_factory=list)
+
+    def add(self, other: Waits) -> None:
+        """Another span counts too."""
+        self.bindings += other.bindings
+        self.waits += other.waits
+        self.answers += other.answers
+        self.work += other.work
 
 
 def p99(values: list[float]) -> float:
@@ -44,17 +54,17 @@ class Neighbour(threading.Thread):
 
     Args:
         api: a connection of its own.
-        cpu_seconds: that koord's programs have taken so far.
+        place: the cluster.
 
     Attributes:
         error: what ended it, if not :meth:`stop`.
         kept: pods that stay and must stay bound where they are.
     """
 
-    def __init__(self, api: Api, cpu_seconds: Callable[[], float]) -> None:
+    def __init__(self, api: Api, place: Place) -> None:
         super().__init__(daemon=True)
         self._api = api
-        self._cpu_seconds = cpu_seconds
+        self._place = place
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._waits = Waits()
@@ -93,18 +103,19 @@ class Neighbour(threading.Thread):
         self._api.close()
 
     def _one(self, name: str) -> None:
-        began, used = time.monotonic(), self._cpu_seconds()
+        began, used, kept = time.monotonic(), self._place.cpu_seconds(), self._delays()
         answer = self._api.post(at("pods", NAMESPACE), _pod(name))
         assert answer.code == 201, answer.text
         while True:
-            asked = time.monotonic()
+            asked, before = time.monotonic(), self._delays()
             node = self._api.get(at("pods", NAMESPACE, name)).ok["spec"].get("nodeName")
-            now = time.monotonic()
+            now, after = time.monotonic(), self._delays()
             with self._lock:
-                self._waits.answers.append(now - asked)
+                self._waits.answers.append(now - asked - _delay(before, after))
                 if node:
                     self._waits.bindings.append(now - began)
-                    self._waits.work.append(self._cpu_seconds() - used)
+                    self._waits.waits.append(now - began - _delay(kept, after))
+                    self._waits.work.append(self._place.cpu_seconds() - used)
             if node:
                 break
             assert now - began < PATIENCE_SECONDS, f"{name} is not bound after {now - began:.0f} s"
@@ -114,10 +125,18 @@ class Neighbour(threading.Thread):
         else:
             self._api.delete(at("pods", NAMESPACE, name), {"gracePeriodSeconds": 0})
 
+    def _delays(self) -> tuple[float, float]:
+        return self._place.delay_seconds(), delay_seconds("/proc/thread-self/schedstat")
+
     def _taken(self) -> Waits:
         with self._lock:
             waits, self._waits = self._waits, Waits()
         return waits
+
+
+def _delay(before: tuple[float, float], after: tuple[float, float]) -> float:
+    """The longer of two waits for a core: they may have been at the same time."""
+    return max(now - then for then, now in zip(before, after, strict=True))
 
 
 def _pod(name: str) -> Document:

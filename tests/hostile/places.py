@@ -115,10 +115,19 @@ class Place:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_seconds(self) -> float:
-        """CPU time that all of koord's programs here have taken, by all their threads."""
+        """CPU time that the scheduler's program here has taken, by all its threads."""
         # As clock_getcpuclockid(3) makes them.
-        clocks = [~process.pid << 3 | 2 for process in self.processes.values()]
-        return sum(time.clock_gettime(clock) for clock in clocks)
+        return time.clock_gettime(~self._scheduler.pid << 3 | 2)
+
+    def delay_seconds(self) -> float:
+        """How long the main thread of the scheduler's program could have run and had no core."""
+        pid = self._scheduler.pid
+        return delay_seconds(f"/proc/{pid}/task/{pid}/schedstat")
+
+    @property
+    def _scheduler(self) -> subprocess.Popen[bytes]:
+        """The program that schedules, which is started first."""
+        return next(iter(self.processes.values()))
 
     def leases(self) -> dict[str, tuple[str, int]]:
         """Holder and number of changes of hands of the daemons' Leases, which must not change."""
@@ -132,6 +141,11 @@ class Place:
             )
             for each in listed
         }
+
+
+def delay_seconds(path: str) -> float:
+    """Time that a thread waited for a core, by its ``schedstat`` (proc(5))."""
+    return int(Path(path).read_text(encoding="ascii").split()[1]) / 1e9
 
 
 def _node(number: int) -> Document:

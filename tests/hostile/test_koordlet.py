@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """While tenants of a node attack koordlet, a good tenant's pods there keep what they have.
 
-koordlet is a process of its own beside an API server and a kubelet, on this machine's cgroup v1
-hierarchies in directories of the test's own. The seed is printed; KOORD_HOSTILE_SEED takes another,
-KOORD_HOSTILE_SECONDS another length. Rule: docs/limits-agent.md.
+koordlet is a process of its own beside an API server, embedded or real, and a kubelet, on this
+machine's cgroup v1 hierarchies in directories of the test's own. The seed is printed;
+KOORD_HOSTILE_SEED takes another, KOORD_HOSTILE_SECONDS another length. Rule: docs/limits-agent.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.node_pods import claims
-from tests.hostile.test_neighbours import SECONDS, SEED
+from tests.hostile.test_neighbours import BOTH, SECONDS, SEED
+from tests.real.fixtures import need
 from tests.scenes.place import MissingPlaceError, find_hierarchies
 
 # How many times as long as the worst quiet one the worst new pod may wait, or as the kubelet is not
@@ -26,13 +27,13 @@ GROWTH_BYTES = 256 << 20
 MIB = 1 << 20
 
 
-def check_koordlet(seed: int, seconds: float) -> None:
+def check_koordlet(seed: int, seconds: float, server: str = "embedded") -> None:
     """Tenants attack three times, each so long; see the head of this file.
 
     Raises:
         MissingPlaceError: there are no such hierarchies here.
     """
-    seen = find_hierarchies().run("hostile", seed=seed, seconds=seconds)
+    seen = find_hierarchies().run("hostile", seed=seed, seconds=seconds, server=server)
     before, *attacked = seen["memory"]
     most, after = attacked[::2], attacked[1::2]
     print(
@@ -65,9 +66,14 @@ def check_thieves(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.scene
-def test_a_good_tenants_pods_keep_what_they_have(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("server", BOTH)
+def test_a_good_tenants_pods_keep_what_they_have(
+    server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if server == "real":
+        need("etcd", "kube-apiserver")
     try:
-        check_koordlet(SEED, SECONDS / 2)
+        check_koordlet(SEED, SECONDS / 2, server)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

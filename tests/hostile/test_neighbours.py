@@ -25,12 +25,15 @@ SECONDS = float(os.environ.get("KOORD_HOSTILE_SECONDS", "8"))
 QUIET_SECONDS = 5.0
 # However slow the machine, within which all attacks have been made once.
 ATTACK_PATIENCE_SECONDS = 300.0
-# How many times as long the worst of a hundred may wait. One interpreter serves everybody in `koord
-# up`: a binding takes several turns of its loop, and each may come after a piece of some 20 ms.
-FACTOR = {"embedded": 20.0, "real": 25.0}
-# The same for what the programs work meanwhile, whoever else uses the machine: 7 to 17 times are
-# measured where 26 and 28 were before large objects had a share of their own.
-WORK_FACTOR = 22.0
+# How many times as long as without the attack the worst but one of a hundred may wait. Other
+# programs use the machine too and one span has a hundred pods, so two pairs of spans count
+# together, one quiet and one attacked each, and more where they are not enough to tell.
+# Measured are 1.5 to 3.1 times; what stands above that is for a machine that others use.
+FACTOR = 4.0
+# The same of what the programs work meanwhile, also that of the thread beside the loop, for which
+# nobody waits.
+WORK_FACTOR = 6.0
+PAIRS = 6
 # What attacks may leave in caches that are bounded by bytes, in all informers of one process: 340
 # to 700 MiB are measured, more the more attacks there is time for. That the same again adds ever
 # less is test_memory_afterwards'.
@@ -52,34 +55,45 @@ def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> W
 
 
 def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
-    """One tenant attacks twice; see the head of this file."""
+    """One tenant attacks twice, and again where that is not enough to tell."""
     with running_place(name, folder) as place:
-        neighbour = Neighbour(place.api("alice"), place.cpu_seconds)
+        neighbour = Neighbour(place.api("alice"), place)
         neighbour.start()
         neighbour.span(partial(time.sleep, 2.0))
-        quiet, before = neighbour.span(partial(time.sleep, QUIET_SECONDS)), place.resident_bytes()
-        leases = place.leases()
-        waits = attacked(place, neighbour, seed, seconds)
-        first = place.resident_bytes()
-        place.check()
-        attacked(place, neighbour, seed, seconds)
-        second = place.resident_bytes()
-        place.check()
+        leases, memory = place.leases(), [place.resident_bytes()]
+        quiet, waits, found = Waits(), Waits(), 0.0
+        for number in range(PAIRS):
+            quiet.add(neighbour.span(partial(time.sleep, QUIET_SECONDS)))
+            waits.add(attacked(place, neighbour, seed + number, seconds))
+            memory.append(place.resident_bytes())
+            place.check()
+            found = factor(quiet, waits)
+            if number and found <= FACTOR:
+                break
         neighbour.stop()
         neighbour.check_kept()
-        print(
-            f"bindings p99 {p99(quiet.bindings):.3f} s quiet, {p99(waits.bindings):.3f} s "
-            f"attacked; answers {p99(quiet.answers):.3f}, {p99(waits.answers):.3f}; "
-            f"work {p99(quiet.work):.3f}, {p99(waits.work):.3f}; "
-            f"memory {before >> 20}, {first >> 20}, {second >> 20} MiB"
-        )
+        print(f"worst factor {found:.1f}; memory {[each >> 20 for each in memory]} MiB")
         assert place.leases() == leases
-        assert p99(waits.bindings) <= FACTOR[name] * p99(quiet.bindings)
-        # Quiet answers take a millisecond or two, which is no measure of anything.
-        assert p99(waits.answers) <= FACTOR[name] * p99(quiet.bindings)
-        if name == "embedded":
-            assert p99(waits.work) <= WORK_FACTOR * p99(quiet.work)
-        assert max(first, second) <= before + GROWTH_BYTES
+        assert found <= FACTOR
+        assert max(memory[1:3]) <= memory[0] + GROWTH_BYTES
+
+
+def factor(quiet: Waits, waits: Waits) -> float:
+    """How many times as long bindings wait, or answers; what is worked counts as its limit says.
+
+    Quiet answers take a millisecond or two, which is no measure of anything: theirs are compared
+    with bindings.
+    """
+    pairs = {
+        "bindings": (p99(quiet.waits), p99(waits.waits)),
+        "answers": (p99(quiet.waits), p99(waits.answers)),
+        "work": (p99(quiet.work), p99(waits.work)),
+    }
+    shown = (f"{name} {a * 1000:.0f} and {b * 1000:.0f} ms" for name, (a, b) in pairs.items())
+    on_the_clock = f"{p99(quiet.bindings) * 1000:.0f} and {p99(waits.bindings) * 1000:.0f}"
+    print(f"p99 quiet and attacked: {', '.join(shown)}; bindings on the clock {on_the_clock}")
+    shares = {name: b / a for name, (a, b) in pairs.items()}
+    return max(shares["bindings"], shares["answers"], shares["work"] * FACTOR / WORK_FACTOR)
 
 
 @pytest.mark.parametrize("name", BOTH)

@@ -263,3 +263,20 @@ def test_a_collection_is_deleted_in_parts() -> None:
         assert json.loads((await target.ask("GET", CONFIGS)).body)["items"] == []
 
     attack(test)
+
+
+def test_a_large_list_comes_whole_in_portions() -> None:
+    """One write would encrypt all of it before anybody else is served."""
+
+    async def test(target: Target) -> None:
+        data = {"a": "x" * 1_000_000}
+        for name in ("a", "b"):
+            answer = await target.ask("POST", CONFIGS, config_map(name, data))
+            assert answer.status == 201
+        request = f"GET {CONFIGS} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        head, _, body = (await target.exchange(request.encode())).partition(b"\r\n\r\n")
+        assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
+        items = json.loads(body)["items"]
+        assert [len(each["data"]["a"]) for each in items[-2:]] == [1_000_000] * 2
+
+    attack(test)

@@ -100,13 +100,16 @@ class ApiServer:
             self.url + path,
             method=verb,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind},
+            headers={**self._headers(), "Content-Type": kind},
         )
         try:
             with self._opener.open(request, timeout=30) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{verb} {path}: {error.read().decode()}") from None
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
 
     def get(self, kind: str, name: str) -> Any:
         """An object; None where there is none."""

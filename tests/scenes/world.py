@@ -36,6 +36,7 @@ class World:
 
     Attributes:
         others: pods that the kubelet tells of beside the runtime's.
+        api_server: starts the API server; another one before the first use of it.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class World:
         self.tree = Tree(cgroup_root, driver)
         self.runtime = Runtime(self.tree, program)
         self.others: Callable[[], list[dict[str, Any]]] = list
+        self.api_server: Callable[[Path, Nursery], ApiServer] = ApiServer
         self._started = ExitStack()
         self._hidden: list[str] = []
         self._started.callback(self.show)
@@ -73,7 +75,7 @@ class World:
         """An API server that knows the node."""
         folder = self.folder / "api"
         folder.mkdir()
-        server = ApiServer(folder, self.nursery)
+        server = self.api_server(folder, self.nursery)
         self._started.callback(server.close)
         return server
 

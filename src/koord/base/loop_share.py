@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What large objects may take of an event loop: half of the time, one after the other.
+"""What large objects may take of an event loop: a third of the time, one after the other.
 
 A pod of a quarter of a megabyte wakes whoever watches pods at once, and each of them decodes it and
 works out what it asks for: tens of milliseconds for every one, in which nobody else is served. Who
-does such work asks here first. After a piece of it that took so long, others have the loop for as
-long, before the next piece of anybody begins. So whoever asks for little waits for one piece at
-most, and not for all of them.
+does such work asks here first. After a piece of it that took so long, others have the loop for
+twice as long, before the next piece of anybody begins. So whoever asks for little waits for one
+piece at most, and not for all of them.
 
 Time is the loop's. On virtual time work takes none, and nobody waits.
 """
@@ -13,15 +13,18 @@ Time is the loop's. On virtual time work takes none, and nobody waits.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 LARGE_BYTES = 32 << 10
 """JSON from which on an object is large: less is decoded and looked at in a few milliseconds."""
+OTHERS = 2.0
+"""How many times as long as a piece took others have the loop after it."""
+_LONGEST_SECONDS = 0.1  # What took longer has waited for something too.
 
 
 class LoopShare:
@@ -31,23 +34,38 @@ class LoopShare:
         self._turn = asyncio.Lock()  # Whoever came first goes first.
         self._free_at = 0.0
 
+    def free(self) -> bool:
+        """Whether large work may be done at once, before the next ``await``."""
+        return not self._turn.locked() and self._free_at <= asyncio.get_running_loop().time()
+
     async def wait(self) -> None:
         """Waits until large work may be done; it is done before the next ``await``."""
+        async with self.aside():
+            pass
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Around large work of another thread: until that is done nobody's large work begins."""
         time = asyncio.get_running_loop().time
         async with self._turn:
             while (seconds := self._free_at - time()) > 0:
                 await asyncio.sleep(seconds)
+            yield
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Around large work: it is followed by as much time of others."""
+        """Around large work: it is followed by more time of others."""
         time = asyncio.get_running_loop().time
         begun = time()
         try:
             yield
         finally:
-            now = time()
-            self._free_at = max(self._free_at, now) + (now - begun)
+            self.used(time() - begun)
+
+    def used(self, seconds: float) -> None:
+        """Large work has taken so long until now."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + OTHERS * min(seconds, _LONGEST_SECONDS)
 
 
 _shares: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopShare] = WeakKeyDictionary()

@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from koord.base.loop_share import loop_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 HEAVY_BYTES = 32 << 10
 # How long the loop waits for the interpreter while the thread has it; Python's own 5 ms are for
 # programs whose threads all want much. A switch takes microseconds.
-_PATIENCE_SECONDS = 0.0005
+_PATIENCE_SECONDS = 0.0001
 
 
 class Worker:
@@ -48,8 +51,14 @@ class Worker:
         if self._pool is None or weight_bytes < HEAVY_BYTES:
             return function(*args, **kwargs)
         self.calls += 1
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: _called(function, *args, **kwargs))
+        loop, share = asyncio.get_running_loop(), loop_share()
+        async with share.aside():
+            seconds, outcome = await loop.run_in_executor(
+                self._pool, lambda: _outcome(function, *args, **kwargs)
+            )
+            # Half of its time the loop was others' already.
+            share.used(seconds / 2)
+        return outcome.result()
 
     def close(self) -> None:
         """Lets the thread end after what it does now."""
@@ -57,20 +66,28 @@ class Worker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Calls a function without the garbage collector, and with the loop seldom kept waiting.
+def _outcome(
+    function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> tuple[float, Future[R]]:
+    """CPU seconds that a call took, and what came of it.
 
-    The collector would walk all that the function has made so far, again and again, and nobody else
-    can run meanwhile; nearly all of that is gone without it when the function returns. And the loop
-    asks for the interpreter after every read and write of a socket: a pod's way from its creation
-    to its binding would take a dozen times what it may be kept waiting.
+    It is called without the garbage collector, and with the loop seldom kept waiting. The collector
+    would walk all that the function has made so far, again and again, and nobody else can run
+    meanwhile; nearly all of that is gone without it when the function returns. And the loop asks
+    for the interpreter after every read and write of a socket: a pod's way from its creation to its
+    binding would take a dozen times what it may be kept waiting.
     """
     collects, patience = gc.isenabled(), sys.getswitchinterval()
+    outcome: Future[R] = Future()
+    begun = time.thread_time()
     gc.disable()
     sys.setswitchinterval(_PATIENCE_SECONDS)
     try:
-        return function(*args, **kwargs)
+        outcome.set_result(function(*args, **kwargs))
+    except Exception as error:
+        outcome.set_exception(error)
     finally:
         sys.setswitchinterval(patience)
         if collects:
             gc.enable()
+    return time.thread_time() - begun, outcome

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from koord.base import log
+from koord.base.loop_share import LARGE_BYTES
 from koord.base.worker import Worker
 from koord.controlplane import discovery
 from koord.controlplane.api_errors import (
@@ -404,8 +405,11 @@ class Server:
         given = await self._delete_options(request, query)
         context = self.context(request, query, given)
         page = await self._reads.list(resource, target.namespace, query)
+        size = 0
         for number, entry in enumerate(page.entries, 1):
-            if number % _DELETIONS_A_TURN == 0:
+            size += len(entry.body)
+            if number % _DELETIONS_A_TURN == 0 or size >= LARGE_BYTES:
+                size = 0
                 await asyncio.sleep(0)
             one = RequestTarget(resource, entry.namespace, entry.name)
             try:

@@ -13,6 +13,7 @@ from typing import Any
 from tests.hostile.node_pods import FORGED_LINE, NodePods, claims
 from tests.scenes.cpulist import ids
 from tests.scenes.daemon import Agent
+from tests.scenes.real_apiserver import RealApiServer
 from tests.scenes.runtime import Pod, pod, wait_until
 from tests.scenes.world import World
 
@@ -81,8 +82,10 @@ class _Watcher(threading.Thread):
         return found
 
 
-def run(world: World, seed: int, seconds: float) -> Any:
+def run(world: World, seed: int, seconds: float, server: str = "embedded") -> Any:
     """Quiet for a while, then three attacks of a round a second, with quiet after each."""
+    if server == "real":
+        world.api_server = RealApiServer
     own = str(world.cpus - 1)
     good = _good(world, own)
     hostile = NodePods(seed, own, good[0].uid)

@@ -244,6 +244,9 @@ class SelectorsByLabel(Generic[V]):
         if not selector.wanted:
             return (None,)
         under = self._under
+        for tokens in selector.wanted:
+            if len(tokens) == 1 and tokens[0] not in under:
+                return tokens
         # One of several values of a key stands in one place for each: a pod has one of them.
         return min(
             selector.wanted,

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from koord.api import codec
+from koord.base.loop_share import LARGE_BYTES, loop_share
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
 from koord.controllers.webhook.server.metrics import WebhookMetrics
@@ -61,7 +62,14 @@ def review_call(service: ReviewService) -> Callable[[str, Document], Awaitable[D
     async def call(path: str, review: Document) -> Document:
         if path not in service.paths:
             raise ReviewFailedError(f"nobody answers {path}")
-        answer = await service.answer(path, codec.to_json(review))
+        body = codec.to_json(review)
+        if len(body) < LARGE_BYTES:
+            answer = await service.answer(path, body)
+        else:
+            share = loop_share()
+            await share.wait()
+            with share.taken():
+                answer = await service.answer(path, body)
         if answer.status != HTTPStatus.OK:
             raise ReviewFailedError(answer.body.decode("utf-8", "replace"))
         document: Document = codec.parse_json(answer.body, "AdmissionReview")

@@ -55,6 +55,8 @@ _GZIP_FROM_BYTES = 128 << 10
 _GATHER_SECONDS = 0.005
 # Paths that tell nothing and are asked by probes.
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
+# Encrypting and copying so much takes less than a millisecond.
+_PORTION_BYTES = 256 << 10
 _LIMITS: dict[str, Any] = {
     "access_log": None,
     "lingering_time": 2.0,
@@ -182,8 +184,8 @@ class HttpServer:
             return await self._stream(web_request, answer)
         if len(answer.body) >= _GZIP_FROM_BYTES and "gzip" in headers.get("Accept-Encoding", ""):
             packed = await asyncio.to_thread(gzip.compress, answer.body, 1)
-            return _response(answer, packed)
-        return _response(answer)
+            return await _sent(web_request, answer, packed)
+        return await _sent(web_request, answer)
 
     def _identity(self, web_request: web.BaseRequest, target: str) -> Identity:
         """Who sends a request, or whom they act as.
@@ -301,6 +303,27 @@ def _certified(web_request: web.BaseRequest) -> Identity | None:
     transport = web_request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     return of_certificate(tls.getpeercert()) if tls is not None else None
+
+
+async def _sent(
+    web_request: web.BaseRequest, answer: Response, packed: bytes | None = None
+) -> web.StreamResponse:
+    """An answer to be sent; of a large one all is sent already, others being served between."""
+    response = _response(answer, packed)
+    body = answer.body if packed is None else packed
+    if len(body) <= _PORTION_BYTES:
+        return response
+    stream = web.StreamResponse(status=response.status, headers=response.headers)
+    stream.content_length = len(body)
+    try:
+        await stream.prepare(web_request)
+        for start in range(0, len(body), _PORTION_BYTES):
+            await stream.write(body[start : start + _PORTION_BYTES])
+            await asyncio.sleep(0)
+        await stream.write_eof()
+    except ConnectionError:
+        pass  # The client has gone; there is nobody to tell.
+    return stream
 
 
 def _response(answer: Response, packed: bytes | None = None) -> web.Response:

@@ -288,6 +288,7 @@ class Reflector(Generic[O]):
                 async for batch in watch:
                     arrived = time()
                     if watch.large:
+                        await watch.turn()
                         with loop_share().taken():
                             seen = self._batch(batch, seen)
                     else:

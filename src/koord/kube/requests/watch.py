@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from koord.base import faults
@@ -85,8 +86,7 @@ class Watch(Generic[T]):
         # Events before an error count; the error comes with the next reading.
         if self.large:
             share = loop_share()
-            if not self._prompt:
-                await share.wait()
+            await self.turn()
             with share.taken():
                 events, failure = self._decoder.events(lines, self._reader)
         else:
@@ -99,6 +99,13 @@ class Watch(Generic[T]):
                 if event.unreadable is not None:
                     raise event.unreadable.error
         return events
+
+    async def turn(self) -> None:
+        """Waits until something large may be done; others have the loop meanwhile."""
+        if self._prompt:
+            await asyncio.sleep(0)
+        else:
+            await loop_share().wait()
 
 
 def _portion(lines: list[bytes]) -> tuple[list[bytes], list[bytes], bool]:

@@ -134,3 +134,15 @@ def everything() -> Any:
     from koord.controllers.scheduler.queue import events as ev
 
     return ev.FORCE_ACTIVATE
+
+
+def test_usual_pods_are_popped_while_oversized_ones_may_not_be() -> None:
+    made = Queue()
+    made.add("A", "a", "b")
+    assert made.queue.oversized == 1
+    found = [made.queue.pop(oversized=False) for _ in range(3)]
+    assert [pod and pod.info.uid for pod in found] == ["a", "b", None]
+    made.add("c")
+    # Two others were active at the first pop, and both have gone.
+    assert made.pop(2) == "A c"
+    assert made.queue.oversized == 0

@@ -25,6 +25,7 @@ from koord.controllers.scheduler.cycles.binder import (
     reason_of,
 )
 from koord.controllers.scheduler.cycles.failure_writer import FailureWriter, SchedulingFailure
+from koord.controllers.scheduler.cycles.oversized_permits import OversizedPermits
 from koord.controllers.scheduler.cycles.slow_attempts import SlowAttemptMonitor
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods, title
 from koord.controllers.scheduler.decision.decider import Decider, Decision, rejectors_of
@@ -116,6 +117,7 @@ class SchedulingLoop:
         self._wake = asyncio.Event()
         # Attempts so far, and the CPU seconds that they took.
         self.decided, self.deciding_seconds = 0, 0.0
+        self._permits, self._oversized = OversizedPermits(self.woken), 0
 
     def observe(self, observer: Callable[[Decision, str], None]) -> None:
         """Tells one more of each decision from now on."""
@@ -150,13 +152,21 @@ class SchedulingLoop:
 
     async def close(self) -> None:
         """Cancels bindings and writes that are not done; may be called more than once."""
+        await self._permits.close()
         await self.binder.close()
         await self.failures.close()
 
     def _slice(self) -> int:
         if self.binder.pending >= MOST_PENDING:
             return 0
-        return self.schedule(SLICE_SECONDS, SLICE_DECISIONS)
+        if not self.parts.queue.oversized:
+            return self.schedule(SLICE_SECONDS, SLICE_DECISIONS)
+        clock = asyncio.get_running_loop().time
+        tried, began = self._oversized, clock()
+        taken = self.schedule(SLICE_SECONDS, SLICE_DECISIONS, self._permits.granted())
+        if self._oversized != tried:
+            self._permits.used(clock() - began)
+        return taken
 
     async def _rest(self, due_seconds: float | None) -> None:
         if self.binder.pending >= MOST_PENDING:
@@ -166,8 +176,11 @@ class SchedulingLoop:
             async with asyncio.timeout(due_seconds):
                 await self._wake.wait()
 
-    def schedule(self, seconds: float, most: int = 1 << 30) -> int:
+    def schedule(self, seconds: float, most: int = 1 << 30, oversized: bool = True) -> int:
         """Decides pods for so long, or so many of them.
+
+        Args:
+            oversized: whether oversized ones are among them.
 
         Returns:
             How many pods were taken from the queue.
@@ -178,7 +191,7 @@ class SchedulingLoop:
         began = time.thread_time()
         taken = 0
         while taken < most:
-            queued = self.parts.queue.pop()
+            queued = self.parts.queue.pop(oversized)
             if queued is None:
                 break
             taken += 1
@@ -189,6 +202,7 @@ class SchedulingLoop:
                 if self.parts.accounts.get(queued.info.uid) is None:
                     self.parts.queue.put_back(queued)
                 raise
+            self._oversized += queued.oversized
             if queued.oversized or clock() >= end:
                 # After a large one others get their turn, where time is virtual too.
                 break

@@ -46,14 +46,21 @@ class ActivePods:
         self._oversized.push(key, pod)
         self._number += 1
 
-    def pop(self) -> QueuedPod | None:
-        """Takes out the next pod; None if there is none."""
+    @property
+    def oversized(self) -> int:
+        """How many oversized pods there are."""
+        return self._number
+
+    def pop(self, oversized: bool = True) -> QueuedPod | None:
+        """Takes out the next pod, of usual size if so asked; None if there is none."""
         if not self._number:
             return self._usual.pop()
         if self._before is None:
             self._before = len(self._usual)
         if self._before > 0 and self._usual:
             self._before -= 1
+            return self._usual.pop()
+        if not oversized:
             return self._usual.pop()
         self._before = None
         self._number -= 1

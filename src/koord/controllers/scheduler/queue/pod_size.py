@@ -9,10 +9,12 @@ is queued, before anything has been tried, so that a scheduler that was just sta
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from koord.api.kinds.pod import ResourceRequirements
 from koord.controllers.cluster.pods import OUTPUTS
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 OVERSIZED_VALUES = 1000
 """A pod with more values than so many is tried after the others."""
 _MEMO = "pod size"
+_NOTHING = ResourceRequirements()
 _DOMAIN = "koordinator.sh/"
 
 
@@ -34,31 +37,36 @@ def values_of(pod: Pod) -> dict[str, int]:
     a term, a label. In Koordinator's annotations, which are texts, commas part them.
     """
     counted = {name: _values(part) for name, part in _parts(pod)}
-    written = (
-        1 + text.count(",")
-        for key, text in pod.metadata.annotations.items()
-        if _DOMAIN in key and key not in OUTPUTS
-    )
-    counted["annotations"] = sum(written)
+    counted["annotations"] = _written(pod)
     return {name: count for name, count in counted.items() if count}
 
 
 def size_of(info: PodInfo) -> int:
-    """The values of a pod together; counted once a shape."""
-    memo = info.shape.memo
-    size: int | None = memo.get(_MEMO)
-    if size is None:
-        size = memo[_MEMO] = sum(values_of(info.shape.pod).values())
-    return size
+    """The values of a pod together."""
+    return sum(values_of(info.shape.pod).values())
 
 
 def is_oversized(info: PodInfo) -> bool:
-    """Whether a pod is far larger than usual."""
+    """Whether a pod is far larger than usual; no more is counted than it takes to tell."""
     # Each value is a byte of its JSON at least, so most pods need not be counted.
     json_bytes = info.shape.json_bytes
     if json_bytes is not None and json_bytes <= OVERSIZED_VALUES:
         return False
-    return size_of(info) > OVERSIZED_VALUES
+    memo = info.shape.memo
+    known: bool | None = memo.get(_MEMO)
+    if known is None:
+        known = memo[_MEMO] = _is_oversized(info.shape.pod)
+    return known
+
+
+def _is_oversized(pod: Pod) -> bool:
+    left = OVERSIZED_VALUES - _written(pod)
+    for _, part in _parts(pod):
+        for entry in part if isinstance(part, list) else (part,):
+            if left < 0:
+                return True
+            left -= _values(entry, left)
+    return left < 0
 
 
 def _parts(pod: Pod) -> Iterator[tuple[str, Any]]:
@@ -69,18 +77,34 @@ def _parts(pod: Pod) -> Iterator[tuple[str, Any]]:
     yield "affinity", spec.affinity
     yield "tolerations", spec.tolerations
     yield "topologySpreadConstraints", spec.topology_spread_constraints
-    yield "containers", [(each.resources, each.ports) for each in containers]
+    yield (
+        "containers",
+        [
+            (each.resources, each.ports)
+            for each in containers
+            if each.ports or each.resources != _NOTHING
+        ],
+    )
     yield "resourceClaims", spec.resource_claims
     # A service account's token is projected into nearly every pod; it places none.
     yield "volumes", [volume for volume in spec.volumes if "projected" not in volume]
 
 
-def _values(part: Any) -> int:
-    """The values of a part; not by recursion, since volumes are as deep as their writer likes."""
+def _written(pod: Pod) -> int:
+    """The values in Koordinator's annotations."""
+    return sum(
+        1 + text.count(",")
+        for key, text in pod.metadata.annotations.items()
+        if _DOMAIN in key and key not in OUTPUTS
+    )
+
+
+def _values(part: Any, most: float = math.inf) -> int:
+    """The values of a part, or more than ``most`` of them; volumes are as deep as one likes."""
     if not part:
         return 0
     count, left = 0, [msgspec.to_builtins(part, enc_hook=str)]
-    while left:
+    while left and count <= most:
         value = left.pop()
         if isinstance(value, dict):
             left.extend(value.values())

@@ -237,13 +237,21 @@ class SchedulingQueue:
 
     # What the scheduling loop does.
 
-    def pop(self) -> QueuedPod | None:
+    @property
+    def oversized(self) -> int:
+        """How many active pods are oversized."""
+        return self._active.oversized
+
+    def pop(self, oversized: bool = True) -> QueuedPod | None:
         """Takes out the first active pod for an attempt, or else one in backoff; None if none is.
+
+        Args:
+            oversized: whether it may be an oversized one.
 
         A pod whose backoff is over goes before one whose is not; a pod that failed with an error is
         never taken early.
         """
-        pod = self._active.pop()
+        pod = self._active.pop(oversized)
         if pod is not None:
             del self._waiting[pod.info.uid]
         else:

@@ -173,7 +173,7 @@ class Kubelets:
 
     async def _reject(self, pod: Pod, reason: str, message: str) -> None:
         status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
-        await self._patch(pod, status)
+        await self._send(pod, _patch(pod, status))
         if self._record is not None:
             self._record(pod, "Warning", reason, message)
 
@@ -185,11 +185,10 @@ class Kubelets:
         with share.taken():
             now = seconds_text(self._clock.wall_seconds())
             status = pod_status.status(pod, stage.next, machine.address, address, now)
-        await self._patch(pod, status)
+            patch = _patch(pod, status)
+        await self._send(pod, patch)
 
-    async def _patch(self, pod: Pod, status: Mapping[str, object]) -> None:
-        # The UID makes the server refuse a pod of the same name that came later.
-        patch = Patch.strategic({"metadata": {"uid": pod.metadata.uid}, "status": status})
+    async def _send(self, pod: Pod, patch: Patch) -> None:
         await self._client.patch(
             Pod, pod.metadata.name, patch, pod.metadata.namespace, "status",
             field_manager=FIELD_MANAGER,
@@ -209,6 +208,11 @@ class Kubelets:
         address = next((each for each in free if each not in taken), machine.address)
         self._addresses[pod.metadata.uid] = address
         return address
+
+
+def _patch(pod: Pod, status: Mapping[str, object]) -> Patch:
+    # The UID makes the server refuse a pod of the same name that came later.
+    return Patch.strategic({"metadata": {"uid": pod.metadata.uid}, "status": status})
 
 
 def _key(pod: Pod) -> str:

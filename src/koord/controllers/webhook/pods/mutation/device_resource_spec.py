@@ -37,6 +37,8 @@ def complete(pod: Document, title: str) -> Iterator[str]:
     """
     for container in app_containers(pod):
         given = present(container.document, "resources")
+        if not given:
+            continue
         parts = (present(given, "requests"), present(given, "limits"))
         if not any(part.get(name) is not None for part in parts for name in _MENTIONED):
             continue

@@ -138,7 +138,7 @@ class ExistingTerms:
         self._unused = 0
         self.generation += 1
         for key, each in zip(kept, terms, strict=True):
-            self._list(key, each)
+            self._list(key, each._replace(number=len(self._terms)))
 
     def _of(self, shape: PodShape) -> tuple[ExistingTerm, ...]:
         affinity = shape.pod.spec.affinity
@@ -170,17 +170,15 @@ class ExistingTerms:
             if not self._terms:
                 self._on_first()
             self._unused += 1
-            existing_term = self._list(key, ExistingTerm(0, role, term, weight, RowCounts()))
+            number = len(self._terms)
+            existing_term = ExistingTerm(number, role, term, weight, RowCounts())
+            self._list(key, existing_term)
         return existing_term
 
-    def _list(
-        self, key: tuple[TermRole, str, bytes, int], existing_term: ExistingTerm
-    ) -> ExistingTerm:
-        existing_term = existing_term._replace(number=len(self._terms))
+    def _list(self, key: tuple[TermRole, str, bytes, int], existing_term: ExistingTerm) -> None:
         self._by_key[key] = existing_term
         self._terms.append(existing_term)
         self._by_label.add(key, existing_term.term.pods(self._labels_of), existing_term)
-        return existing_term
 
 
 def terms_or_none(shape: PodShape) -> AffinityTerms:
