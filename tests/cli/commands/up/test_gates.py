@@ -7,16 +7,15 @@ import asyncio
 
 import pytest
 
-from koord.api import crds
 from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
+from koord.cli.commands.up import installation
 from koord.cli.commands.up.cluster import UpCluster
 from koord.cli.commands.up.components import COMPONENTS, gate_texts
 from koord.controllers.scheduler.app import App
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.kube.crds import install
 from koord.simulator.nodes.pools import NodePools
 from tests.kube.harness import run_virtual
 
@@ -55,10 +54,10 @@ def test_scheduler_and_admission_run_with_them(monkeypatch: pytest.MonkeyPatch) 
                 "manager_gates": "PodMutatingWebhook=false",
             }
             cluster = UpCluster(plane, NodePools([]), clock, 1, **gates)
+            names = ("scheduler", "webhooks")
+            await installation.install(cluster, names)
             client = cluster.client("test")
-            async for _ in install(client, crds()):
-                pass
-            parts = [COMPONENTS[name].make(cluster) for name in ("scheduler", "webhooks")]
+            parts = [COMPONENTS[name].make(cluster) for name in names]
             running = [asyncio.ensure_future(part.run()) for part in parts]
             for part in parts:
                 assert part.ready is not None
