@@ -7,8 +7,8 @@ import asyncio
 import gc
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from koord.base.loop_share import loop_share
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     P = ParamSpec("P")
-    R = TypeVar("R")
+R = TypeVar("R")
 
 # What is lighter takes less than the 50 ms for which a request may hold the loop: an apply, the
 # slowest of all, takes 25 ms for so many bytes of the smallest fields.
@@ -58,7 +58,7 @@ class Worker:
             )
             # Half of its time the loop was others' already.
             share.used(seconds / 2)
-        return outcome.result()
+        return outcome.take()
 
     def close(self) -> None:
         """Lets the thread end after what it does now."""
@@ -66,9 +66,35 @@ class Worker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class _Outcome(Generic[R]):
+    """What a call returned or raised, to be taken once.
+
+    An error knows the frames that it went through, and one of them this: once the error is taken it
+    is not known here any more, so that it goes with all that the call has made.
+    """
+
+    def __init__(self) -> None:
+        self.value: R | None = None
+        self.error: Exception | None = None
+
+    def take(self) -> R:
+        """What was returned.
+
+        Raises:
+            Exception: what was raised.
+        """
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+        return self.value  # type: ignore[return-value]
+
+
 def _outcome(
     function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-) -> tuple[float, Future[R]]:
+) -> tuple[float, _Outcome[R]]:
     """CPU seconds that a call took, and what came of it.
 
     It is called without the garbage collector, and with the loop seldom kept waiting. The collector
@@ -78,14 +104,14 @@ def _outcome(
     binding would take a dozen times what it may be kept waiting.
     """
     collects, patience = gc.isenabled(), sys.getswitchinterval()
-    outcome: Future[R] = Future()
+    outcome: _Outcome[R] = _Outcome()
     begun = time.thread_time()
     gc.disable()
     sys.setswitchinterval(_PATIENCE_SECONDS)
     try:
-        outcome.set_result(function(*args, **kwargs))
+        outcome.value = function(*args, **kwargs)
     except Exception as error:
-        outcome.set_exception(error)
+        outcome.error = error
     finally:
         sys.setswitchinterval(patience)
         if collects:

@@ -11,6 +11,7 @@ import pytest
 
 from koord.api import NodeMetric, Pod
 from koord.api.kinds.nodeslo import NodeSLO
+from koord.cli.commands.up import installation
 from koord.cli.commands.up.cluster import UpCluster
 from koord.cli.commands.up.components import AGENT_SERIES, COMPONENTS
 from koord.kernels.quantity import Rounding
@@ -235,6 +236,7 @@ def test_a_throttled_service_may_exceed_its_limit() -> None:
 def test_the_api_server_of_koord_up_shows_what_agents_decided() -> None:
     async def script(made: World) -> None:
         cluster = UpCluster(made.plane, pools(), made.clock, 1, [])
+        await installation.install(cluster, ())
         component = COMPONENTS["nodes"].make(cluster)
         made.tasks.append(asyncio.ensure_future(component.run()))
         await asyncio.sleep(5)
