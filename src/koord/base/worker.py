@@ -66,7 +66,7 @@ class Worker:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Outcome(Generic[R]):
+class _CallOutcome(Generic[R]):
     """What a call returned or raised, to be taken once.
 
     An error knows the frames that it went through, and one of them this: once the error is taken it
@@ -94,7 +94,7 @@ class _Outcome(Generic[R]):
 
 def _outcome(
     function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-) -> tuple[float, _Outcome[R]]:
+) -> tuple[float, _CallOutcome[R]]:
     """CPU seconds that a call took, and what came of it.
 
     It is called without the garbage collector, and with the loop seldom kept waiting. The collector
@@ -104,7 +104,7 @@ def _outcome(
     binding would take a dozen times what it may be kept waiting.
     """
     collects, patience = gc.isenabled(), sys.getswitchinterval()
-    outcome: _Outcome[R] = _Outcome()
+    outcome: _CallOutcome[R] = _CallOutcome()
     begun = time.thread_time()
     gc.disable()
     sys.setswitchinterval(_PATIENCE_SECONDS)
