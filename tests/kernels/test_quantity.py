@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -202,3 +203,17 @@ def test_the_wire_kernels_import_without_numpy() -> None:
     code = "import sys, koord.kernels.quantity, koord.kernels.cpuset; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_refused_value_is_read_while_it_is_there() -> None:
+    """Memory that was given back is overwritten there, so that who reads it later shows it."""
+    script = (
+        "from koord.kernels.quantity import Quantity\n"
+        "try: Quantity.from_wire([{'minor': 0}] * 3)\n"
+        "except ValueError as error: print(error.koord_value)"
+    )
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[{'minor': 0}, {'minor': 0}, {'minor': 0}]\n", done.stderr

@@ -62,7 +62,9 @@ cdef object value_error(const Error& error):
 
 
 cdef object invalid_value(str field, object value, str expected):
-    return value_error(invalid(utf8(field), utf8(ascii(value)), utf8(expected)))
+    # Held until the error has its own copy: an expression's text would be freed before.
+    cdef str shown = ascii(value)
+    return value_error(invalid(utf8(field), utf8(shown), utf8(expected)))
 
 
 include "wire_quantity.pxi"
