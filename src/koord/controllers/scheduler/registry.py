@@ -9,17 +9,18 @@ then: the name, at least one extension point, the type of the arguments.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from koord.base.errors import Code, KoordError, nearest
+from koord.base.errors import KoordError
+from koord.base.plugin_entries import entries_by_name, loaded, require_known
 from koord.controllers.scheduler.built_in_plugins import ABSORBED, ARGS, BUILT_IN, METHODS
 from koord.controllers.scheduler.framework.plugin import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from importlib.metadata import EntryPoint
 
     from koord.controllers.scheduler.framework.handle import Handle
 
@@ -38,15 +39,8 @@ class Registry:
     """
 
     def __init__(self, outside: Iterable[EntryPoint] | None = None) -> None:
-        self._outside: dict[str, EntryPoint] = {}
+        self._outside = entries_by_name(GROUP, {*BUILT_IN, *ABSORBED}, outside)
         self._classes: dict[str, type[Plugin]] = {}
-        found = entry_points(group=GROUP) if outside is None else outside
-        for entry in sorted(found, key=lambda e: (e.name, e.value)):
-            if entry.name in BUILT_IN or entry.name in ABSORBED or entry.name in self._outside:
-                taken = self._outside[entry.name].value if entry.name in self._outside else "koord"
-                expected = f"a name that is not taken already by {taken}"
-                raise KoordError(f"plugin {entry.value}", "name", entry.name, expected)
-            self._outside[entry.name] = entry
 
     def register(self, plugin: type[Plugin]) -> None:
         """Adds or replaces a class under its own name: for programs that embed a scheduler.
@@ -71,11 +65,7 @@ class Registry:
         Raises:
             KoordError: it is none of :meth:`names`; the nearest of those is named.
         """
-        known = self.names()
-        if name not in known:
-            guess = nearest(name, known)
-            hint = f"a known plugin, such as {guess}" if guess else "one of " + ", ".join(known)
-            raise KoordError(source, field, name, hint, Code.NOT_FOUND)
+        require_known(name, self.names(), source, field)
 
     def is_absorbed(self, name: str) -> bool:
         """Whether koord does without a plugin what the original has one for."""
@@ -129,12 +119,7 @@ class Registry:
         if entry is None:
             module, _, attribute = BUILT_IN[name].path.partition(":")
             return getattr(import_module(f"{_PACKAGE}.{module}"), attribute)
-        try:
-            return entry.load()
-        except Exception as error:
-            # Whatever a package of somebody else's raises when it is imported.
-            why = f"a class that can be imported ({type(error).__name__}: {error})"
-            raise KoordError(f"plugin {name}", "", entry.value, why, Code.UNREADABLE) from None
+        return loaded(entry)
 
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:

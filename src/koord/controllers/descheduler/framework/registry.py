@@ -9,16 +9,17 @@ checked then.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
-from koord.base.errors import Code, KoordError, nearest
+from koord.base.errors import KoordError
+from koord.base.plugin_entries import entries_by_name, loaded, require_known
 from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
 from koord.controllers.descheduler.framework.points import POINTS
 from koord.controllers.scheduler.config.plugin_args import PluginArgs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from importlib.metadata import EntryPoint
 
 GROUP = "koord.descheduler.plugins"
 _PACKAGE = "koord.controllers.descheduler.plugins"
@@ -51,15 +52,8 @@ class PluginRegistry:
     """
 
     def __init__(self, outside: Iterable[EntryPoint] | None = None) -> None:
-        self._outside: dict[str, EntryPoint] = {}
+        self._outside = entries_by_name(GROUP, BUILT_IN, outside)
         self._classes: dict[str, type[DeschedulerPlugin]] = {}
-        entries = entry_points(group=GROUP) if outside is None else outside
-        for entry in sorted(entries, key=lambda entry: (entry.name, entry.value)):
-            if entry.name in BUILT_IN or entry.name in self._outside:
-                taken = self._outside[entry.name].value if entry.name in self._outside else "koord"
-                expected = f"a name that is not taken already by {taken}"
-                raise KoordError(f"plugin {entry.value}", "name", entry.name, expected)
-            self._outside[entry.name] = entry
 
     def register(self, plugin: type[DeschedulerPlugin]) -> None:
         """Adds or replaces a class under its own name: for programs that embed a descheduler.
@@ -86,11 +80,7 @@ class PluginRegistry:
         """
         if name in self._classes:
             return self._classes[name]
-        known = self.names()
-        if name not in known:
-            guess = nearest(name, known)
-            hint = f"a known plugin, such as {guess}" if guess else "one of " + ", ".join(known)
-            raise KoordError(source, field, name, hint, Code.NOT_FOUND)
+        require_known(name, self.names(), source, field)
         self._classes[name] = _checked(self._load(name), name)
         return self._classes[name]
 
@@ -98,12 +88,7 @@ class PluginRegistry:
         entry = self._outside.get(name)
         if entry is None:
             return getattr(import_module(f"{_PACKAGE}.{BUILT_IN[name]}"), name)
-        try:
-            return entry.load()
-        except Exception as error:
-            # Whatever a package of somebody else's raises when it is imported.
-            why = f"a class that can be imported ({type(error).__name__}: {error})"
-            raise KoordError(f"plugin {name}", "", entry.value, why, Code.UNREADABLE) from None
+        return loaded(entry)
 
 
 def points_of(plugin: type[DeschedulerPlugin]) -> list[str]:
