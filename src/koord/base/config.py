@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 import msgspec
 
-from koord.base.documents import parse_documents, read_text
+from koord.base.documents import read_one
 from koord.base.errors import KoordError, nearest
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def load(kinds: Mapping[tuple[str, str], type[T]], path: Path) -> T:
     Raises:
         KoordError: unreadable, not YAML, of an unknown kind, or with a wrong field.
     """
-    documents = parse_documents(read_text(path), str(path))
-    if len(documents) > 1:
-        raise KoordError(str(path), "", f"{len(documents)} documents", "one document")
-    return decode(kinds, documents[0] if documents else None, str(path))
+    return decode(kinds, read_one(path), str(path))
 
 
 def decode(kinds: Mapping[tuple[str, str], type[T]], document: object, object_name: str) -> T:

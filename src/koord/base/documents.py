@@ -41,6 +41,18 @@ def read_text(path: Path) -> str:
     return decode_text(data, str(path))
 
 
+def read_one(path: Path) -> object:
+    """The document of a YAML or JSON file that has one; None for an empty file.
+
+    Raises:
+        KoordError: the file cannot be read, is neither, or has several documents.
+    """
+    documents = parse_documents(read_text(path), str(path))
+    if len(documents) > 1:
+        raise KoordError(str(path), "", f"{len(documents)} documents", "one document")
+    return documents[0] if documents else None
+
+
 def decode_text(data: bytes, source: str) -> str:
     """What :func:`read_text` does with bytes from elsewhere; ``source`` is for errors."""
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.api import label_text, selectors
-from koord.base.documents import parse_documents, read_text
+from koord.base.documents import read_one
 from koord.base.errors import Code, KoordError
 from koord.controllers.descheduler.config.configuration_file import (
     LEASE,
@@ -89,10 +89,7 @@ def load(path: Path, registry: PluginRegistry) -> DeschedulerConfiguration:
     Raises:
         KoordError: see :func:`decode`; or the file cannot be read, or is not one document.
     """
-    documents = parse_documents(read_text(path), str(path))
-    if len(documents) > 1:
-        raise KoordError(str(path), "", f"{len(documents)} documents", "one document")
-    return decode(documents[0] if documents else None, str(path), registry)
+    return decode(read_one(path), str(path), registry)
 
 
 def decode(document: object, source: str, registry: PluginRegistry) -> DeschedulerConfiguration:
