@@ -31,10 +31,11 @@ GATES = ",".join(
 )
 QUOTA = "scheduling.sigs.k8s.io/v1alpha1"
 LABELS = "quota.scheduling.koordinator.sh"
-# Only where the server loses something, or the way is longer than this scene.
+# Only where the server loses something, a watch is later than who asks for its object (that of the
+# Secret most often), or the way is longer than this scene.
 SELDOM = {
     "create events", "patch events", "get namespaces", "get elasticquotas", "get priorityclasses",
-    "update secrets", "list nodes", "patch clustercolocationprofiles/status",
+    "get secrets", "update secrets", "list nodes", "patch clustercolocationprofiles/status",
 }  # fmt: skip
 
 
