@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CPP_BUILD ?= build/cpp
 JOBS ?= $(shell nproc)
+# One more than there are processors: about every fifth second of a test is waited for.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
@@ -64,7 +66,7 @@ demo: install
 test: test-python test-cpp
 
 test-python: install-test
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 test-cpp:
 	cmake -S . -B $(CPP_BUILD) -DKOORD_TESTS=ON -DKOORD_BENCH=ON -DKOORD_WERROR=ON >/dev/null
@@ -103,9 +105,10 @@ test-guest: install-test
 lint: install-lint
 	BIN=$(BIN) .ci/lint
 
-# Ratios are gated everywhere; seconds, which only people compare, are left out in CI.
+# Ratios are gated everywhere; seconds, which only people compare, are left out in CI. There two files
+# run at a time, each on a processor of its own: both sides of a ratio have the same neighbour.
 bench: install-test test-cpp
-	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider $(if $(CI),--benchmark-disable)
+	$(BIN)/python -m pytest benchmarks -q -p no:cacheprovider $(if $(CI),--benchmark-disable -n 2 --dist loadfile)
 	$(CPP_BUILD)/cpp/bench/koord_bench $(if $(CI),--once)
 
 # The newest versions that pyproject.toml allows, written to constraints.txt, and everything run with them.
