@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _STRIP, _BAR = 60, 10
-_SHOWN_NODES, _SHOWN_PODS = 20, 10
+_MOST_NODES, _MOST_PODS = 20, 10
 
 
 def show_plan(plan: RoundPlan) -> None:
@@ -45,7 +45,7 @@ def _picture(nodes: Sequence[PlannedNode]) -> None:
             say(f"{resource:<6} {when:<6} {_strip([load.get(resource, 0.0) for load in loads])}")
     changed = [node for node in nodes if node.leaving or node.arriving]
     rows = []
-    for node in changed[:_SHOWN_NODES]:
+    for node in changed[:_MOST_NODES]:
         cpu = [load.get("cpu", 0.0) for load in (node.before, node.after)]
         memory = [load.get("memory", 0.0) for load in (node.before, node.after)]
         rows.append([
@@ -96,10 +96,10 @@ def _staying(pods: Sequence[StayingPod]) -> None:
     counts = Counter(pod.reason for pod in pods)
     print()
     say("stay: " + ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items())))
-    for pod in pods[:_SHOWN_PODS]:
+    for pod in pods[:_MOST_PODS]:
         say(f"  {pod.namespace}/{pod.name} on {pod.node}: {pod.message}")
-    if len(pods) > _SHOWN_PODS:
-        say(f"  and {len(pods) - _SHOWN_PODS} more, see -o json")
+    if len(pods) > _MOST_PODS:
+        say(f"  and {len(pods) - _MOST_PODS} more, see -o json")
 
 
 def _counted(number: int, noun: str) -> str:

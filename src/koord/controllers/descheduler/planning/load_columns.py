@@ -25,7 +25,7 @@ _FOR_EVER_SECONDS = 2**31
 
 
 class LoadColumns:
-    """Use by node and resource: measured where there is a NodeMetric, requested where there is none.
+    """Use by node and resource: measured where there is a NodeMetric, else what is requested.
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
@@ -41,14 +41,14 @@ class LoadColumns:
         self._pods: dict[tuple[str, str], Mapping[str, int]] = {}
         # As of time 0 no NodeMetric has expired.
         measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
-        usage = {node.name: node.whole.usage for node in measured}
-        for node in measured:
-            self._pods |= node.pod_usage
+        usage = {each.name: each.whole.usage for each in measured}
+        for each in measured:
+            self._pods |= each.pod_usage
         for node in snapshot.nodes:
             name = node.metadata.name
             if name not in usage:
                 usage[name] = _requested(snapshot.pods_on(name))
-        rows = [[usage[name].get(each, 0) for each in RESOURCES] for name in self._row]
+        rows = [[usage[name].get(key, 0) for key in RESOURCES] for name in self._row]
         self.used = np.array(rows, np.int64).reshape(-1, len(RESOURCES))
         offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
         self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)

@@ -6,6 +6,8 @@ Rule: docs/reference/descheduling.md#a-planned-round.
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,12 +28,16 @@ from koord.controllers.descheduler.planning.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
+    from koord.controllers.descheduler.framework.outcomes import RoundRecord
     from koord.controllers.descheduler.framework.points import PodEviction
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -41,7 +47,7 @@ BY_LOAD = frozenset({"LowNodeLoad"})
 
 
 class PlanningEvictor:
-    """The evict plugin of a round that is planned: a pod goes if it can land and nothing forbids it.
+    """The evict plugin of a planned round: a pod goes if it can land and nothing forbids it.
 
     Args:
         snapshot: of the round.
@@ -146,34 +152,43 @@ async def plan_round(
     for profile in rounds.profiles:
         profile.handle.evictor.evict_plugin = evictor
     plan = RoundPlan(clock.wall_seconds(), thresholds=dict(thresholds))
-    plan.overload_before = evictor.loads.overload()
-    before = evictor.loads.percent()
-    if landing is None:
+    plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
+    with nullcontext() if landing is None else landing.planning():
         record = await rounds.run(snapshot)
-    else:
-        with landing.planning():
-            record = await rounds.run(snapshot)
-    plan.overload_after = evictor.loads.overload()
+    plan.overload_after, after = evictor.loads.overload(), evictor.loads.percent()
     plan.steps, plan.errors = evictor.steps, list(record.errors)
-    plan.staying = evictor.staying + [
+    plan.staying = evictor.staying + _over_limits(record)
+    plan.nodes = _nodes(snapshot, before, after, plan.steps)
+    return plan
+
+
+def _over_limits(record: RoundRecord) -> list[StayingPod]:
+    return [
         StayingPod(
             each.namespace, each.name, each.node, each.plugin, StayReason.LIMIT, each.message
         )
         for each in record.outcomes
         if each.result == REFUSED
     ]
-    after = evictor.loads.percent()
-    plan.nodes = [
-        PlannedNode(
-            node.metadata.name,
-            dict(zip(RESOURCES, before[row].round(2).tolist(), strict=True)),
-            dict(zip(RESOURCES, after[row].round(2).tolist(), strict=True)),
-            sum(step.node == node.metadata.name for step in plan.steps),
-            sum(step.target == node.metadata.name for step in plan.steps),
+
+
+def _nodes(
+    snapshot: ClusterSnapshot,
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    steps: Sequence[PlannedStep],
+) -> list[PlannedNode]:
+    leaving = Counter(step.node for step in steps)
+    arriving = Counter(step.target for step in steps)
+    made = []
+    for row, node in enumerate(snapshot.nodes):
+        name = node.metadata.name
+        then, later = (
+            dict(zip(RESOURCES, percent[row].round(2).tolist(), strict=True))
+            for percent in (before, after)
         )
-        for row, node in enumerate(snapshot.nodes)
-    ]
-    return plan
+        made.append(PlannedNode(name, then, later, leaving[name], arriving[name]))
+    return made
 
 
 def load_thresholds(configuration: DeschedulerConfiguration) -> Mapping[str, float]:

@@ -13,7 +13,8 @@ from koord.base.supervision import Supervisor
 from koord.controllers.descheduler.config import load as descheduler_config
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.planning.landing import LandingNodes
-from koord.controllers.descheduler.planning.planner import SHIPPED_THRESHOLDS, plan_round
+from koord.controllers.descheduler.planning.load_columns import SHIPPED_THRESHOLDS
+from koord.controllers.descheduler.planning.planner import plan_round
 from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import LowNodeLoadArgs
 from koord.controllers.scheduler.config import load as scheduler_config
 from koord.controllers.scheduler.config.defaults import KOORD_SCHEDULER_NAME

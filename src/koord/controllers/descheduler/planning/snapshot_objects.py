@@ -31,7 +31,7 @@ _DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True)
 class SnapshotObjects:
-    """Objects of one moment; each once, in the order in which they came.
+    """Objects of one moment, each once, by kind, namespace and name, however they came.
 
     Attributes:
         objects: of all kinds.
@@ -61,7 +61,7 @@ class SnapshotObjects:
                 raise KoordError(source, "", title, "every object once")
             seen.add(key)
             complete.append(whole)
-        return cls(tuple(complete))
+        return cls(tuple(sorted(complete, key=_place)))
 
     def cluster(self, configuration: DeschedulerConfiguration) -> ClusterSnapshot:
         """What strategies see: ready nodes that the configuration selects, and all else."""
@@ -98,6 +98,10 @@ class SnapshotObjects:
 
     def _all(self, kind: type[KindT]) -> list[KindT]:
         return [each for each in self.objects if isinstance(each, kind)]
+
+
+def _place(value: Object) -> tuple[str, str, str]:
+    return type(value).__name__, value.metadata.namespace, value.metadata.name
 
 
 def _complete(value: Object) -> Object:
