@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the plan of a round: strategies say which pods, the scheduler where, limits how many.
+"""Plans rounds and carries them out: strategies say which pods, the scheduler where, limits how
+many; nothing is evicted before all of it is known.
 
 Rule: docs/reference/descheduling.md#a-planned-round.
 """
@@ -8,17 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from koord.controllers.descheduler.framework.outcomes import REFUSED
-from koord.controllers.descheduler.framework.round import Descheduling
-from koord.controllers.descheduler.planning.disruption_ledger import DisruptionLedger
-from koord.controllers.descheduler.planning.load_columns import (
-    RESOURCES,
-    SHIPPED_THRESHOLDS,
-    LoadColumns,
-)
+from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
+from koord.controllers.descheduler.planning.load_columns import RESOURCES, SHIPPED_THRESHOLDS
 from koord.controllers.descheduler.planning.plan import (
     PlannedNode,
     PlannedStep,
@@ -26,140 +20,129 @@ from koord.controllers.descheduler.planning.plan import (
     StayingPod,
     StayReason,
 )
+from koord.controllers.descheduler.planning.planning_evictor import PlanningEvictor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
-    from koord.base.clock import Clock
-    from koord.base.supervision import Supervisor
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
-    from koord.controllers.descheduler.framework.points import PodEviction
+    from koord.controllers.descheduler.framework.points import Evict
+    from koord.controllers.descheduler.framework.profile import StrategyProfile
+    from koord.controllers.descheduler.framework.round import Descheduling
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
-BY_LOAD = frozenset({"LowNodeLoad"})
-"""Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
 
-
-class PlanningEvictor:
-    """The evict plugin of a planned round: a pod goes if it can land and nothing forbids it.
+class PlannedRounds:
+    """Rounds that are planned before anything is evicted; takes the place of the rounds given.
 
     Args:
-        snapshot: of the round.
-        landing: where pods would go; None for a round that is walked, which does not ask.
-        thresholds: see :class:`LoadColumns`.
+        rounds: profiles and limits; of a configuration that is no dry run, since what a dry run
+            would evict is not asked about.
+        landing: makes, over the cluster of a snapshot, who says where pods would go; None plans
+            by the one-by-one rule, by which nobody looks where pods go.
+        thresholds: percent by resource above which load counts in gains.
+        now: wall time in seconds since the Unix epoch.
+        dry_run: whether plans are made and not carried out.
+        is_current: whether a pod is still where the plan has it; asked right before its eviction.
 
     Attributes:
-        steps: so far.
-        staying: pods that it refused, by the place among all that were wanted.
+        last: the plan of the last round.
     """
 
     def __init__(
         self,
-        snapshot: ClusterSnapshot,
-        landing: LandingNodes | None,
+        rounds: Descheduling,
+        landing: Callable[[ClusterSnapshot], LandingNodes] | None,
         thresholds: Mapping[str, float],
+        now: Callable[[], float],
+        *,
+        dry_run: bool = False,
+        is_current: Callable[[Pod], bool] = lambda pod: True,
     ) -> None:
-        self._landing = landing
-        self._budgets = DisruptionLedger(snapshot)
-        self.loads = LoadColumns(snapshot, thresholds)
-        self._moving: set[str] = set()
-        self.steps: list[PlannedStep] = []
-        self.staying: list[StayingPod] = []
+        self._rounds, self._landing = rounds, landing
+        self._thresholds, self._now = thresholds, now
+        self._dry_run, self._is_current = dry_run, is_current
+        self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
+        self.last = RoundPlan()
 
-    async def evict(self, pod: Pod, request: PodEviction) -> bool:
-        """Whether the pod's move is a step of the plan."""
-        why = self._forbidden(pod)
-        if why is not None:
-            return self._stays(pod, request, *why)
-        if self._landing is None:
-            self._add(pod, request, "", (), 0.0)
-            return True
-        landing = self._landing.move(pod)
-        if landing.reason is not None:
-            return self._stays(pod, request, landing.reason, landing.message)
-        source = pod.spec.node_name
-        gain = self.loads.move(pod, source, landing.node)
-        if request.plugin in BY_LOAD and gain <= 0:
-            self.loads.move(pod, landing.node, source)
-            self._landing.take_back()
-            message = f"on {landing.node}, where the scheduler puts it, load would be as high"
-            return self._stays(pod, request, StayReason.NO_GAIN, message)
-        self._add(pod, request, landing.node, landing.requires, gain)
-        return True
+    @property
+    def profiles(self) -> Sequence[StrategyProfile]:
+        """Of the rounds."""
+        return self._rounds.profiles
 
-    def _forbidden(self, pod: Pod) -> tuple[StayReason, str] | None:
-        if pod.metadata.uid in self._moving:
-            return StayReason.PLANNED, "an earlier step of the plan moves it"
-        if pod.metadata.deletion_timestamp is not None:
-            return StayReason.ENDING, "it is being deleted"
-        budget = self._budgets.refusal(pod) if self._landing is not None else ""
-        return (StayReason.BUDGET, budget) if budget else None
+    @property
+    def record(self) -> RoundRecord:
+        """What became of pods in the last round."""
+        return self._rounds.record
 
-    def _add(
-        self,
-        pod: Pod,
-        request: PodEviction,
-        target: str,
-        requires: tuple[int, ...],
-        gain: float,
-    ) -> None:
-        self._moving.add(pod.metadata.uid)
-        self._budgets.add(pod)
-        step = PlannedStep(
-            len(self.steps) + 1, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid,
-            pod.spec.node_name, target, request.plugin, request.reason,
-            [number + 1 for number in requires], gain,
-        )  # fmt: skip
-        self.steps.append(step)
+    async def plan(self, snapshot: ClusterSnapshot) -> RoundPlan:
+        """The plan of a round over a snapshot; nothing is evicted.
 
-    def _stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
-        meta, node = pod.metadata, pod.spec.node_name
-        stays = StayingPod(meta.namespace, meta.name, node, request.plugin, reason, message)
-        self.staying.append(stays)
-        return False
+        Raises:
+            KoordError: there are too few nodes, or a plugin cannot work with what is there.
+        """
+        plan, _ = await self._planned(snapshot)
+        return plan
 
+    async def run(self, snapshot: ClusterSnapshot) -> RoundRecord:
+        """Plans a round and carries it out, step by step.
 
-async def plan_round(
-    configuration: DeschedulerConfiguration,
-    snapshot: ClusterSnapshot,
-    landing: LandingNodes | None,
-    clock: Clock,
-    supervisor: Supervisor,
-) -> RoundPlan:
-    """The plan of one round; nothing is evicted.
+        A step that is refused ends those that depend on it; all others are still tried.
 
-    Args:
-        configuration: of the descheduler; its evict plugins are not asked.
-        snapshot: the cluster.
-        landing: where pods would go, over the same cluster; None for the one-by-one rule, by which
-            strategies evict without looking where pods go.
-        clock: the time.
-        supervisor: lets a strategy fail alone.
+        Raises:
+            KoordError: see :meth:`plan`.
+        """
+        plan, evictor = await self._planned(snapshot)
+        record = self._rounds.record
+        if self._dry_run:
+            return record
+        record.outcomes = [each for each in record.outcomes if each.result != EVICTED]
+        lost: set[int] = set()
+        for step, wanted in zip(plan.steps, evictor.wanted, strict=True):
+            ended = sorted(lost.intersection(step.requires))
+            if ended:
+                why = f"step {ended[0]}, which makes room on {step.target}, was not done"
+                record.refused(wanted.pod, wanted.request, why)
+            elif not self._is_current(wanted.pod):
+                record.refused(wanted.pod, wanted.request, f"it is not on {step.node} any more")
+            elif await self._carrier(wanted.profile).evict(wanted.pod, wanted.request):
+                record.evicted(wanted.pod, wanted.request)
+                continue
+            else:
+                record.failed(wanted.pod, wanted.request)
+            lost.add(step.number)
+        return record
 
-    Raises:
-        KoordError: there are too few nodes, a plugin refuses its arguments or cannot work with what
-            is there.
-    """
-    thresholds = load_thresholds(configuration)
-    evictor = PlanningEvictor(snapshot, landing, thresholds)
-    rounds = Descheduling(replace(configuration, dry_run=False), evictor, clock, supervisor)
-    for profile in rounds.profiles:
-        profile.handle.evictor.evict_plugin = evictor
-    plan = RoundPlan(clock.wall_seconds(), thresholds=dict(thresholds))
-    plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
-    with nullcontext() if landing is None else landing.planning():
-        record = await rounds.run(snapshot)
-    plan.overload_after, after = evictor.loads.overload(), evictor.loads.percent()
-    plan.steps, plan.errors = evictor.steps, list(record.errors)
-    plan.staying = evictor.staying + _over_limits(record)
-    plan.nodes = _nodes(snapshot, before, after, plan.steps)
-    return plan
+    def _carrier(self, profile: int) -> Evict:
+        carrier = self._carriers[profile]
+        assert carrier is not None, "a profile has exactly one evict plugin"
+        return carrier
+
+    async def _planned(self, snapshot: ClusterSnapshot) -> tuple[RoundPlan, PlanningEvictor]:
+        landing = None if self._landing is None else self._landing(snapshot)
+        evictor = PlanningEvictor(snapshot, landing, self._thresholds)
+        for number, profile in enumerate(self._rounds.profiles):
+            profile.handle.evictor.evict_plugin = evictor.of_profile(number)
+        plan = RoundPlan(self._now(), thresholds=dict(self._thresholds))
+        plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
+        try:
+            with nullcontext() if landing is None else landing.planning():
+                record = await self._rounds.run(snapshot)
+        finally:
+            for profile, carrier in zip(self._rounds.profiles, self._carriers, strict=True):
+                profile.handle.evictor.evict_plugin = carrier
+        plan.overload_after, after = evictor.loads.overload(), evictor.loads.percent()
+        plan.steps, plan.errors = evictor.steps, list(record.errors)
+        plan.staying = evictor.staying + _over_limits(record)
+        plan.nodes = _nodes(snapshot, before, after, plan.steps)
+        self.last = plan
+        return plan, evictor
 
 
 def _over_limits(record: RoundRecord) -> list[StayingPod]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -12,9 +13,10 @@ from koord.base.clock import VirtualClock
 from koord.base.supervision import Supervisor
 from koord.controllers.descheduler.config import load as descheduler_config
 from koord.controllers.descheduler.framework.registry import PluginRegistry
+from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.planning.landing import LandingNodes
 from koord.controllers.descheduler.planning.load_columns import SHIPPED_THRESHOLDS
-from koord.controllers.descheduler.planning.planner import plan_round
+from koord.controllers.descheduler.planning.planner import PlannedRounds, load_thresholds
 from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import LowNodeLoadArgs
 from koord.controllers.scheduler.config import load as scheduler_config
 from koord.controllers.scheduler.config.defaults import KOORD_SCHEDULER_NAME
@@ -23,9 +25,12 @@ from koord.controllers.scheduler.registry import Registry
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
+    from koord.controllers.descheduler.framework.points import PodEviction
     from koord.controllers.descheduler.planning.plan import RoundPlan
     from koord.controllers.descheduler.planning.snapshot_objects import SnapshotObjects
+    from koord.controllers.descheduler.snapshot import ClusterSnapshot
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
 
 _ONLY_DEFAULT_EVICTOR = {"enabled": [{"name": "DefaultEvictor"}], "disabled": [{"name": "*"}]}
@@ -85,24 +90,44 @@ async def plan_snapshot(
         one_by_one: walk the round as the original does: nobody looks where pods go.
 
     Raises:
-        KoordError: see :func:`koord.controllers.descheduler.planning.planner.plan_round`; or the
-            scheduler's configuration cannot be read: then nothing is planned.
+        KoordError: there are too few nodes, a plugin refuses its arguments or cannot work with what
+            is there; or the scheduler's configuration cannot be read: then nothing is planned.
     """
     clock, supervisor = VirtualClock(now), Supervisor("descheduler")
     single, window_left_out = for_one_round(configuration)
     notes = []
     if window_left_out:
         notes.append("LowNodeLoad: nodes count as high at once, whatever anomalyCondition says")
-    landing = None
+    landing: LandingNodes | None = None
     if not one_by_one:
         registry = Registry()
         names = objects.scheduler_names() or [KOORD_SCHEDULER_NAME]
         scheduling, told = _scheduler(scheduler_file, names, registry)
         notes += told
         landing = LandingNodes.of(objects.objects, scheduling, registry, clock)
-    plan = await plan_round(single, objects.cluster(single), landing, clock, supervisor)
+    over = None if landing is None else partial(_already_made, landing)
+    rounds = PlannedRounds(
+        Descheduling(replace(single, dry_run=False), _NoEvictions(), clock, supervisor),
+        over,
+        load_thresholds(single),
+        clock.wall_seconds,
+        dry_run=True,
+    )
+    plan = await rounds.plan(objects.cluster(single))
     plan.notes = notes
     return plan
+
+
+def _already_made(landing: LandingNodes, snapshot: ClusterSnapshot) -> LandingNodes:
+    """Over the same objects as the snapshot."""
+    return landing
+
+
+class _NoEvictions:
+    """Stands where evictions are carried out; a plan carries none out."""
+
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
+        return False
 
 
 def _scheduler(
