@@ -91,10 +91,13 @@ class LandingNodes:
         name = configuration.profiles[0].scheduler_name
         world = ClusterState(views, clock, scheduler_name=name)
         scheduler = Scheduler(world, configuration.profiles, registry, configuration.queue)
-        # Pods find their nodes, and plugins what nodes and pods refer to.
-        ordered = sorted(objects, key=lambda each: isinstance(each, Pod) - isinstance(each, Node))
-        for each in ordered:
-            views.view(type(each)).put(each)
+        by_kind: dict[type[Object], list[Object]] = {Node: []}
+        for each in objects:
+            by_kind.setdefault(type(each), []).append(each)
+        # Pods come last: they find their nodes, and plugins what they refer to.
+        pods = by_kind.pop(Pod, [])
+        for kind, listed in (*by_kind.items(), (Pod, pods)):
+            views.view(kind).put_page(listed)
         return cls(scheduler)
 
     @contextmanager
