@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.contract.api import Api
+from tests.contract.embedded import start_embedded
 
+EVICT = "descheduler.alpha.kubernetes.io/evict"
 SNAPSHOT = Path(__file__).resolve().parents[4] / "examples" / "descheduler" / "hot-node.yaml"
 
 
@@ -23,7 +26,7 @@ def test_the_shipped_example_as_json(plan) -> None:
     made = json.loads(out)
     (step,) = made["steps"]
     assert (step["name"], step["node"], step["target"]) == ("web-0", "node-0", "node-2")
-    assert made["overloadBefore"] - made.get("overloadAfter", 0.0) == step["gain"] == 8.125
+    assert made["overloadBefore"] - made["overloadAfter"] == step["gain"] == 8.125
     assert len(made["nodes"]) == 6
 
 
@@ -47,3 +50,45 @@ def test_what_cannot_be_read_is_said_in_one_line(plan, tmp_path: Path) -> None:
         status, out, error = plan(*words)
         assert (status, out, len(error.splitlines())) == (2, "", 1)
         assert told in error
+
+
+OLD_PODS = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+profiles:
+- plugins:
+    deschedule: {enabled: [{name: PodLifeTime}]}
+    filter: {enabled: [{name: DefaultEvictor}], disabled: [{name: "*"}]}
+    evict: {enabled: [{name: DefaultEvictor}], disabled: [{name: "*"}]}
+  pluginConfig:
+  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 0}}
+"""
+
+
+def test_a_cluster_is_read_and_nothing_is_evicted(plan, koord: Run, tmp_path: Path) -> None:
+    config = tmp_path / "descheduler.yaml"
+    config.write_text(OLD_PODS)
+    with start_embedded(tmp_path, controllers=False) as embedded:
+        assert koord("crds", "install", "--kubeconfig", embedded.kubeconfig)[0] == 0
+        api = Api(embedded.port, embedded.tls(), embedded.headers)
+        offered = {"cpu": "4", "memory": "8Gi", "pods": "9"}
+        for name in ("n1", "n2"):
+            node = {"metadata": {"name": name}, "status": {"allocatable": offered}}
+            assert api.post("/api/v1/nodes", node).code == 201
+        pod = {
+            "metadata": {"name": "old", "annotations": {EVICT: "true"}},
+            "spec": {
+                "nodeName": "n1", "schedulerName": "koord-scheduler",
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "c", "image": "i"}],
+            },
+        }  # fmt: skip
+        pods = "/api/v1/namespaces/default/pods"
+        assert api.post(pods, pod).code == 201
+        words = ("--config", config, "--kubeconfig", embedded.kubeconfig, "-o", "json")
+        status, out, error = plan(*words)
+        left = api.get(f"{pods}/old")
+        api.close()
+    assert (status, error, left.code) == (0, "", 200)
+    (step,) = json.loads(out)["steps"]
+    assert (step["name"], step["node"], step["target"]) == ("old", "n1", "n2")

@@ -8,7 +8,7 @@ moves of a plan count in the scheduler's own accounts while it is made, and are 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -96,8 +96,9 @@ class LandingNodes:
             by_kind.setdefault(type(each), []).append(each)
         # Pods come last: they find their nodes, and plugins what they refer to.
         pods = by_kind.pop(Pod, [])
-        for kind, listed in (*by_kind.items(), (Pod, pods)):
-            views.view(kind).put_page(listed)
+        listed: list[tuple[Any, list[Any]]] = [*by_kind.items(), (Pod, pods)]
+        for kind, page in listed:
+            views.view(kind).put_page(page)
         return cls(scheduler)
 
     @contextmanager

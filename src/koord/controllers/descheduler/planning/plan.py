@@ -25,7 +25,7 @@ class StayReason(StrEnum):
     UNSERVED = "OtherScheduler"
 
 
-class PlannedStep(WireStruct):
+class PlannedStep(WireStruct, omit_defaults=False):
     """One move.
 
     Attributes:
@@ -49,7 +49,7 @@ class PlannedStep(WireStruct):
     gain: float = 0.0
 
 
-class StayingPod(WireStruct):
+class StayingPod(WireStruct, omit_defaults=False):
     """A pod that a strategy wanted to move and that stays."""
 
     namespace: str = ""
@@ -60,7 +60,7 @@ class StayingPod(WireStruct):
     message: str = ""
 
 
-class PlannedNode(WireStruct):
+class PlannedNode(WireStruct, omit_defaults=False):
     """A node before and after.
 
     Attributes:
@@ -77,13 +77,13 @@ class PlannedNode(WireStruct):
     arriving: int = 0
 
 
-class RoundPlan(WireStruct):
+class RoundPlan(WireStruct, omit_defaults=False):
     """A round before it is carried out.
 
     Attributes:
         at: wall time for which it was worked out, in seconds since the Unix epoch.
         steps: in order.
-        staying: pods that strategies wanted and that stay, in the order in which they were wanted.
+        staying: pods that strategies wanted and that stay; those over a limit come last.
         nodes: all of the snapshot.
         thresholds: percent by resource above which load counts in gains.
         overload_before: percentage points above thresholds, nodes and resources added up.
