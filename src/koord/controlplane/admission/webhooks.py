@@ -25,6 +25,7 @@ from koord.controlplane.admission.plugin import LookupCache
 from koord.controlplane.admission.webhook_client import WebhookCallError
 from koord.controlplane.admission.webhook_rules import WebhookMatcher, WriteKind, may_cover
 from koord.controlplane.api_errors import bad_request, forbidden, internal
+from koord.controlplane.cel.access_checks import judge_of, judged_by
 from koord.controlplane.cel.conditions import VARIABLES, are_met
 from koord.controlplane.cel.expression import EvaluationError
 from koord.controlplane.patching import json_patch
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from koord.controlplane.admission.webhook_client import WebhookClient
+    from koord.controlplane.authorization.rbac import Authorizer
     from koord.controlplane.extension import Attributes, Reader
     from koord.controlplane.resource import Resource
 
@@ -58,6 +60,7 @@ class Webhooks:
         reader: configurations and namespaces.
         caller: how they are reached.
         equivalents: the same resource at all its versions and groups.
+        authorizer: answers what conditions ask about rights.
     """
 
     depends_on = (MUTATING, VALIDATING)
@@ -67,8 +70,9 @@ class Webhooks:
         reader: Reader,
         caller: WebhookClient,
         equivalents: Callable[[Resource], Sequence[Resource]],
+        authorizer: Authorizer,
     ) -> None:
-        self._reader, self._caller = reader, caller
+        self._reader, self._caller, self._authorizer = reader, caller, authorizer
         self._random = rng.stream(0, "admission.review")
         self._labels = LookupCache(reader, "namespaces", self._labels_of)
         self._matcher = WebhookMatcher(self._labels.get, equivalents)
@@ -150,8 +154,10 @@ class Webhooks:
         conditions = webhook.get("matchConditions")
         if as_resource is None or not conditions:
             return as_resource
+        judge = judge_of(self._authorizer, attributes.context)
         try:
-            met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
+            with judged_by(judge):
+                met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
         except EvaluationError as error:
             if webhook.get("failurePolicy") == "Ignore":
                 return None
