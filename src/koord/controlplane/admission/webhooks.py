@@ -128,7 +128,12 @@ class Webhooks:
         if not calls:
             return
         asked = [self._ask(call, attributes, mutating=False) for call in calls]
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        answers: list[ReviewResponse | BaseException | None]
+        if len(asked) == 1:
+            answers = [await asked[0]]  # which most often needs no task to be answered
+        else:
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
             if answer is not None and answer.refusal is not None:
