@@ -7,7 +7,6 @@ Configurations are taken in order of their names, webhooks in the order of their
 from __future__ import annotations
 
 import asyncio
-import copy
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -223,7 +222,7 @@ def _apply(name: str, patch: bytes, attributes: Attributes, as_resource: Resourc
     versions = {key: document[key] for key in ("apiVersion", "kind") if key in document}
     before = {**document, "apiVersion": as_resource.api_version, "kind": as_resource.kind}
     try:
-        patched = json_patch(copy.deepcopy(before), patch)
+        patched = json_patch(before, patch)
         attributes.resource.schema.prune(patched)
     except ApiError as error:
         raise internal(error.status.message) from None
