@@ -94,11 +94,13 @@ async def _in_its_turn(
     return _answer(found, request, version)
 
 
-async def _waited(found: Awaitable[Reviewed], request: AdmissionRequest, version: str) -> Document:
-    return _answer(await found, request, version)
+async def _waited(
+    outcome: Awaitable[Reviewed], request: AdmissionRequest, version: str
+) -> Document:
+    return _answer(await outcome, request, version)
 
 
-def _answer(found: Reviewed, request: AdmissionRequest, version: str) -> Document:
-    if found.decision is None:
+def _answer(outcome: Reviewed, request: AdmissionRequest, version: str) -> Document:
+    if outcome.decision is None:
         raise ReviewFailedError(FAILED)
-    return review_codec.response(version, request.uid, found.decision, found.operations)
+    return review_codec.response(version, request.uid, outcome.decision, outcome.operations)

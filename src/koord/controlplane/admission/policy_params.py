@@ -47,7 +47,7 @@ class PolicyParams:
 
     def __init__(self, reader: Reader, of_kind: OfKind) -> None:
         self._reader, self._of_kind = reader, of_kind
-        self._found: dict[str, LookupCache[list[Document]]] = {}
+        self._caches: dict[str, LookupCache[list[Document]]] = {}
 
     def resource(self, kind: Document) -> Resource:
         """The resource of a ``paramKind``.
@@ -80,10 +80,10 @@ class PolicyParams:
         if resource is None or reference is None:
             return [None]
         scope = _scope(resource, reference, namespace)
-        cache = self._found.get(resource.storage)
+        cache = self._caches.get(resource.storage)
         if cache is None:
             cache = LookupCache(self._reader, resource.storage, self._look_up(resource.storage))
-            self._found[resource.storage] = cache
+            self._caches[resource.storage] = cache
         wanted = [scope, reference.get("name") or "", reference.get("selector")]
         found = cache.get(json.dumps(wanted, sort_keys=True))
         if not found and reference.get("parameterNotFoundAction") == "Deny":
@@ -125,8 +125,8 @@ def _scope(resource: Resource, reference: Document, namespace: str) -> str:
     return own or namespace
 
 
-def _binding_error(told: str) -> PolicyConfigurationError:
-    return PolicyConfigurationError(f"failed to configure binding: {told}")
+def _binding_error(message: str) -> PolicyConfigurationError:
+    return PolicyConfigurationError(f"failed to configure binding: {message}")
 
 
 class ParamAccess(AdmissionPlugin):

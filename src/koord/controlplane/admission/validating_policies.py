@@ -19,7 +19,7 @@ from koord.controlplane.admission.policy_params import (
 )
 from koord.controlplane.admission.webhook_rules import WebhookMatcher
 from koord.controlplane.api_errors import failure, forbidden
-from koord.controlplane.cel.access_checks import judge_of, judged_by
+from koord.controlplane.cel.access_checks import checks_by, judge_of
 from koord.controlplane.cel.conditions import (
     are_met,
     condition_variables,
@@ -90,7 +90,7 @@ class ValidatingPolicies:
         if not self.configured or attributes.resource.storage in self.depends_on:
             return
         first: ApiError | None = None
-        with judged_by(judge_of(self._authorizer, attributes.context)):
+        with checks_by(judge_of(self._authorizer, attributes.context)):
             for policy in self._policies.get():
                 name = policy["metadata"]["name"]
                 bound = [

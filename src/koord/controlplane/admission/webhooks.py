@@ -24,7 +24,7 @@ from koord.controlplane.admission.plugin import LookupCache
 from koord.controlplane.admission.webhook_client import WebhookCallError
 from koord.controlplane.admission.webhook_rules import WebhookMatcher, WriteKind, may_cover
 from koord.controlplane.api_errors import bad_request, forbidden, internal
-from koord.controlplane.cel.access_checks import judge_of, judged_by
+from koord.controlplane.cel.access_checks import checks_by, judge_of
 from koord.controlplane.cel.conditions import VARIABLES, are_met
 from koord.controlplane.cel.expression import EvaluationError
 from koord.controlplane.patching import json_patch
@@ -160,7 +160,7 @@ class Webhooks:
             return as_resource
         judge = judge_of(self._authorizer, attributes.context)
         try:
-            with judged_by(judge):
+            with checks_by(judge):
                 met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
         except EvaluationError as error:
             if webhook.get("failurePolicy") == "Ignore":

@@ -51,7 +51,7 @@ def judge_of(authorizer: Authorizer, context: Context) -> Judge:
 
 
 @contextmanager
-def judged_by(judge: Judge) -> Iterator[None]:
+def checks_by(judge: Judge) -> Iterator[None]:
     """Checks of expressions that are evaluated meanwhile are answered by somebody.
 
     Args:

@@ -62,9 +62,11 @@ def test_a_note_that_cannot_be_read_counts_as_none(told: str) -> None:
 
 def test_only_of_a_generated_name_a_note_counts() -> None:
     made = profile({})
-    noted = {"annotations": {keys.PROFILE_DRAWS: '{"p":1000}'}, "name": "a", "namespace": "d"}
-    assert selection.number_of(made, ObjectMeta(**noted)) < 100  # type: ignore[arg-type]
-    assert selection.number_of(made, ObjectMeta(**noted, generate_name="a")) == 1000  # type: ignore[arg-type]
+    notes = {keys.PROFILE_DRAWS: '{"p":1000}'}
+    plain = ObjectMeta(name="a", namespace="d", annotations=notes)
+    generated = ObjectMeta(name="a", namespace="d", annotations=notes, generate_name="a")
+    assert selection.number_of(made, plain) < 100
+    assert selection.number_of(made, generated) == 1000
 
 
 def test_profiles_draw_apart() -> None:

@@ -111,8 +111,7 @@ def up(
     """
     _log(verbosity)
     try:
-        gates_given = gate_texts(gates)
-        without = _left_out(without, webhooks, gates_given)
+        without = _left_out(without, webhooks, gate_texts(gates))
         if colocation:
             _refuse_beside_colocation(data, without, detach)
             day = _day(speed, hours, report, picture, seed, output)
@@ -125,7 +124,7 @@ def up(
         data, seed = background.folder_of(data) if detach else data, seed or 0
         up_options = _UpOptions(
             node_pools.resolve_pools(nodes, pools, colocation, data), data, kubeconfig, merge, port,
-            insecure, no_rbac, names, seed, output, day, gates_given,
+            insecure, no_rbac, names, seed, output, day, gate_texts(gates),
         )  # fmt: skip
         if detach and data is not None:
             _check(up_options)

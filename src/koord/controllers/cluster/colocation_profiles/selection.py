@@ -118,7 +118,7 @@ def number_of(profile: ClusterColocationProfile, meta: ObjectMeta, review: str =
     """
     name = profile.metadata.name
     told = meta.annotations.get(keys.PROFILE_DRAWS) if meta.generate_name else None
-    number = _told(told).get(name) if told else None
+    number = _draws_of(told).get(name) if told else None
     return draw(name, identity(meta, review)) if number is None else number
 
 
@@ -141,7 +141,7 @@ def is_in_share(
     return number_of(profile, meta, review) < share_percent
 
 
-def _told(text: str) -> dict[str, int]:
+def _draws_of(text: str) -> dict[str, int]:
     """The draws that an annotation tells of; none where it cannot be read."""
     try:
         return msgspec.json.decode(text, type=dict[str, int])
