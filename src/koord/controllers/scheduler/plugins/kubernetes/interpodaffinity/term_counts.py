@@ -15,7 +15,7 @@ from koord.controllers.scheduler.plugins.kubernetes.domain_counts import (
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import TermRole
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
 
     Rows = NDArray[np.intp] | slice
+    WeightedPods = Sequence[tuple[RowCounts, int]]
 
 
 class DomainPresence:
@@ -41,9 +42,10 @@ class DomainPresence:
         self._sum = DomainCounts(self.domains, ())
         self._read()
 
-    def add(self, row_counts: RowCounts) -> None:
+    def add(self, pods: WeightedPods) -> None:
         """Counts other pods too."""
-        self._sum.add(row_counts, 1)
+        for row_counts, weight in pods:
+            self._sum.add(row_counts, weight)
         self._read()
 
     def sync(self, log: RowLog) -> None:
@@ -112,34 +114,31 @@ class TermCounts:
         return bool(self.affinity or self.anti_affinity or self.existing_anti_affinity)
 
     def watch(
-        self, presences: dict[str, DomainPresence], key: str, row_counts: RowCounts | None
+        self, presences: dict[str, DomainPresence], key: str, pods: WeightedPods
     ) -> None:
-        """Adds row counts, or none yet, to one of the three tables of presences."""
+        """Adds pods to one of the three tables of presences."""
         presence = presences.get(key)
         if presence is None:
             presence = presences[key] = DomainPresence(self._table, key)
-        if row_counts is not None:
-            presence.add(row_counts)
+        presence.add(pods)
 
-    def add_weighted(self, key: str, row_counts: RowCounts, weight: int) -> None:
+    def add_weighted(self, key: str, pods: WeightedPods, weight: int) -> None:
         """Adds pods to the scores."""
         if key not in self.scores:
             domains = TopologyDomains(self._table.labels.column(key), len(self._table.open))
             self.scores[key] = DomainCounts(domains, ())
-        self.scores[key].add(row_counts, weight)
+        for row_counts, sign in pods:
+            self.scores[key].add(row_counts, sign * weight)
 
     def add_existing_terms(self, existing_terms: Iterable[ExistingTerm]) -> None:
         """Takes in terms of pods on nodes that match the shape."""
         for existing_term in existing_terms:
+            pods = ((existing_term.row_counts, 1),)
             if existing_term.role is TermRole.REQUIRED_ANTI_AFFINITY:
-                self.watch(
-                    self.existing_anti_affinity, existing_term.term.key, existing_term.row_counts
-                )
+                self.watch(self.existing_anti_affinity, existing_term.term.key, pods)
                 self.filter_log.add_all()
             else:
-                self.add_weighted(
-                    existing_term.term.key, existing_term.row_counts, existing_term.weight
-                )
+                self.add_weighted(existing_term.term.key, pods, existing_term.weight)
                 self.score_log.add_all()
 
     def sync(self, changes: int) -> None:
