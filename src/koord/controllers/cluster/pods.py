@@ -66,6 +66,7 @@ _SCALARS = attrgetter(
 )  # fmt: skip
 
 
+_NUMBERS = count(1)
 # How many states of containers are remembered of pods that run the same ones.
 _STATES = 64
 
@@ -138,6 +139,7 @@ class ContainerRequests(CountedRequests):
     each is a shape of its own.
 
     Attributes:
+        number: counts them as they were made.
         problem: see :class:`PodShape`.
         requests, limits: of the containers together, by resource.
         names: of the resources that are requested, in order.
@@ -146,10 +148,12 @@ class ContainerRequests(CountedRequests):
     """
 
     __slots__ = (
-        "_by_states", "_latest", "limits", "memo", "names", "problem", "requests", "scored",
+        "_by_states", "_latest", "limits", "memo", "names", "number", "problem", "requests",
+        "scored",
     )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
+        self.number = next(_NUMBERS)
         self.problem = requests.problem(pod)
         self.requests = requests.effective(pod)
         self.limits = requests.effective(pod, limits=True)

@@ -44,7 +44,9 @@ def _pod(number: int, kind: int) -> Pod:
             {**spread, "whenUnsatisfiable": "DoNotSchedule"},
             {**spread, "whenUnsatisfiable": "ScheduleAnyway"},
         ]
-    return pod(f"p{number}", cpu=f"{100 + 50 * kind}m", labels={"app": app}, **more)
+    # All of the third sort ask for the same, and differ in nothing that plugins read.
+    cpu = 200 if kind % 3 == 2 else 100 + 50 * kind
+    return pod(f"p{number}", cpu=f"{cpu}m", labels={"app": app}, **more)
 
 
 STEPS = st.lists(
@@ -99,17 +101,37 @@ def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
     stock = _cluster()
     evaluator = stock.decider.evaluator
     first = [stock.decide(_pod(number, NEW)) for number in range(3)]
-    own = [evaluator.cached_entry(decision.cycle.shape.id) for decision in first]
+    own = [evaluator.cached_entry(decision.cycle) for decision in first]
     assert own[:2] == [None, None]
     assert own[2] is not None
     # An attempt whose answers are gone does not read another's.
     assert [decision.cycle.board for decision in first] == [None, None, own[2].board]
     again = stock.decide(_pod(2, NEW))
-    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
+    assert evaluator.cached_entry(again.cycle) is own[2]
     other = stock.decide(_pod(3, NEW))
-    assert evaluator.cached_entry(other.cycle.shape.id) not in (None, own[2])
-    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
+    assert evaluator.cached_entry(other.cycle) not in (None, own[2])
+    assert evaluator.cached_entry(again.cycle) is own[2]
     assert again.cycle.board is own[2].board
     one = stock.decide(_pod(0, NEW))
-    assert evaluator.cached_entry(one.cycle.shape.id) is not None
-    assert evaluator.cached_entry(other.cycle.shape.id) is not None
+    assert evaluator.cached_entry(one.cycle) is not None
+    assert evaluator.cached_entry(other.cycle) is not None
+
+
+def test_shapes_that_differ_in_what_no_plugin_reads_share_an_entry() -> None:
+    stock = _cluster()
+    evaluator = stock.decider.evaluator
+    alike = [stock.decide(_pod(number, 5)) for number in range(3)]
+    assert len({decision.cycle.shape.id for decision in alike}) == 3
+    shared = evaluator.cached_entry(alike[0].cycle)
+    assert shared is not None
+    assert [evaluator.cached_entry(each.cycle) for each in alike] == [shared] * 3
+    tolerant = stock.decide(pod("t", cpu="200m", tolerations=[{"operator": "Exists"}]))
+    assert evaluator.cached_entry(tolerant.cycle) is shared
+    stock.add(node("n00", cpu="2", pods="4", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    assert stock.decide(_pod(3, 5)).row != 0
+    # Now some read tolerations, so it has answers of its own.
+    again = stock.decide(pod("u", cpu="200m", tolerations=[{"operator": "Exists"}]))
+    assert evaluator.cached_entry(again.cycle) is not evaluator.cached_entry(alike[0].cycle)
+    apart = stock.decide(pod("s", cpu="200m", nodeSelector={ZONE: "z1"}))
+    assert evaluator.cached_entry(apart.cycle) is not evaluator.cached_entry(alike[0].cycle)
+    assert apart.row % 3 == 1

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Filter and Score plugins say of every node, kept by pod shape and brought up to date.
 
+Shapes of which plugins read nothing but what their containers request share what is kept.
+
 The first pod of a shape asks every plugin about every node. After it, only rows that changed in an
 aspect a plugin depends on are asked about again: mostly the one row that the last pod went to. The
 answers stand on a :class:`~koord.kernels.placement_board.Board`, which knows the best row. So a
@@ -47,7 +49,11 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility.participants import Participants
+    from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.participants import (
+        Participants,
+        ShapeParticipants,
+    )
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
@@ -116,13 +122,16 @@ class FeasibilityCache:
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
-        table = self.table
-        entry = self._keep(cycle)
+        table, shape = self.table, cycle.shape
+        participants = self._answering.of(shape)
+        kernels = self._kernels.of(shape, participants)
+        key = _key(cycle, kernels)
+        entry = self._entries.entry(cycle, key, table, len(self.filters), self._rules_of)
         version = table.version
         changed = ChangedRows(table, self._changes(cycle, entry))
         union = changed.union
-        if entry.generation != table.generation:
-            self._update_participants(cycle, entry)
+        if entry.generation != table.generation or entry.participants is not participants:
+            self._update_participants(entry, participants, kernels)
         if union & _NODE and entry.nodes_version != table.nodes_version:
             self._mark_closed(entry, changed)
         filters, scores = self._run_fit_kernels(cycle, entry, changed)
@@ -159,13 +168,10 @@ class FeasibilityCache:
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
 
-    def cached_entry(self, key: int) -> FeasibilityEntry | None:
-        """The entry of a shape as it was left, by the shape's id; None if there is none."""
-        return self._entries.get(key)
-
-    def _keep(self, cycle: Cycle) -> FeasibilityEntry:
-        """The entry of a shape as it was left, or an empty one."""
-        return self._entries.entry(cycle, self.table, len(self.filters), self._rules_of)
+    def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
+        """The entry of an attempt's shape as it was left; None if there is none."""
+        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
+        return self._entries.get(_key(cycle, kernels))
 
     def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
         """By score plugin, its weight and how the native board normalises it."""
@@ -174,24 +180,23 @@ class FeasibilityCache:
             for (weight, kind), (plugin, _) in zip(self._rules, self.scores, strict=True)
         ]
 
-    def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
-        """Finds out who takes part; who does no longer takes back what it said."""
-        generation, shape = self.table.generation, cycle.shape
-        participants = self._answering.of(shape)
+    def _update_participants(
+        self, entry: FeasibilityEntry, participants: ShapeParticipants, kernels: FitKernels | None
+    ) -> None:
+        """Takes over who takes part; who does no longer takes back what it said."""
         if entry.participants is not None and entry.participants is not participants:
             self._retire(
                 entry, self._filters, participants.filters.numbers, entry.filter_generations
             )
             self._retire(entry, self._scores, participants.scores.numbers, entry.score_generations)
         entry.participants = participants
-        kernels = self._kernels.of(shape, participants)
         if kernels is None or not kernels.equals(entry.fit_kernels):
             entry.kernels_answered = False
         entry.fit_kernels = kernels
         if entry.rank is not self.table.rank:
             entry.rank = self.table.rank
             entry.board.set_ranks(entry.rank)
-        entry.generation = generation
+        entry.generation = self.table.generation
 
     def _retire(
         self,
@@ -341,6 +346,17 @@ class FeasibilityCache:
         by_node = [plugin.filter_node(cycle, row) for row in rows.tolist()]
         unexplained = Rejection(plugin.name, ("refused",))
         rejections.put(rows, [rejection or unexplained for rejection in by_node])
+
+
+def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
+    """Under which answers are kept: of shapes, their id; of requests, which many shapes have, a
+    number below 0."""
+    shape = cycle.shape
+    if kernels is None or kernels.reads & shape.fields:
+        return shape.id
+    if cycle.has_overlay or cycle.own_rows is not None:
+        return shape.id
+    return -shape.container_requests.number
 
 
 def _own_rows(cycle: Cycle) -> set[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.feasibility.participants import Participants
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.kernels.placement_board import Rooms
@@ -36,12 +37,14 @@ class FitKernels:
         ratings: the kernels at Score, by the plugin's number there.
         depends: on which aspects of a row they all depend.
         filters, scores: who takes part besides.
+        reads: the parts of a pod by which shapes with equal containers differ in what all of these
+            answer, as bits of :class:`koord.controllers.cluster.pod_fields.PodField`.
 
     Attributes:
-        checks, ratings, filters, scores: the same.
+        checks, ratings, filters, scores, reads: the same.
     """
 
-    __slots__ = ("_depends", "_native", "checks", "filters", "ratings", "scores")
+    __slots__ = ("_depends", "_native", "checks", "filters", "ratings", "reads", "scores")
 
     def __init__(
         self,
@@ -50,7 +53,9 @@ class FitKernels:
         depends: int,
         filters: Participants,
         scores: Participants,
+        reads: int,
     ) -> None:
+        self.reads = reads
         self.checks = checks
         self.ratings = ratings
         self._native = Rooms(list(checks.items()), list(ratings.items()))
@@ -94,11 +99,13 @@ class FitKernelTable:
         memo = shape.container_requests.memo
         kept: tuple[ShapeParticipants, FitKernels | None] | None = memo.get(self._key)
         if kept is None or kept[0] is not participants:
-            kept = memo[self._key] = participants, _made(shape, participants)
+            kept = memo[self._key] = participants, _made(shape, participants, by_requests=True)
         return kept[1]
 
 
-def _made(shape: PodShape, participants: ShapeParticipants) -> FitKernels | None:
+def _made(
+    shape: PodShape, participants: ShapeParticipants, *, by_requests: bool = False
+) -> FitKernels | None:
     filters, scores = participants.filter_answers, participants.score_answers
     checks, ratings = (
         _kernels(shape, filters, "fit_kernel"),
@@ -111,7 +118,18 @@ def _made(shape: PodShape, participants: ShapeParticipants) -> FitKernels | None
         for plugin in plugins:
             depends |= plugin.depends if plugin.number in kernels else 0
     others = Participants.of(filters, checks), Participants.of(scores, ratings)
-    return FitKernels(checks, ratings, depends, *others)
+    reads = 0 if by_requests else int(PodField.ALL)
+    for plugins, kernels in ((filters, checks), (scores, ratings)):
+        for plugin in plugins:
+            reads |= _answers_read(plugin.plugin, plugin.number in kernels)
+    return FitKernels(checks, ratings, depends, *others, reads)
+
+
+def _answers_read(plugin: Any, has_kernel: bool) -> int:
+    """The parts of a pod that a plugin reads for what it answers, and how that is normalised."""
+    if hasattr(plugin, "normalization_of"):
+        return int(PodField.ALL)
+    return 0 if has_kernel else int(getattr(plugin, "answers_read", PodField.ALL))
 
 
 def _kernels(shape: PodShape, plugins: Sequence[NumberedPlugin], name: str) -> dict[int, Any]:
