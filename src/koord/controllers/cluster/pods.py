@@ -60,6 +60,8 @@ _OF_SPEC = attrgetter(
     "tolerations", "topology_spread_constraints", "resource_claims",
 )  # fmt: skip
 _OWN, _SPEC = 4, 13
+# Those of the spec that say what is requested come first.
+_CONTAINERS = 4
 _SCALARS = attrgetter(
     "scheduler_name", "priority", "priority_class_name", "preemption_policy", "host_network",
     "runtime_class_name", "restart_policy",
@@ -358,7 +360,7 @@ class Shapes:
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
         self._by_containers: BoundedTable[
-            tuple[int, ...], tuple[ContainerRequests, tuple[object, ...]]
+            tuple[int, ...], tuple[ContainerRequests, int, tuple[object, ...]]
         ] = BoundedTable(limit, size)
         self._by_containers_text: BoundedTable[bytes, ContainerRequests]
         self._by_containers_text = BoundedTable(limit, size)
@@ -422,14 +424,13 @@ class Shapes:
         spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
         size = len(text) + spec.size
+        weight = _weight(size, spec.container_requests)
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
             shape = PodShape(self._made, pod, spec.container_requests, size)
-            weight = _weight(size, shape.container_requests)
             self._by_text.put(text, shape, weight)
-            return shape, weight
-        return shape, _weight(size, shape.container_requests)
+        return shape, weight
 
     def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
         """What stands for parts of a pod's spec, the same for equal ones.
@@ -439,31 +440,35 @@ class Shapes:
         identity = (*map(id, parts), scalars)
         known = self._by_spec.get(identity)
         if known is None:
-            text = to_json((parts, scalars))
+            container_requests, size = self._container_requests(pod, parts[:_CONTAINERS])
+            text = to_json((container_requests.number, parts[_CONTAINERS:], scalars))
+            size += len(text)
+            weight = _weight(size, container_requests)
             spec = self._by_spec_text.get(text)
             if spec is None:
-                container_requests = self._container_requests(pod, len(text))
-                spec = _Spec(next(self._specs), len(text), container_requests)
-                self._by_spec_text.put(text, spec, _weight(len(text), container_requests))
+                spec = _Spec(next(self._specs), size, container_requests)
+                self._by_spec_text.put(text, spec, weight)
             known = spec, parts
-            self._by_spec.put(identity, known, _weight(len(text), spec.container_requests))
+            self._by_spec.put(identity, known, weight)
         return known[0]
 
-    def _container_requests(self, pod: Pod, size: int) -> ContainerRequests:
-        """What the containers of a pod ask for, one for pods whose containers are equal."""
-        spec = pod.spec
-        parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
+    def _container_requests(
+        self, pod: Pod, parts: tuple[Any, ...]
+    ) -> tuple[ContainerRequests, int]:
+        """What the containers of a pod ask for, one for pods whose containers are equal; and the size
+        of their JSON."""
         identity = tuple(map(id, parts))
         known = self._by_containers.get(identity)
         if known is None:
             text = to_json(parts)
+            size = len(text)
             found = self._by_containers_text.get(text)
             if found is None:
                 found = ContainerRequests(pod)
-                self._by_containers_text.put(text, found, _weight(len(text), found))
-            known = found, parts
+                self._by_containers_text.put(text, found, _weight(size, found))
+            known = found, size, parts
             self._by_containers.put(identity, known, _weight(size, found))
-        return known[0]
+        return known[0], known[1]
 
 
 class _Spec(NamedTuple):
@@ -475,6 +480,8 @@ class _Spec(NamedTuple):
 def _weight(size: int, of: ContainerRequests | None = None) -> int:
     """What is remembered of so many bytes of JSON counts as; see the numbers above."""
     names = len(of.requests) + len(of.limits) if of is not None else 0
+    if size <= _ORDINARY_BYTES and names <= _ORDINARY_NAMES:
+        return size
     large = max(0, size - _ORDINARY_BYTES) * (_DECODED - 1)
     return size + large + max(0, names - _ORDINARY_NAMES) * _NAME_BYTES
 
