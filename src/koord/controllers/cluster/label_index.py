@@ -105,10 +105,8 @@ class PodSelector:
         return made
 
     def difference(self) -> tuple[PodSelector, PodSelector | None]:
-        """Two selectors that name nothing unwanted: the pods that the first means, without those that
-        the second means, are the pods that this one means.
-
-        The second is None where nothing is unwanted.
+        """Two selectors that name nothing unwanted: the first means all that this one means, and those
+        that the second means besides. That is None where nothing is unwanted.
         """
         if not self.unwanted:
             return self, None

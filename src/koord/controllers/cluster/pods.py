@@ -455,8 +455,7 @@ class Shapes:
     def _container_requests(
         self, pod: Pod, parts: tuple[Any, ...]
     ) -> tuple[ContainerRequests, int]:
-        """What the containers of a pod ask for, one for pods whose containers are equal; and the size
-        of their JSON."""
+        """What the containers of a pod ask for, one for equal ones; and the size of their JSON."""
         identity = tuple(map(id, parts))
         known = self._by_containers.get(identity)
         if known is None:

@@ -82,9 +82,12 @@ class ShapeParticipants:
         plugins: the profile's, less who has nothing to do. Filter and Score stay whole.
         filter_answers, score_answers: who takes part there.
         filters, scores: the same as numbers.
+        kernel_sources: which of them may have kernels, as :mod:`fit_kernels` keeps it.
     """
 
-    __slots__ = ("filter_answers", "filters", "plugins", "score_answers", "scores")
+    __slots__ = (
+        "filter_answers", "filters", "kernel_sources", "plugins", "score_answers", "scores",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class ShapeParticipants:
     ) -> None:
         self.plugins = plugins
         self.filter_answers, self.score_answers = filter_answers, score_answers
+        self.kernel_sources: Any = None
         self.filters, self.scores = Participants.of(filter_answers), Participants.of(score_answers)
 
 

@@ -113,9 +113,7 @@ class TermCounts:
         """Whether any node may be refused."""
         return bool(self.affinity or self.anti_affinity or self.existing_anti_affinity)
 
-    def watch(
-        self, presences: dict[str, DomainPresence], key: str, pods: WeightedPods
-    ) -> None:
+    def watch(self, presences: dict[str, DomainPresence], key: str, pods: WeightedPods) -> None:
         """Adds pods to one of the three tables of presences."""
         presence = presences.get(key)
         if presence is None:

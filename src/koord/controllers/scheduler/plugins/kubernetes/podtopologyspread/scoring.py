@@ -58,9 +58,7 @@ class SoftConstraintCounts:
         rows = len(eligible)
         self.domains = TopologyDomains(None if self.by_node else column, rows)
         # Pods beside the candidate count whatever the policies say of their node.
-        self._sum = DomainCounts(
-            self.domains, pods, None if self.by_node else eligible
-        )
+        self._sum = DomainCounts(self.domains, pods, None if self.by_node else eligible)
         self._bias = constraint.max_skew - 1
 
     def sync(self, log: RowLog) -> None:
