@@ -2,9 +2,9 @@
 """Pods that differ, decided from their JSON on: ``python -m benchmarks.scheduler_diverse``.
 
 By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept, and
-with Python's garbage collector set as the program sets it: decoding, the pod's shape, the decision, holding the pod there; with ``--profile shipped`` also the
-loop around these, from the queue to the end of the binding. ``--calls 30`` adds the functions that
-took longest.
+with Python's garbage collector set as the program sets it: decoding, the pod's shape, the decision,
+holding the pod there; with ``--profile shipped`` also the loop around these, from the queue to the
+end of the binding. ``--calls 30`` adds the functions that took longest.
 """
 
 from __future__ import annotations

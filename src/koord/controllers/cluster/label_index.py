@@ -105,8 +105,9 @@ class PodSelector:
         return made
 
     def difference(self) -> tuple[PodSelector, PodSelector | None]:
-        """Two selectors that name nothing unwanted: the first means all that this one means, and those
-        that the second means besides. That is None where nothing is unwanted.
+        """Two selectors that name nothing unwanted, the pods of the first less those of the second.
+
+        The second is None where this one names nothing unwanted.
         """
         if not self.unwanted:
             return self, None

@@ -97,22 +97,26 @@ def _changed(what: str) -> dict[str, Any]:
     return {**labels, "spec": {"unschedulable": True}} if what == "cordon" else labels
 
 
+def _other(number: int) -> Pod:
+    return pod(f"p{number}", cpu=f"{100 + number}m")
+
+
 def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
     stock = _cluster()
     evaluator = stock.decider.evaluator
-    first = [stock.decide(_pod(number, NEW)) for number in range(3)]
+    first = [stock.decide(_other(number)) for number in range(3)]
     own = [evaluator.cached_entry(decision.cycle) for decision in first]
     assert own[:2] == [None, None]
     assert own[2] is not None
     # An attempt whose answers are gone does not read another's.
     assert [decision.cycle.board for decision in first] == [None, None, own[2].board]
-    again = stock.decide(_pod(2, NEW))
+    again = stock.decide(_other(2))
     assert evaluator.cached_entry(again.cycle) is own[2]
-    other = stock.decide(_pod(3, NEW))
+    other = stock.decide(_other(3))
     assert evaluator.cached_entry(other.cycle) not in (None, own[2])
     assert evaluator.cached_entry(again.cycle) is own[2]
     assert again.cycle.board is own[2].board
-    one = stock.decide(_pod(0, NEW))
+    one = stock.decide(_other(0))
     assert evaluator.cached_entry(one.cycle) is not None
     assert evaluator.cached_entry(other.cycle) is not None
 

@@ -356,6 +356,9 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
         return shape.id
     if cycle.has_overlay or cycle.own_rows is not None:
         return shape.id
+    for applies in kernels.readers:
+        if applies(cycle):
+            return shape.id
     return -shape.container_requests.number
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
+    from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.participants import (
         NumberedPlugin,
         ShapeParticipants,
@@ -43,12 +44,15 @@ class FitKernels:
         filters, scores: who takes part besides.
         reads: the parts of a pod by which shapes with equal containers differ in what all of these
             answer, as bits of :class:`koord.controllers.cluster.pod_fields.PodField`.
+        readers: those that read more where they apply: what tells whether they do.
 
     Attributes:
-        checks, ratings, filters, scores, reads: the same.
+        checks, ratings, filters, scores, reads, readers: the same.
     """
 
-    __slots__ = ("_depends", "_native", "checks", "filters", "ratings", "reads", "scores")
+    __slots__ = (
+        "_depends", "_native", "checks", "filters", "ratings", "readers", "reads", "scores",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,8 +62,10 @@ class FitKernels:
         filters: Participants,
         scores: Participants,
         reads: int,
+        readers: Sequence[Callable[[Cycle], bool]] = (),
     ) -> None:
         self.reads = reads
+        self.readers = readers
         self.checks = checks
         self.ratings = ratings
         self._native = Rooms(list(checks.items()), list(ratings.items()))
@@ -134,18 +140,25 @@ class _KernelSources:
         if others is None:
             others = self._others[key] = self._find(*key)
         reads = others.reads if by_requests else int(PodField.ALL)
-        return FitKernels(checks, ratings, others.depends, others.filters, others.scores, reads)
+        return FitKernels(
+            checks, ratings, others.depends, others.filters, others.scores, reads, others.readers
+        )
 
     def _find(self, checks: tuple[int, ...], ratings: tuple[int, ...]) -> _Others:
         filters, scores = self._plugins
         depends = reads = 0
+        readers = []
         for plugins, kernels in ((filters, checks), (scores, ratings)):
             for plugin in plugins:
                 has_kernel = plugin.number in kernels
                 depends |= plugin.depends if has_kernel else 0
-                reads |= _answers_read(plugin.plugin, has_kernel)
+                its = _answers_read(plugin.plugin, has_kernel)
+                if its is None or plugin.applies is None:
+                    reads |= int(PodField.ALL) if its is None else its
+                elif its:
+                    readers.append(plugin.applies)
         left = Participants.of(filters, checks), Participants.of(scores, ratings)
-        return _Others(*left, depends, reads)
+        return _Others(*left, depends, reads, readers)
 
 
 class _Others(NamedTuple):
@@ -155,19 +168,22 @@ class _Others(NamedTuple):
         filters, scores: the others.
         depends: aspects of a row on which those with kernels depend.
         reads: parts of a pod that any of all of them reads.
+        readers: see :class:`FitKernels`.
     """
 
     filters: Participants
     scores: Participants
     depends: int
     reads: int
+    readers: Sequence[Callable[[Cycle], bool]]
 
 
-def _answers_read(plugin: Any, has_kernel: bool) -> int:
-    """The parts of a pod that a plugin reads for what it answers, and how that is normalised."""
+def _answers_read(plugin: Any, has_kernel: bool) -> int | None:
+    """The parts of a pod that a plugin reads for what it answers; None where that is not known."""
     if hasattr(plugin, "normalization_of"):
-        return int(PodField.ALL)
-    return 0 if has_kernel else int(getattr(plugin, "answers_read", PodField.ALL))
+        return None
+    answers_read = getattr(plugin, "answers_read", None)
+    return 0 if has_kernel else answers_read
 
 
 def _sources(

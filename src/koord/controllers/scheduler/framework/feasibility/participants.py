@@ -19,7 +19,7 @@ from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.profile_plugins import LEFT_OUT, idle_points
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
@@ -38,12 +38,14 @@ class NumberedPlugin(Protocol):
         plugin: the plugin.
         depends: on which aspects of a row its answers depend.
         static: on nothing but shape and rows.
+        applies: whether it applies to an attempt; None where the shape tells.
     """
 
     number: int
     plugin: Any
     depends: int
     static: bool
+    applies: Callable[[Cycle], bool] | None
 
 
 class Participants(NamedTuple):

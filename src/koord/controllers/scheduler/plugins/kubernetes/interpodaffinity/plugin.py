@@ -73,6 +73,7 @@ class InterPodAffinity(Plugin):
 
     name = "InterPodAffinity"
     reads = PodField.POD_AFFINITY
+    answers_read = PodField.ALL
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE

@@ -29,27 +29,43 @@ if TYPE_CHECKING:
     WeightedPods = Sequence[tuple[RowCounts, int]]
 
 
+_NOWHERE: NDArray[np.bool_] = np.zeros(1, np.bool_)
+
+
 class DomainPresence:
     """Whether there are any pods, by domain.
 
+    Nothing is laid out by domain while there are none: terms that match nobody yet are many.
+
     Attributes:
-        some: bool by domain; the last, for rows without a domain, is False.
         number: in how many domains there are.
     """
 
     def __init__(self, table: NodeTable, key: str) -> None:
         self.domains = TopologyDomains(table.labels.column(key), len(table.open))
-        self._sum = DomainCounts(self.domains, ())
-        self._read()
+        self.number = 0
+        self._pods: list[tuple[RowCounts, int]] = []
+        self._sum: DomainCounts | None = None
+        # Bool by domain; the last, for rows without a domain, is False.
+        self._some = _NOWHERE
 
     def add(self, pods: WeightedPods) -> None:
         """Counts other pods too."""
-        for row_counts, weight in pods:
-            self._sum.add(row_counts, weight)
-        self._read()
+        self._pods += pods
+        if self._sum is not None:
+            for row_counts, weight in pods:
+                self._sum.add(row_counts, weight)
+            self._read()
+        else:
+            self._begin()
 
     def sync(self, log: RowLog) -> None:
         """Takes over which pods came and went; logs domains that emptied or ceased to be empty."""
+        if self._sum is None:
+            self._begin()
+            if self.number:
+                log.add_all()
+            return
         before = self._sum.sync()
         if before is None:
             self._read()
@@ -57,19 +73,27 @@ class DomainPresence:
             return
         for domain in before:
             now = bool(self._sum.counts[domain] > 0)
-            if now != self.some[domain]:
-                self.some[domain] = now
+            if now != self._some[domain]:
+                self._some[domain] = now
                 self.number += 1 if now else -1
                 log.add(self.domains, domain)
 
     def at(self, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether there are any in its domain."""
-        present: NDArray[np.bool_] = self.some[self.domains.ids[rows]]
+        ids = self.domains.ids[rows]
+        present: NDArray[np.bool_]
+        present = self._some[ids] if self._sum is not None else np.zeros(len(ids), np.bool_)
         return present
 
+    def _begin(self) -> None:
+        if any(row_counts.by_row for row_counts, _ in self._pods):
+            self._sum = DomainCounts(self.domains, self._pods)
+            self._read()
+
     def _read(self) -> None:
-        self.some = self._sum.counts > 0
-        self.number = int(np.count_nonzero(self.some))
+        assert self._sum is not None
+        self._some = self._sum.counts > 0
+        self.number = int(np.count_nonzero(self._some))
 
 
 class TermCounts:
@@ -110,8 +134,14 @@ class TermCounts:
 
     @property
     def filters(self) -> bool:
-        """Whether any node may be refused."""
-        return bool(self.affinity or self.anti_affinity or self.existing_anti_affinity)
+        """Whether any node may be refused as pods are now."""
+        if self.affinity:
+            return True
+        for presences in (self.anti_affinity, self.existing_anti_affinity):
+            for presence in presences.values():
+                if presence.number:
+                    return True
+        return False
 
     def watch(self, presences: dict[str, DomainPresence], key: str, pods: WeightedPods) -> None:
         """Adds pods to one of the three tables of presences."""

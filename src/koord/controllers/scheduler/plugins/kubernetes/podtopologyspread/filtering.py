@@ -170,7 +170,8 @@ class HardConstraints:
         """By row, whether all constraints let the pod in."""
         found: NDArray[np.bool_] | None = None
         for part in self.parts:
-            admits = part.admits[part.domains.ids[rows]]
+            ids = part.domains.ids[rows]
+            admits = ids >= 0 if part.admits[:-1].all() else part.admits[ids]
             found = admits if found is None else found & admits
         assert found is not None
         return found
