@@ -58,6 +58,9 @@ class Plugin:
     by shape: for pods that have none of them both follow from the names of the resources that they
     request, and the table's generation. Then they are asked of one such shape for all. May be a
     property that follows the generation; but for ``pod_added`` the same at all times."""
+    idle_score: ClassVar[int] = 0
+    """What every node counts with, 0 to 100, where :meth:`idle_points` leaves Score out because all
+    would get the same: of no consequence for the choice, but a part of the totals that are told."""
     answers_read: ClassVar[PodField | None] = None
     """Which parts of a pod decide what Filter and Score say, beside what its containers request and
     what :meth:`generation` follows; None where that is not known. Shapes that have none of those
