@@ -29,8 +29,8 @@ void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
   feasible_ = 0;
   for (std::size_t block = 0; keep_closed && block < blocks; ++block) {
     const std::size_t from = block * kBlock;
-    const std::size_t open = open_rows(
-        std::span(refused_).subspan(from, end_of(block) - from), std::uint64_t{1} << kClosed);
+    const std::size_t open = open_rows(std::span(refused_).subspan(from, end_of(block) - from),
+                                       std::uint64_t{1} << kClosed);
     if (open != 0) touch(block, kFlipped | kMoved);
     feasible_ += open;
   }
@@ -373,8 +373,8 @@ std::int64_t Board::best() {
     // No row of a block goes before the first by rank.
     if (found >= 0 && first_ranks_[block] > ranks_[static_cast<std::size_t>(found)]) continue;
     if (head.row == kUnknown) find_row(block);
-    if (found < 0 || ranks_[static_cast<std::size_t>(head.row)] <
-                         ranks_[static_cast<std::size_t>(found)]) {
+    if (found < 0 ||
+        ranks_[static_cast<std::size_t>(head.row)] < ranks_[static_cast<std::size_t>(found)]) {
       found = head.row;
     }
   }

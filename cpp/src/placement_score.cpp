@@ -36,8 +36,7 @@ double truncated(double score) { return static_cast<double>(static_cast<std::int
 // The same as below where each row has something of each resource, so that weights add up to one
 // number: the sum and a half is no multiple of it, so that its reciprocal serves.
 [[gnu::always_inline]] inline void weighted_all(std::span<const Reading> resources, bool left,
-                                                std::size_t first,
-                                                std::span<std::int64_t> scores) {
+                                                std::size_t first, std::span<std::int64_t> scores) {
   const std::size_t count = scores.size();
   std::array<double, kPart> sums = {};
   const double sign = left ? -1.0 : 1.0;

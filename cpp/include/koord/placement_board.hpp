@@ -182,7 +182,7 @@ class KOORD_API Board {
   std::vector<std::uint64_t> refused_;
   std::vector<std::int64_t> ranks_;
   std::vector<std::int64_t> first_ranks_;  // by block, the lowest
-  std::vector<Head> heads_;  // by block
+  std::vector<Head> heads_;                // by block
   std::vector<Column> columns_;
   std::vector<std::uint64_t> touched_;  // by block
   std::vector<std::size_t> pending_;    // touched blocks

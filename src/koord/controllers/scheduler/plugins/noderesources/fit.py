@@ -59,7 +59,7 @@ class FitRequest(NamedTuple):
     score: RoomScore
 
 
-class _RequestColumns(NamedTuple):
+class _FitColumns(NamedTuple):
     """Where what containers request stands in the table, for all that request the same resources.
 
     Attributes:
@@ -94,7 +94,7 @@ class NodeResourcesFit(Plugin):
         self._groups = frozenset(self.args.ignored_resource_groups)
         self._strategy, self._corners = _strategy(self.args)
         self._key = memo_key(self.name)
-        self._columns: dict[tuple[str, ...], _RequestColumns] = {}
+        self._columns: dict[tuple[str, ...], _FitColumns] = {}
 
     def generation(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -181,7 +181,7 @@ class NodeResourcesFit(Plugin):
         score = RoomScore(self._strategy, counted, self._corners)
         return FitRequest(columns.key, requested, columns.absent, check, score)
 
-    def _columns_of(self, names: tuple[str, ...]) -> _RequestColumns:
+    def _columns_of(self, names: tuple[str, ...]) -> _FitColumns:
         """The columns of some resources."""
         found = self._columns.get(names)
         if found is None or found.key is not self.handle.table.resources_key:
@@ -190,7 +190,7 @@ class NodeResourcesFit(Plugin):
             found = self._columns[names] = self._find_columns(names)
         return found
 
-    def _find_columns(self, names: tuple[str, ...]) -> _RequestColumns:
+    def _find_columns(self, names: tuple[str, ...]) -> _FitColumns:
         table = self.handle.table
         counted = [name for name in names if not self._is_ignored(name)]
         columns = {name: table.resource(name) for name in counted}
@@ -203,7 +203,7 @@ class NodeResourcesFit(Plugin):
             for each in self.args.scoring_strategy.resources
             if each.name in names or not resource_kinds.is_scalar(each.name)
         ]
-        return _RequestColumns(table.resources_key, filtered, absent, scored)
+        return _FitColumns(table.resources_key, filtered, absent, scored)
 
     def _is_ignored(self, resource: str) -> bool:
         if not resource_kinds.is_extended(resource):
