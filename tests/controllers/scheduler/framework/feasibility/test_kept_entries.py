@@ -139,3 +139,19 @@ def test_shapes_that_differ_in_what_no_plugin_reads_share_an_entry() -> None:
     apart = stock.decide(pod("s", cpu="200m", nodeSelector={ZONE: "z1"}))
     assert evaluator.cached_entry(apart.cycle) is not evaluator.cached_entry(alike[0].cycle)
     assert apart.row % 3 == 1
+
+
+def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:
+    stock = _cluster()
+    made, kept = stock.decider, 16
+    made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, kept)
+    infos = [stock.world.shapes.info(_other(number)) for number in range(kept + 4)]
+    found = 0
+    for turn in range(10):
+        for info in infos:
+            entry = made.evaluator.cached_entry(Cycle(info, stock.table))
+            found += turn > 3 and entry is not None
+            made.decide(info)
+    # In turn, so that each is the one longest unused when it comes.
+    assert found > 6 * len(infos) // 4
+    assert len(made.evaluator._entries._by_key) == kept

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     RulesOf = Callable[[PodShape], Sequence[tuple[int, int]]]
 
-_ROWS = 2_000_000
-"""How many rows all entries have together, at some 60 bytes a row."""
+# What all entries may have together; and what one has a row: 16 bytes of the board, and 8 to 12 for
+# each score that applies, of which pods of the shipped profile have up to four.
+_BYTES, _ROW_BYTES = 128 << 20, 64
+# A generator of full period (Numerical Recipes' constants, with 1 for what is added).
+_FACTOR, _MODULUS = 1_664_525, 1 << 32
 # Of so many keys it is remembered that they came once.
 _SEEN = 1 << 14
 
@@ -31,13 +34,16 @@ class KeptEntries:
     """By key.
 
     Args:
-        limit: how many keys have one of their own; the one longest unused goes first. Fewer are
-            kept on a table of many rows.
+        limit: how many keys have one of their own. Fewer are kept on a table of many rows. Which
+            one goes for a new one is drawn: were it the one longest unused, then of one key more
+            than are kept, that come in turn, none would ever be found.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._by_key: dict[int, FeasibilityEntry] = {}
+        self._keys: list[int] = []
+        self._draw = 0
         self._seen: set[int] = set()
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
@@ -63,9 +69,8 @@ class KeptEntries:
             rules_of: by score plugin, its weight and how it is normalised for pods of a shape;
                 asked for an empty one alone.
         """
-        entry = self._by_key.pop(key, None)
+        entry = self._by_key.get(key)
         if entry is not None and entry.layout == table.layout:
-            self._by_key[key] = entry
             return entry
         if entry is None:
             if key not in self._seen:
@@ -75,11 +80,20 @@ class KeptEntries:
                 entry, self._first, self._first_cycle = self._first, None, None
         if entry is None or entry.layout != table.layout:
             entry = FeasibilityEntry(table, filters, rules_of(cycle.shape))
-        limit = min(self._limit, max(16, _ROWS // max(1, len(table.open))))
-        while len(self._by_key) >= limit:
-            del self._by_key[next(iter(self._by_key))]
-        self._by_key[key] = entry
+        of_one = _ROW_BYTES * max(1, len(table.open))
+        self._put(key, entry, min(self._limit, max(16, _BYTES // of_one)))
         return entry
+
+    def _put(self, key: int, entry: FeasibilityEntry, limit: int) -> None:
+        if key not in self._by_key:
+            while len(self._keys) >= limit:
+                # Numbers of a fixed sequence: the same histories keep the same.
+                self._draw = (self._draw * _FACTOR + 1) % _MODULUS
+                place = self._draw * len(self._keys) // _MODULUS
+                self._keys[place], self._keys[-1] = self._keys[-1], self._keys[place]
+                del self._by_key[self._keys.pop()]
+            self._keys.append(key)
+        self._by_key[key] = entry
 
     def _seen_first(self, key: int) -> None:
         if len(self._seen) >= _SEEN:
