@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from koord.api.kinds.pod import Pod
 from koord.api.protocol import keys
 from koord.controllers.descheduler.plugins.scaledownbinpack.ranking import (
-    NodePods,
+    RankedNode,
     node_score,
     ranked,
 )
@@ -85,11 +85,11 @@ def test_nodes_that_empty_soonest_come_first() -> None:
 
 
 def test_the_reference_s_example() -> None:
-    on_a = NodePods(node("a"), [web("p", "a", cpu="1")])
-    on_b = NodePods(node("b"), [web("q", "b", cpu="1")], others=[pod("r", "b", cpu="2")])
+    on_a = RankedNode(node("a"), [web("p", "a", cpu="1")])
+    on_b = RankedNode(node("b"), [web("q", "b", cpu="1")], others=[pod("r", "b", cpu="2")])
     assert [node_score(each, {"cpu": 1.0}) for each in (on_a, on_b)] == [0, 2]
     assert [each.metadata.name for each in ranked([on_b, on_a], {"cpu": 1.0})] == ["p", "q"]
-    idle = NodePods(node("c"), [web("s", "c", cpu="0")], others=[pod("t", "c")])
+    idle = RankedNode(node("c"), [web("s", "c", cpu="0")], others=[pod("t", "c")])
     assert node_score(idle, {"cpu": 1.0}) == float("inf")
 
 
@@ -185,7 +185,7 @@ KIND = st.sampled_from(["eligible", "skipped", "others"])
 
 @given(st.lists(st.tuples(st.integers(0, 3), KIND, st.integers(0, 3000)), max_size=20))
 def test_it_ranks_nodes_as_the_model_does(asked: list[tuple[int, str, int]]) -> None:
-    groups = [NodePods(node(f"n{number}")) for number in range(4)]
+    groups = [RankedNode(node(f"n{number}")) for number in range(4)]
     amounts: list[dict[str, int]] = [{} for _ in groups]
     for number, (place, kind, milli) in enumerate(asked):
         getattr(groups[place], kind).append(web(f"p{number:02}", f"n{place}", cpu=f"{milli}m"))

@@ -74,7 +74,7 @@ class StrategyEvictor:
                 counts as gone.
         """
         if dry_run:
-            self._tell(pod, reason)
+            self._log_eviction(pod, reason)
             return True
         request = PodEviction(self.strategy, reason)
         if delete_options is not None:
@@ -84,7 +84,7 @@ class StrategyEvictor:
             self._record.refused(pod, request, refusal)
             return False
         if self.dry_run:
-            self._tell(pod, reason)
+            self._log_eviction(pod, reason)
         elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
             self._record.failed(pod, request)
             return False
@@ -92,7 +92,7 @@ class StrategyEvictor:
         self._record.evicted(pod, request)
         return True
 
-    def _tell(self, pod: Pod, reason: str) -> None:
+    def _log_eviction(self, pod: Pod, reason: str) -> None:
         told = log.fields(pod=pod.title, strategy=self.strategy, reason=reason)
         _LOG.info("would evict a pod", extra=told)
 

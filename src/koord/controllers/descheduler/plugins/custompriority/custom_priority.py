@@ -50,7 +50,11 @@ class CustomPriority(DeschedulerPlugin):
             return
         levels = self._levels(self.args.selected_nodes(nodes))
         for index, source in enumerate(levels[:-1]):
-            targets = [node for each in levels[index + 1 :] for node in self._takers(each)]
+            targets = [
+                node
+                for each in levels[index + 1 :]
+                for node in self._takers(each.level, each.nodes)
+            ]
             sources = [node for node in source.nodes if not self._keeps(source.level, node)]
             if not targets:
                 continue
@@ -81,14 +85,14 @@ class CustomPriority(DeschedulerPlugin):
             used.get(name, 0.0) < percent for name, percent in thresholds.items()
         )
 
-    def _takers(self, each: LevelNodes) -> list[Node]:
-        """Nodes of a level that are not filled so far that they take no pods."""
-        thresholds = each.level.reject_threshold
+    def _takers(self, level: NodeLevel, nodes: list[Node]) -> list[Node]:
+        """Those nodes of a level that are not filled so far that they take no pods."""
+        thresholds = level.reject_threshold
         if not thresholds:
-            return each.nodes
+            return nodes
         return [
             node
-            for node in each.nodes
+            for node in nodes
             if all(
                 self._used_percent(node).get(name, 0.0) <= percent
                 for name, percent in thresholds.items()

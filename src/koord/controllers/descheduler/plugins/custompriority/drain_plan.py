@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COUNTED = (requests.CPU, requests.MEMORY, requests.PODS)
 
 
-def asked(pod: Pod) -> dict[str, int]:
+def plain_requests(pod: Pod) -> dict[str, int]:
     """What the containers of a pod ask for together, and one pod; CPU in milli."""
     total = {requests.PODS: 1}
     for container in pod.spec.containers:
@@ -33,7 +33,7 @@ def smallest_first(pods: Iterable[Pod]) -> list[Pod]:
     """By CPU, memory, namespace and name."""
 
     def key(pod: Pod) -> tuple[int, int, str, str]:
-        amounts = asked(pod)
+        amounts = plain_requests(pod)
         meta = pod.metadata
         return (
             amounts.get(requests.CPU, 0), amounts.get(requests.MEMORY, 0),
@@ -67,7 +67,7 @@ class DrainPlan:
         return True
 
     def _place(self, pod: Pod, left: Mapping[str, dict[str, int]]) -> bool:
-        amounts = asked(pod)
+        amounts = plain_requests(pod)
         for node in self._targets:
             room = left[node.metadata.name]
             if self._must_fit and not self._fit.fits_by_requests(pod, node):

@@ -87,8 +87,8 @@ class EvictPodsOnReservedResources(DeschedulerPlugin):
         try:
             return node_reservation(node)
         except KoordError as error:
-            if not seen.told:
-                seen.told = True
+            if not seen.is_announced:
+                seen.is_announced = True
                 _LOG.warning("a reservation is ignored", extra=log.fields(error=str(error)))
             return None
 
@@ -100,8 +100,8 @@ class EvictPodsOnReservedResources(DeschedulerPlugin):
         over = excess(pods, node, reservation)
         if not holders and not over:
             return
-        if not seen.told:
-            seen.told = True
+        if not seen.is_announced:
+            seen.is_announced = True
             self.handle.writer.warn(node, CHANGED, self._message(holders, over))
         if not self._changes.is_due(seen, self.handle.clock.monotonic_seconds()):
             return

@@ -20,12 +20,12 @@ class SeenReservation:
     Attributes:
         text: the annotation.
         since: monotonic seconds at which it was first seen.
-        told: whether the pods that have to go were told of.
+        is_announced: whether the pods that have to go were told of.
     """
 
     text: str
     since: float
-    told: bool = False
+    is_announced: bool = False
 
 
 class ReservationChanges:
@@ -51,7 +51,7 @@ class ReservationChanges:
 
     def is_due(self, seen: SeenReservation, now: float) -> bool:
         """Whether pods have been told of for long enough."""
-        return seen.told and now - seen.since >= self._grace_seconds
+        return seen.is_announced and now - seen.since >= self._grace_seconds
 
     def keep(self, node_names: Collection[str]) -> None:
         """Forgets all other nodes."""

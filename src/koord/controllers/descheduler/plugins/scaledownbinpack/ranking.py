@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class NodePods:
+class RankedNode:
     """A node with its pods.
 
     Attributes:
@@ -35,37 +35,41 @@ class NodePods:
     others: list[Pod] = field(default_factory=list)
 
 
-def ranked(nodes: Iterable[NodePods], weights: Mapping[str, float]) -> list[Pod]:
+def ranked(nodes: Iterable[RankedNode], weights: Mapping[str, float]) -> list[Pod]:
     """Eligible pods, the first to leave first.
 
     Args:
         nodes: those with eligible pods.
         weights: of resources.
     """
-    by_score = sorted(nodes, key=lambda each: _node_key(each, weights))
-    return [pod for each in by_score for pod in _ordered(each, weights)]
+    by_score = sorted(nodes, key=lambda node: _node_key(node, weights))
+    return [pod for node in by_score for pod in _ordered(node, weights)]
 
 
-def node_score(each: NodePods, weights: Mapping[str, float]) -> float:
+def node_score(ranked_node: RankedNode, weights: Mapping[str, float]) -> float:
     """What keeps a node from being emptied: requests of others over those of eligible pods.
 
     0 where nothing else runs there, infinite where eligible pods ask for nothing and others do.
     """
-    offered = requests.offered(each.node)
-    eligible = _weighted(each.eligible, offered, weights)
-    rest = _weighted([*each.others, *each.skipped], offered, weights)
+    offered = requests.offered(ranked_node.node)
+    eligible = _weighted(ranked_node.eligible, offered, weights)
+    rest = _weighted([*ranked_node.others, *ranked_node.skipped], offered, weights)
     if eligible > 0:
         return rest / eligible
     return math.inf if rest > 0 else 0.0
 
 
-def _node_key(each: NodePods, weights: Mapping[str, float]) -> tuple[float, int, str]:
-    return node_score(each, weights), len(each.eligible), each.node.metadata.name
+def _node_key(ranked_node: RankedNode, weights: Mapping[str, float]) -> tuple[float, int, str]:
+    return (
+        node_score(ranked_node, weights),
+        len(ranked_node.eligible),
+        ranked_node.node.metadata.name,
+    )
 
 
-def _ordered(each: NodePods, weights: Mapping[str, float]) -> list[Pod]:
+def _ordered(ranked_node: RankedNode, weights: Mapping[str, float]) -> list[Pod]:
     """The largest first, then the newest, then by namespace and name."""
-    offered = requests.offered(each.node)
+    offered = requests.offered(ranked_node.node)
 
     def key(pod: Pod) -> tuple[float, float, str, str]:
         made = pod.metadata.creation_timestamp
@@ -73,7 +77,7 @@ def _ordered(each: NodePods, weights: Mapping[str, float]) -> list[Pod]:
         size = _weighted([pod], offered, weights)
         return -size, age, pod.metadata.namespace, pod.metadata.name
 
-    return sorted(each.eligible, key=key)
+    return sorted(ranked_node.eligible, key=key)
 
 
 def _weighted(

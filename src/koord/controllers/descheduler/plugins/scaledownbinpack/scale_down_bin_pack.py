@@ -18,7 +18,7 @@ from koord.controllers.descheduler.plugins.scaledownbinpack.deletion_costs impor
     MOST,
     DeletionCosts,
 )
-from koord.controllers.descheduler.plugins.scaledownbinpack.ranking import NodePods, ranked
+from koord.controllers.descheduler.plugins.scaledownbinpack.ranking import RankedNode, ranked
 from koord.controllers.descheduler.plugins.selection_args import SelectionArgs
 from koord.controllers.scheduler.config.plugin_args import without_empty
 
@@ -89,11 +89,11 @@ class ScaleDownBinPack(DeschedulerPlugin):
         else:
             await self._write(pods, [pod for each in groups for pod in each.skipped])
 
-    def _grouped(self, nodes: Sequence[Node]) -> list[NodePods]:
+    def _grouped(self, nodes: Sequence[Node]) -> list[RankedNode]:
         accepts = self.args.pod_filter(self.handle.evictor.filter)
         groups = []
         for node in self.args.selected_nodes(nodes):
-            group = NodePods(node)
+            group = RankedNode(node)
             for pod in self.handle.snapshot.pods_on(node.metadata.name):
                 if accepts(pod):
                     group.eligible.append(pod)

@@ -47,25 +47,25 @@ class Offers:
         self._offers = offers
         self._fit = node_fit
 
-    def find(self, each: BestEffortPod) -> NodeOffer | None:
+    def find(self, candidate: BestEffortPod) -> NodeOffer | None:
         """The first node that takes a pod and stays below its limit with what the pod would use."""
-        return next((offer for offer in self._offers if self._takes(offer, each)), None)
+        return next((offer for offer in self._offers if self._takes(offer, candidate)), None)
 
-    def take(self, offer: NodeOffer, each: BestEffortPod) -> None:
+    def take(self, offer: NodeOffer, candidate: BestEffortPod) -> None:
         """Counts a pod as gone there."""
-        offer.used_milli += each.wanted_milli
-        for name, amount in requests.requested(each.pod).items():
+        offer.used_milli += candidate.wanted_milli
+        for name, amount in requests.requested(candidate.pod).items():
             offer.taken[name] = offer.taken.get(name, 0) + amount
 
-    def _takes(self, offer: NodeOffer, each: BestEffortPod) -> bool:
-        if offer.node.metadata.name == each.pod.spec.node_name:
+    def _takes(self, offer: NodeOffer, candidate: BestEffortPod) -> bool:
+        if offer.node.metadata.name == candidate.pod.spec.node_name:
             return False
-        if offer.used_milli + each.wanted_milli >= offer.limit_milli:
+        if offer.used_milli + candidate.wanted_milli >= offer.limit_milli:
             return False
-        if not self._fit.fits(each.pod, offer.node):
+        if not self._fit.fits(candidate.pod, offer.node):
             return False
         free = self._fit.free(offer.node)
         return all(
             amount + offer.taken.get(name, 0) <= free.get(name, 0)
-            for name, amount in requests.requested(each.pod).items()
+            for name, amount in requests.requested(candidate.pod).items()
         )

@@ -161,7 +161,7 @@ class StarvedPods(DeschedulerPlugin):
                 left -= 1
 
 
-def _gain_key(each: BestEffortPod) -> tuple[int, str, str]:
+def _gain_key(pod: BestEffortPod) -> tuple[int, str, str]:
     """Those that would gain most first."""
-    meta = each.pod.metadata
-    return each.usage_milli - each.request_milli, meta.namespace, meta.name
+    meta = pod.pod.metadata
+    return pod.usage_milli - pod.request_milli, meta.namespace, meta.name
