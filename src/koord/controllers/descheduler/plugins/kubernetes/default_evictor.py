@@ -180,11 +180,19 @@ class DefaultEvictor(DeschedulerPlugin):
         self._node_selector = label_text.parse(args.node_selector)
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
+        # By identity: the snapshot keeps the pods of a round.
+        self._verdicts: dict[int, bool] = {}
         handle.on_round(self._begin_round)
         self._constraints = tuple(self._held_constraints())
 
     def filter(self, pod: Pod) -> bool:
-        """Whether the pod may be a candidate at all."""
+        """Whether the pod may be a candidate at all; one answer a round, however often asked."""
+        verdict = self._verdicts.get(id(pod))
+        if verdict is None:
+            verdict = self._verdicts[id(pod)] = self._may_be_candidate(pod)
+        return verdict
+
+    def _may_be_candidate(self, pod: Pod) -> bool:
         if pod_traits.asks_to_be_evicted(pod):
             return True
         mandatory = self.args.no_eviction_policy == MANDATORY
@@ -196,7 +204,7 @@ class DefaultEvictor(DeschedulerPlugin):
             or pod.metadata.deletion_timestamp is not None
         ):
             return False
-        return not any(protects(pod) for protects in self._constraints)
+        return all(not protects(pod) for protects in self._constraints)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Whether the pod may go now; the annotation that opens :meth:`filter` does not count."""
@@ -214,6 +222,7 @@ class DefaultEvictor(DeschedulerPlugin):
         return await self.handle.evictions.evict(pod, request)
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
+        self._verdicts.clear()
         self._threshold = self._priority_threshold(snapshot)
         self._targets = [
             node

@@ -85,9 +85,12 @@ class RemoveDuplicates(DeschedulerPlugin):
             for pod in self.handle.snapshot.pods_on(node.metadata.name):
                 if not selected(pod) or not self._is_owned(pod):
                     continue
-                owner_keys = _owner_keys(pod)
-                occurrences.update(owner_keys)
-                identity = _identity(pod)
+                images = sorted(container.image for container in pod.spec.containers)
+                owner_keys = _owner_keys(pod, images)
+                for key in owner_keys:
+                    occurrences[key] += 1
+                # A single owner's key says all that an identity does.
+                identity = owner_keys[0] if len(owner_keys) == 1 else _identity(pod, images)
                 if identity in identities:
                     for key in owner_keys:
                         by_node = duplicates.setdefault(key, {})
@@ -100,24 +103,20 @@ class RemoveDuplicates(DeschedulerPlugin):
         return bool(kinds) and kinds.isdisjoint(self.args.exclude_owner_kinds)
 
 
-def _images(pod: Pod) -> list[str]:
-    return sorted(container.image for container in pod.spec.containers)
-
-
-def _owner_keys(pod: Pod) -> list[OwnerKey]:
-    images = "#".join(_images(pod))
+def _owner_keys(pod: Pod, images: Sequence[str]) -> list[OwnerKey]:
+    joined = "#".join(images)
     return [
-        OwnerKey(pod.metadata.namespace, owner.kind, owner.name, images)
+        OwnerKey(pod.metadata.namespace, owner.kind, owner.name, joined)
         for owner in pod.metadata.owner_references
     ]
 
 
-def _identity(pod: Pod) -> tuple[str, ...]:
+def _identity(pod: Pod, images: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         sorted(
             f"{pod.metadata.namespace}/{owner.kind}/{owner.name}/{image}"
             for owner in pod.metadata.owner_references
-            for image in _images(pod)
+            for image in images
         )
     )
 

@@ -40,17 +40,19 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin):
         evictor = self.handle.evictor
         selected = self.args.pod_filter()
         by_name = {node.metadata.name: node for node in nodes}
-        on_node = {
-            name: [pod for pod in self.handle.snapshot.pods_on(name) if selected(pod)]
-            for name in by_name
-        }
         present: PodsByNamespace = {}
-        for pods in on_node.values():
+        owners: list[list[Pod]] = []
+        for name in by_name:
+            pods = [pod for pod in self.handle.snapshot.pods_on(name) if selected(pod)]
             for pod in pods:
-                present.setdefault(pod.metadata.namespace, {})[pod.metadata.name] = pod
+                meta = pod.metadata
+                if meta.namespace not in present:
+                    present[meta.namespace] = {}
+                present[meta.namespace][meta.name] = pod
+            owners.append([pod for pod in pods if pod.spec.affinity is not None])
         present_pods = _PresentPods(present)
-        for pods in on_node.values():
-            for pod in by_priority(pods):
+        for pods in owners:
+            for pod in by_priority(pod for pod in pods if required_anti_affinity(pod)):
                 if (
                     _violates(pod, present_pods, by_name)
                     and evictor.accepts(pod)
