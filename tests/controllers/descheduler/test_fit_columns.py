@@ -60,12 +60,10 @@ def test_the_first_of_the_rows_that_takes_the_pod(
 def test_pods_that_share_their_resources_share_the_answer() -> None:
     first, second, other = pod("a"), pod("b"), pod("c")
     second.spec.containers[0].resources = first.spec.containers[0].resources
-    second.spec.overhead = first.spec.overhead
     requested = NodeFit(cluster([], [first, second, other])).requested
     assert requested(first) is requested(second)
     assert requested(first) is not requested(other)
     init = pod("d")
     init.spec.init_containers = list(first.spec.containers)
     init.spec.containers = list(first.spec.containers)
-    init.spec.overhead = first.spec.overhead
     assert requested(init) is not requested(first)

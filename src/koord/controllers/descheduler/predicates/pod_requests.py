@@ -6,7 +6,7 @@ Pods that an informer decodes share equal parts, so that a cluster of many pods 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import requests
 
@@ -16,20 +16,30 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
 
 
+class _Known(NamedTuple):
+    """An answer, and the parts it is for: held, so that nothing else gets their identity."""
+
+    amounts: Mapping[str, int]
+    parts: tuple[object, ...]
+
+
 class PodRequests:
-    """Requests of the pods of one snapshot, which keeps their parts alive."""
+    """Requests of pods by the identity of their parts, which do not change."""
 
     def __init__(self) -> None:
-        self._by_parts: dict[tuple[object, ...], Mapping[str, int]] = {}
+        self._known: dict[tuple[object, ...], _Known] = {}
 
     def __call__(self, pod: Pod) -> Mapping[str, int]:
         """As :func:`koord.api.requests.requested`; the same object for pods of the same parts."""
         spec = pod.spec
         containers = [id(container.resources) for container in spec.containers]
-        key: tuple[object, ...] = (id(spec.resources), id(spec.overhead), *containers)
+        overhead = id(spec.overhead) if spec.overhead else 0
+        key: tuple[object, ...] = (id(spec.resources), overhead, *containers)
         if spec.init_containers:
             key += tuple((id(each.resources), each.restart_policy) for each in spec.init_containers)
-        found = self._by_parts.get(key)
-        if found is None:
-            found = self._by_parts[key] = requests.requested(pod)
-        return found
+        known = self._known.get(key)
+        if known is None:
+            every = (*spec.containers, *spec.init_containers)
+            parts = (spec.resources, spec.overhead, *[each.resources for each in every])
+            known = self._known[key] = _Known(requests.requested(pod), parts)
+        return known.amounts
