@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
 
 
-class _Known(NamedTuple):
+class _SharedRequests(NamedTuple):
     """An answer, and the parts it is for: held, so that nothing else gets their identity."""
 
     amounts: Mapping[str, int]
@@ -27,7 +27,7 @@ class PodRequests:
     """Requests of pods by the identity of their parts, which do not change."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], _Known] = {}
+        self._shared: dict[tuple[object, ...], _SharedRequests] = {}
 
     def __call__(self, pod: Pod) -> Mapping[str, int]:
         """As :func:`koord.api.requests.requested`; the same object for pods of the same parts."""
@@ -37,9 +37,9 @@ class PodRequests:
         key: tuple[object, ...] = (id(spec.resources), overhead, *containers)
         if spec.init_containers:
             key += tuple((id(each.resources), each.restart_policy) for each in spec.init_containers)
-        known = self._known.get(key)
-        if known is None:
+        shared = self._shared.get(key)
+        if shared is None:
             every = (*spec.containers, *spec.init_containers)
             parts = (spec.resources, spec.overhead, *[each.resources for each in every])
-            known = self._known[key] = _Known(requests.requested(pod), parts)
-        return known.amounts
+            shared = self._shared[key] = _SharedRequests(requests.requested(pod), parts)
+        return shared.amounts

@@ -167,7 +167,7 @@ class DefaultEvictorArgs(PluginArgs, frozen=True):
         }
 
 
-class Verdict(NamedTuple):
+class FilterVerdict(NamedTuple):
     """What a round's filter said of a pod, which is held, so that its identity is its own."""
 
     pod: Pod
@@ -187,7 +187,7 @@ class DefaultEvictor(DeschedulerPlugin):
         self._node_selector = label_text.parse(args.node_selector)
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
-        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts: dict[int, FilterVerdict] = {}
         self._most_verdicts = 0
         handle.on_round(self._begin_round)
         self._constraints = tuple(self._held_constraints())
@@ -197,7 +197,7 @@ class DefaultEvictor(DeschedulerPlugin):
         verdict = self._verdicts.get(id(pod))
         if verdict is not None:
             return verdict.may_go
-        verdict = Verdict(pod, self._may_be_candidate(pod))
+        verdict = FilterVerdict(pod, self._may_be_candidate(pod))
         # Those of the round, and of whoever asks with pods of his own: some, never more and more.
         if self.args.min_pod_age is None and len(self._verdicts) < self._most_verdicts:
             self._verdicts[id(pod)] = verdict
