@@ -41,6 +41,7 @@ POD_ARBITRATING: Final = "descheduler.koordinator.sh/pod-arbitrating"
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+SCALE_DOWN_RANK: Final = "descheduler.koordinator.sh/scale-down-rank"  # koord
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base import log
+from koord.controllers.descheduler.framework.object_writer import ObjectWriter
 from koord.controllers.descheduler.framework.points import Evict, EvictionFilter, PodEviction
 from koord.controllers.descheduler.predicates.node_fit import NodeFit
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.migration import DeleteOptions
     from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
+    from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.framework.limiter import EvictionLimiter
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
 
@@ -36,26 +38,47 @@ class StrategyEvictor:
 
     def __init__(self, limiter: EvictionLimiter, dry_run: bool, record: RoundRecord) -> None:
         self._limiter = limiter
-        self._dry_run = dry_run
+        self.dry_run = dry_run
         self._record = record
-        self.filters: Sequence[EvictionFilter] = ()
+        self._filters: Sequence[EvictionFilter] = ()
+        # One filter, as most profiles have, is asked without going through a list.
+        self._only_filter: EvictionFilter | None = None
         self.evict_plugin: Evict | None = None
         self.strategy = ""
 
+    @property
+    def filters(self) -> Sequence[EvictionFilter]:
+        """The filter plugins, in order."""
+        return self._filters
+
+    @filters.setter
+    def filters(self, filters: Sequence[EvictionFilter]) -> None:
+        self._filters = filters
+        self._only_filter = filters[0] if len(filters) == 1 else None
+
     def filter(self, pod: Pod) -> bool:
         """Whether all filter plugins let the pod be a candidate; the first no ends it."""
-        return all(plugin.filter(pod) for plugin in self.filters)
+        if self._only_filter is not None:
+            return self._only_filter.filter(pod)
+        return all(plugin.filter(pod) for plugin in self._filters)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Whether all filter plugins let the pod go now."""
-        return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
+        if self._only_filter is not None:
+            return self._only_filter.pre_eviction_filter(pod)
+        return all(plugin.pre_eviction_filter(pod) for plugin in self._filters)
 
     def accepts(self, pod: Pod) -> bool:
         """Both filters, as plugins of kubernetes-sigs/descheduler ask them."""
         return self.filter(pod) and self.pre_eviction_filter(pod)
 
     async def evict(
-        self, pod: Pod, reason: str = "", delete_options: DeleteOptions | None = None
+        self,
+        pod: Pod,
+        reason: str = "",
+        delete_options: DeleteOptions | None = None,
+        *,
+        dry_run: bool = False,
     ) -> bool:
         """Whether the pod goes: within the round's limits, and by the evict plugin.
 
@@ -63,7 +86,12 @@ class StrategyEvictor:
             pod: which.
             reason: for people.
             delete_options: how; the evict plugin's own where it is None.
+            dry_run: of the strategy alone: the pod is told in the log, counts for no limit and
+                counts as gone.
         """
+        if dry_run:
+            self._log_eviction(pod, reason)
+            return True
         request = PodEviction(self.strategy, reason)
         if delete_options is not None:
             request = PodEviction(self.strategy, reason, delete_options)
@@ -71,15 +99,18 @@ class StrategyEvictor:
         if refusal:
             self._record.refused(pod, request, refusal)
             return False
-        if self._dry_run:
-            told = log.fields(pod=pod.title, strategy=request.plugin, reason=reason)
-            _LOG.info("would evict a pod", extra=told)
+        if self.dry_run:
+            self._log_eviction(pod, reason)
         elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
             self._record.failed(pod, request)
             return False
         self._limiter.add(pod)
         self._record.evicted(pod, request)
         return True
+
+    def _log_eviction(self, pod: Pod, reason: str) -> None:
+        told = log.fields(pod=pod.title, strategy=self.strategy, reason=reason)
+        _LOG.info("would evict a pod", extra=told)
 
 
 class DeschedulerHandle:
@@ -89,12 +120,27 @@ class DeschedulerHandle:
         evictor: of the profile.
         evictions: carries evictions out, for evict plugins.
         clock: the time.
+        cluster: for plugins that are controllers; None where rounds run on snapshots alone.
+        profile: its name.
+
+    Attributes:
+        writer: what strategies write beside evictions.
     """
 
-    def __init__(self, evictor: StrategyEvictor, evictions: Evict, clock: Clock) -> None:
+    def __init__(
+        self,
+        evictor: StrategyEvictor,
+        evictions: Evict,
+        clock: Clock,
+        cluster: ClusterAccess | None = None,
+        profile: str = "",
+    ) -> None:
         self.evictor = evictor
         self.evictions = evictions
         self.clock = clock
+        self.cluster = cluster
+        self.profile = profile
+        self.writer = ObjectWriter(cluster, dry_run=evictor.dry_run)
         self._snapshot = ClusterSnapshot(())
         self._node_fit = NodeFit(self._snapshot)
         self._on_round: list[Callable[[ClusterSnapshot], None]] = []
