@@ -344,7 +344,7 @@ void Board::find_row(std::size_t block) {
   Head& head = heads_[block];
   for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
     if (refused_[row] != 0) continue;
-    if (head.row >= 0 && ranks_[row] > ranks_[static_cast<std::size_t>(head.row)]) continue;
+    if (head.row >= 0 && ranks_[row] >= ranks_[static_cast<std::size_t>(head.row)]) continue;
     std::int64_t total = 0;
     for (const Column& column : columns_) {
       if (!column.active) continue;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter, is_
-from struct import pack
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -70,6 +70,7 @@ _SCALARS = attrgetter(
 
 
 _NUMBERS = count(1)
+_PACK = [Struct(f"{number}q").pack for number in range(32)]
 # How many states of containers are remembered of pods that run the same ones.
 _STATES = 64
 
@@ -505,7 +506,11 @@ def _placed(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _identities(parts: tuple[object, ...]) -> bytes:
     """Equal for the very same objects; a quarter of what a tuple of numbers takes."""
-    return pack(f"{len(parts)}q", *map(id, parts))
+    return _PACK[len(parts)](*map(id, parts)) if len(parts) < len(_PACK) else _packed(parts)
+
+
+def _packed(parts: tuple[object, ...]) -> bytes:
+    return Struct(f"{len(parts)}q").pack(*map(id, parts))
 
 
 def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
+_FEW, _FEW_OF = 16, 64
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -128,7 +129,9 @@ class FeasibilityCache:
         key = _key(cycle, kernels)
         entry = self._entries.entry(cycle, key, table, len(self.filters), self._rules_of)
         version = table.version
-        changed = ChangedRows(table, self._changes(cycle, entry))
+        # Kernels look at all rows in the time in which some are listed.
+        most = max(_FEW, table.size // _FEW_OF) if key < 0 else None
+        changed = ChangedRows(table, self._changes(cycle, entry, most))
         union = changed.union
         if entry.generation != table.generation or entry.participants is not participants:
             self._update_participants(entry, participants, kernels)
@@ -151,12 +154,15 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def _changes(self, cycle: Cycle, entry: FeasibilityEntry) -> dict[int, int] | None:
-        """The rows to ask about again, with the aspects that changed; None for all.
+    def _changes(
+        self, cycle: Cycle, entry: FeasibilityEntry, most: int | None
+    ) -> dict[int, int] | None:
+        """The rows to ask about again, with the aspects that changed; None for all, as for more
+        changes than ``most``.
 
         Among them the pod's own rows, and those that the pod before had for its own.
         """
-        changes = self.table.changes(entry.version) if entry.version >= 0 else None
+        changes = self.table.changes(entry.version, most) if entry.version >= 0 else None
         if cycle.own_rows is not None:
             entry.own_rows |= _own_rows(cycle)
         if changes is not None and entry.own_rows:

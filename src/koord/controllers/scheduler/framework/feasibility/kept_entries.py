@@ -8,6 +8,7 @@ and memory is asked for only where answers will be used again.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
@@ -35,14 +36,14 @@ class KeptEntries:
 
     Args:
         limit: how many keys have one of their own. Fewer are kept on a table of many rows. Which
-            one goes for a new one is drawn: were it the one longest unused, then of one key more
-            than are kept, that come in turn, none would ever be found.
+            one goes for a new one is drawn among the half that is longest unused: were it the
+            first of these, then of one key more than are kept, that come in turn, none would ever
+            be found.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._by_key: dict[int, FeasibilityEntry] = {}
-        self._keys: list[int] = []
         self._draw = 0
         self._seen: set[int] = set()
         # The entry of the last key that came for the first time, and that attempt.
@@ -69,8 +70,9 @@ class KeptEntries:
             rules_of: by score plugin, its weight and how it is normalised for pods of a shape;
                 asked for an empty one alone.
         """
-        entry = self._by_key.get(key)
+        entry = self._by_key.pop(key, None)
         if entry is not None and entry.layout == table.layout:
+            self._by_key[key] = entry
             return entry
         if entry is None:
             if key not in self._seen:
@@ -85,14 +87,11 @@ class KeptEntries:
         return entry
 
     def _put(self, key: int, entry: FeasibilityEntry, limit: int) -> None:
-        if key not in self._by_key:
-            while len(self._keys) >= limit:
-                # Numbers of a fixed sequence: the same histories keep the same.
-                self._draw = (self._draw * _FACTOR + 1) % _MODULUS
-                place = self._draw * len(self._keys) // _MODULUS
-                self._keys[place], self._keys[-1] = self._keys[-1], self._keys[place]
-                del self._by_key[self._keys.pop()]
-            self._keys.append(key)
+        while len(self._by_key) >= limit:
+            # Numbers of a fixed sequence: the same histories keep the same.
+            self._draw = (self._draw * _FACTOR + 1) % _MODULUS
+            place = self._draw * ((len(self._by_key) + 1) // 2) // _MODULUS
+            del self._by_key[next(islice(self._by_key, place, None))]
         self._by_key[key] = entry
 
     def _seen_first(self, key: int) -> None:
