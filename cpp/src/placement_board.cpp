@@ -24,6 +24,8 @@ void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
   const std::size_t blocks = (rows() + kBlock - 1) / kBlock;
   if (!keep_closed) refused_.assign(rows(), std::uint64_t{1} << kClosed);
   heads_.assign(blocks, {});
+  groups_.assign((blocks + kGroup - 1) / kGroup, {});
+  marked_.assign(groups_.size(), 0);
   touched_.assign(blocks, 0);
   pending_.clear();
   feasible_ = 0;
@@ -45,6 +47,10 @@ void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
 
 std::size_t Board::end_of(std::size_t block) const {
   return std::min(rows(), (block + 1) * kBlock);
+}
+
+std::size_t Board::blocks_of(std::size_t group) const {
+  return std::min(heads_.size() - group * kGroup, kGroup);
 }
 
 std::size_t Board::checked_row(std::int64_t row) const {
@@ -108,6 +114,11 @@ void Board::set_ranks(std::span<const std::int64_t> ranks) {
   first_ranks_.assign(heads_.size(), kHighest);
   for (std::size_t row = 0; row < rows(); ++row) {
     first_ranks_[row / kBlock] = std::min(first_ranks_[row / kBlock], ranks_[row]);
+  }
+  group_first_ranks_.assign(groups_.size(), kHighest);
+  for (std::size_t block = 0; block < first_ranks_.size(); ++block) {
+    std::int64_t& first = group_first_ranks_[block / kGroup];
+    first = std::min(first, first_ranks_[block]);
   }
   touch_all(kFlipped | kMoved);
 }
@@ -209,6 +220,7 @@ void Board::activate(Column& column, std::size_t first, std::size_t count) {
   if (column.rule.normalization == Normalization::kNone) return;
   column.parts.assign(rows(), 0);
   column.blocks.assign(heads_.size(), {});
+  column.groups.assign(groups_.size(), {});
   column.bounds = {};
   column.scaled = {};
   touch_all(std::uint64_t{1} << (&column - columns_.data()));
@@ -221,6 +233,7 @@ void Board::skip(std::size_t score) {
   column.raw = {};
   column.parts = {};
   column.blocks = {};
+  column.groups = {};
   column.scaled = {};
   touch_all(kMoved);
 }
@@ -248,12 +261,22 @@ void Board::bound_block(Column& column, std::size_t block) const {
   column.blocks[block] = {least, most};
 }
 
+void Board::Bounds::include(const Bounds& other) {
+  least = std::min(least, other.least);
+  most = std::max(most, other.most);
+}
+
+void Board::bound_group(Column& column, std::size_t group) const {
+  Bounds bounds{kHighest, kLowest};
+  for (std::size_t block = group * kGroup; block < group * kGroup + blocks_of(group); ++block) {
+    bounds.include(column.blocks[block]);
+  }
+  column.groups[group] = bounds;
+}
+
 bool Board::bound(Column& column) {
   Bounds bounds{kHighest, kLowest};
-  for (const Bounds& block : column.blocks) {
-    bounds.least = std::min(bounds.least, block.least);
-    bounds.most = std::max(bounds.most, block.most);
-  }
+  for (const Bounds& group : column.groups) bounds.include(group);
   const Normalization kind = column.rule.normalization;
   if (kind == Normalization::kDefault || kind == Normalization::kReversed) bounds.least = 0;
   if (bounds == column.bounds) return false;
@@ -332,10 +355,27 @@ void Board::find_row(std::size_t block) {
   }
 }
 
+// Calls use(group) once for each group of a block that changed in any of the ways.
+template <class Use>
+void Board::by_group(std::uint64_t ways, const Use& use) {
+  changed_.clear();
+  for (const std::size_t block : pending_) {
+    const std::size_t group = block / kGroup;
+    if ((touched_[block] & ways) == 0 || marked_[group] != 0) continue;
+    marked_[group] = 1;
+    changed_.push_back(group);
+  }
+  for (const std::size_t group : changed_) {
+    use(group);
+    marked_[group] = 0;
+  }
+}
+
 void Board::settle_column(Column& column, std::uint64_t bit) {
   for (const std::size_t block : pending_) {
     if ((touched_[block] & (bit | kFlipped)) != 0) bound_block(column, block);
   }
+  by_group(bit | kFlipped, [&](std::size_t group) { bound_group(column, group); });
   if (bound(column)) {
     tabulate(column);
     for (std::size_t block = 0; block < heads_.size(); ++block) part_block(column, block);
@@ -355,30 +395,57 @@ void Board::settle() {
   }
   for (const std::size_t block : pending_) {
     if ((touched_[block] & kMoved) != 0) head_block(block);
-    touched_[block] = 0;
   }
+  by_group(kMoved, [&](std::size_t group) {
+    groups_[group] = highest(std::span(heads_).subspan(group * kGroup, blocks_of(group)));
+  });
+  for (const std::size_t block : pending_) touched_[block] = 0;
   pending_.clear();
+}
+
+// The highest total of several; in which row it is needs not be known.
+Board::Head Board::highest(std::span<const Head> heads) {
+  Head found;
+  for (const Head& head : heads) {
+    if (head.row == kNone || (found.row != kNone && head.total <= found.total)) continue;
+    found = {kUnknown, head.total};
+  }
+  return found;
+}
+
+// The row of the given total among some heads, of the lowest rank; find(i) settles the row of one.
+template <class Find>
+std::int64_t Board::first_row(std::span<const Head> heads, std::int64_t total,
+                              std::span<const std::int64_t> first_ranks, const Find& find) {
+  std::int64_t found = kNone;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i].row == kNone || heads[i].total != total) continue;
+    // No row goes before the first by rank.
+    if (found >= 0 && first_ranks[i] > ranks_[static_cast<std::size_t>(found)]) continue;
+    if (heads[i].row == kUnknown) find(i);
+    const std::int64_t row = heads[i].row;
+    if (found < 0 ||
+        ranks_[static_cast<std::size_t>(row)] < ranks_[static_cast<std::size_t>(found)]) {
+      found = row;
+    }
+  }
+  return found;
+}
+
+void Board::find_group_row(std::size_t group) {
+  const std::size_t from = group * kGroup;
+  const std::size_t count = blocks_of(group);
+  groups_[group].row = first_row(std::span(heads_).subspan(from, count), groups_[group].total,
+                                 std::span(first_ranks_).subspan(from, count),
+                                 [&](std::size_t i) { find_row(from + i); });
 }
 
 std::int64_t Board::best() {
   settle();
-  std::int64_t total = kLowest;
-  for (const Head& head : heads_) {
-    if (head.row != kNone) total = std::max(total, head.total);
-  }
-  std::int64_t found = -1;
-  for (std::size_t block = 0; block < heads_.size(); ++block) {
-    Head& head = heads_[block];
-    if (head.row == kNone || head.total != total) continue;
-    // No row of a block goes before the first by rank.
-    if (found >= 0 && first_ranks_[block] > ranks_[static_cast<std::size_t>(found)]) continue;
-    if (head.row == kUnknown) find_row(block);
-    if (found < 0 ||
-        ranks_[static_cast<std::size_t>(head.row)] < ranks_[static_cast<std::size_t>(found)]) {
-      found = head.row;
-    }
-  }
-  return found;
+  const Head head = highest(groups_);
+  if (head.row == kNone) return -1;
+  return first_row(groups_, head.total, group_first_ranks_,
+                   [&](std::size_t group) { find_group_row(group); });
 }
 
 std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {

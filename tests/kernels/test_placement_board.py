@@ -58,6 +58,28 @@ def test_of_equal_ranks_the_first_row_wins() -> None:
     assert board.best() == board.best_of(np.ones(130, np.bool_)) == 70
 
 
+def test_the_best_of_many_rows_is_known_by_groups_of_them() -> None:
+    random = np.random.default_rng(7)
+    rows = 20_000
+    board = opened(rows, *((1, kind) for kind in KINDS))
+    everything = np.ones(rows, np.bool_)
+    for step in range(60):
+        if step % 20 == 10:
+            board.set_ranks(random.permutation(rows) // 3)
+        some = random.integers(0, rows, 1 + 300 * (step % 3 == 0))
+        some = np.unique(np.append(some, max(board.best(), 0)))
+        if step % 5 == 4:
+            board.refuse(step % 3, some, random.random(len(some)) < 0.5)
+        else:
+            board.rate(step % len(KINDS), some, random.integers(0, 4, len(some)))
+        assert board.best() == board.best_of(everything)
+    board.refuse(4, slice(100, rows), np.zeros(rows - 100, np.bool_))
+    assert board.best() == board.best_of(everything) < 100
+    board.skip(1)
+    board.reset([(1, DEFAULT)])
+    assert board.best() == -1
+
+
 def test_a_new_board_has_no_open_row() -> None:
     board = Board(100, [(1, NONE)])
     assert board.best() == -1

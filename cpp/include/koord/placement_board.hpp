@@ -8,8 +8,9 @@
 //
 // A row is feasible while no filter refuses it. Scores are normalised among feasible rows, weighted
 // and added up; the highest total wins, among equals the lowest rank. Rows are kept in blocks of
-// 64: a change costs one block and a look at all blocks' heads, unless it moves a bound that scores
-// are normalised by: then all rows are added up anew.
+// 64 and blocks in groups of 64: a change costs one block, a look at the heads of its group and at
+// those of all groups, unless it moves a bound that scores are normalised by: then all rows are
+// added up anew.
 //
 // Not thread-safe.
 #pragma once
@@ -62,7 +63,8 @@ class KOORD_API Board {
  public:
   /// Filters are numbered 0 to 62; the last bit is for rows that are closed.
   static constexpr unsigned kClosed = 63;
-  static constexpr std::size_t kBlock = 64;
+  static constexpr std::size_t kBlock = 64;  // rows
+  static constexpr std::size_t kGroup = 64;  // blocks
 
   /// All rows are closed at first, no score applies. kInvalid for more than 62 scores, and for
   /// weights beyond 0 to 1,000,000.
@@ -122,6 +124,7 @@ class KOORD_API Board {
     std::int64_t least = 0;
     std::int64_t most = 0;
 
+    void include(const Bounds& other);
     bool operator==(const Bounds&) const = default;
   };
 
@@ -130,16 +133,17 @@ class KOORD_API Board {
     bool active = false;
     std::vector<std::int64_t> raw = {};
     // Of normalised scores only: what feasible rows' totals have of it, and the bounds of these
-    // rows by block (least > most: there are none) and in all.
+    // rows by block (least > most: there are none), by group and in all.
     std::vector<std::int32_t> parts = {};
     std::vector<Bounds> blocks = {};
+    std::vector<Bounds> groups = {};
     Bounds bounds = {};
     // By raw score from the least on, what it adds to the total; empty where that is too many.
     std::vector<std::int64_t> scaled = {};
   };
 
-  // The best row of a block and its total; kNone where no row is feasible, kUnknown where nobody
-  // has asked yet which row it is.
+  // The best row of a block, or of a group of blocks, and its total; kNone where no row is
+  // feasible, kUnknown where nobody has asked yet which row it is.
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kUnknown = -2;
   struct Head {
@@ -158,11 +162,19 @@ class KOORD_API Board {
   void settle();
   void settle_column(Column& column, std::uint64_t bit);
   void bound_block(Column& column, std::size_t block) const;
+  void bound_group(Column& column, std::size_t group) const;
   bool bound(Column& column);
   void tabulate(Column& column);
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
   void find_row(std::size_t block);
+  void find_group_row(std::size_t group);
+  static Head highest(std::span<const Head> heads);
+  template <class Find>
+  std::int64_t first_row(std::span<const Head> heads, std::int64_t total,
+                         std::span<const std::int64_t> first_ranks, const Find& find);
+  template <class Use>
+  void by_group(std::uint64_t ways, const Use& use);
   void set_refused(std::size_t row, std::uint64_t bits);
   template <class Answer>
   void refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers);
@@ -173,6 +185,7 @@ class KOORD_API Board {
   void by_block(RowSet rows, const Use& use);
   void activate(Column& column, std::size_t first, std::size_t count);
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
+  [[nodiscard]] std::size_t blocks_of(std::size_t group) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
   static std::int64_t most_raw(Normalization kind);
   static bool all_within(Normalization kind, std::span<const std::int64_t> raw);
@@ -182,10 +195,14 @@ class KOORD_API Board {
   std::vector<std::uint64_t> refused_;
   std::vector<std::int64_t> ranks_;
   std::vector<std::int64_t> first_ranks_;  // by block, the lowest
-  std::vector<Head> heads_;                // by block
+  std::vector<std::int64_t> group_first_ranks_;
+  std::vector<Head> heads_;   // by block
+  std::vector<Head> groups_;  // by group
   std::vector<Column> columns_;
   std::vector<std::uint64_t> touched_;  // by block
   std::vector<std::size_t> pending_;    // touched blocks
+  std::vector<std::uint8_t> marked_;    // by group, whether it is in changed_
+  std::vector<std::size_t> changed_;    // groups that are looked at
   std::vector<Addend> addends_;         // of the block that is looked at
   std::size_t feasible_ = 0;
   std::uint64_t flips_ = 0;
