@@ -24,6 +24,8 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
 )
 from koord.controllers.descheduler.migration.course import next_step as steps
 from koord.controllers.descheduler.migration.course.job_groups import group_state
+from koord.controllers.descheduler.migration.course.job_links import JobLinks
+from koord.controllers.descheduler.migration.course.reservation_turns import ReservationTurns
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
@@ -37,8 +39,6 @@ from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from koord.base.clock import Clock
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
@@ -97,6 +97,7 @@ class JobController:
         self._held = cluster.informers.view(Reservation)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
+        self._turns = ReservationTurns()
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -109,7 +110,7 @@ class JobController:
         self._held.on_change(
             self._reservation_changed,
             lambda old, new: self._reservation_changed(new),
-            lambda last, missed: self._reservation_changed(last),
+            lambda last, missed: self._reservation_gone(last),
         )
 
     async def run(self) -> None:
@@ -152,8 +153,19 @@ class JobController:
         for uid in self._links.of(f"pod {key}"):
             self._queue(uid)
 
+    def _reservation_gone(self, reservation: Reservation) -> None:
+        self._turns.remove(reservation)
+        self._queue_of_reservation(reservation)
+
     def _reservation_changed(self, reservation: Reservation) -> None:
+        self._turns.put(reservation)
+        self._queue_of_reservation(reservation)
+
+    def _queue_of_reservation(self, reservation: Reservation) -> None:
         name = reservation.metadata.name
+        for other in self._turns.same_workload(reservation):
+            for uid in self._links.of(f"reservation {other}"):
+                self._queue(uid)
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
                 self._made[owner.uid] = name
@@ -279,7 +291,8 @@ class JobController:
         )
         mode = self._args.default_job_mode
         group = group_state(job, self._jobs, mode)
-        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group)
+        first = held is None or group_of(job) != "" or self._turns.is_first(held)
+        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group, first)
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
         key, ref = job_pod_key(job), job.spec.pod_ref
@@ -343,27 +356,3 @@ def _is_old(job: PodMigrationJob, now: float) -> bool:
     if ttl is not None and ttl.nanoseconds > 0:
         most = ttl.nanoseconds / 1e9 + _MARGIN_SECONDS
     return now - created.timestamp() >= most
-
-
-class JobLinks:
-    """Which jobs have to do with a thing."""
-
-    def __init__(self) -> None:
-        self._by_thing: dict[str, set[str]] = {}
-        self._by_job: dict[str, frozenset[str]] = {}
-
-    def put(self, uid: str, things: Iterable[str]) -> None:
-        """Says all that a job has to do with."""
-        for thing in self._by_job.pop(uid, frozenset()):
-            self._by_thing[thing].discard(uid)
-            if not self._by_thing[thing]:
-                del self._by_thing[thing]
-        linked = frozenset(things)
-        for thing in linked:
-            self._by_thing.setdefault(thing, set()).add(uid)
-        if linked:
-            self._by_job[uid] = linked
-
-    def of(self, thing: str) -> list[str]:
-        """Uids of jobs."""
-        return sorted(self._by_thing.get(thing, ()))
