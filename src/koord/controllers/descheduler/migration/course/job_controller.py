@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.migration import EVICT_DIRECTLY, RUNNING, PodMigrationJob
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import FAILED, SUCCEEDED, Reservation
 from koord.api.protocol import keys
@@ -22,19 +22,22 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     is_ours,
     job_pod_key,
 )
+from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
 from koord.controllers.descheduler.migration.course import next_step as steps
 from koord.controllers.descheduler.migration.course.job_groups import group_state
 from koord.controllers.descheduler.migration.course.job_links import JobLinks
-from koord.controllers.descheduler.migration.course.reservation_turns import ReservationTurns
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
     FAILED_EVICT,
     FALSE,
+    RESERVATION_BOUND,
     RESERVATION_CREATED,
+    TRUE,
     StatusDraft,
     condition,
 )
+from koord.controllers.descheduler.migration.course.reservation_turns import ReservationTurns
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
@@ -110,11 +113,12 @@ class JobController:
         self._held.on_change(
             self._reservation_changed,
             lambda old, new: self._reservation_changed(new),
-            lambda last, missed: self._reservation_gone(last),
+            lambda last, missed: self._reservation_changed(last),
         )
 
     async def run(self) -> None:
         """Works until cancelled."""
+        self._hold_turns()
         async with asyncio.TaskGroup() as tasks:
             sweep = self._cluster.supervisor.keep("podmigrationjob sweep", self._sweep)
             tasks.create_task(sweep, name="podmigrationjob sweep")
@@ -131,6 +135,8 @@ class JobController:
         if job.status.pod_ref is not None:
             linked.append(f"pod {job.status.pod_ref.namespace}/{job.status.pod_ref.name}")
         self._links.put(uid, linked)
+        if not is_open(job) or _is_bound(job):
+            self._release_turn(uid)
         self._queue(uid)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
@@ -140,6 +146,7 @@ class JobController:
         """A job was deleted: its reservation goes too."""
         uid = job.metadata.uid
         self._links.put(uid, ())
+        self._release_turn(uid)
         if is_ours(job):
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
@@ -153,19 +160,8 @@ class JobController:
         for uid in self._links.of(f"pod {key}"):
             self._queue(uid)
 
-    def _reservation_gone(self, reservation: Reservation) -> None:
-        self._turns.remove(reservation)
-        self._queue_of_reservation(reservation)
-
     def _reservation_changed(self, reservation: Reservation) -> None:
-        self._turns.put(reservation)
-        self._queue_of_reservation(reservation)
-
-    def _queue_of_reservation(self, reservation: Reservation) -> None:
         name = reservation.metadata.name
-        for other in self._turns.same_workload(reservation):
-            for uid in self._links.of(f"reservation {other}"):
-                self._queue(uid)
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
                 self._made[owner.uid] = name
@@ -179,6 +175,10 @@ class JobController:
         if options is not None and options.reservation_ref is not None:
             return options.reservation_ref.name
         return self._made.get(uid, uid)
+
+    def _release_turn(self, uid: str) -> None:
+        for waiting in self._turns.release(uid):
+            self._queue(waiting)
 
     def _queue(self, uid: str) -> None:
         self._controller.queue.add(uid)
@@ -291,8 +291,28 @@ class JobController:
         )
         mode = self._args.default_job_mode
         group = group_state(job, self._jobs, mode)
-        first = held is None or group_of(job) != "" or self._turns.is_first(held)
-        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group, first)
+        may_reserve = named or pod is None or self._may_reserve(job, pod)
+        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group, may_reserve)
+
+    def _may_reserve(self, job: PodMigrationJob, pod: Pod) -> bool:
+        """Whether it is the job's turn among those of its workload."""
+        if job.status.phase != RUNNING or (job.spec.mode or self._args.default_job_mode) == (
+            EVICT_DIRECTLY
+        ):
+            return False
+        owner, group = controller_of(pod), group_of(job)
+        members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
+        return self._turns.take(owner.uid if owner else "", job.metadata.uid, members)
+
+    def _hold_turns(self) -> None:
+        """Takes the turns of jobs that an earlier process reserved for."""
+        for job in self._jobs:
+            held = self._held.get(self._reservation_name(job))
+            if held is None or not is_open(job) or _is_bound(job):
+                continue
+            for owner in held.spec.owners:
+                if owner.controller is not None:
+                    self._turns.hold(owner.controller.uid, job.metadata.uid)
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
         key, ref = job_pod_key(job), job.spec.pod_ref
@@ -346,6 +366,11 @@ class JobController:
                 return
             told = log.fields(job=job.metadata.name, error=one_line(str(error)))
             _LOG.warning("an old job is not deleted", extra=told)
+
+
+def _is_bound(job: PodMigrationJob) -> bool:
+    found = condition(job.status, RESERVATION_BOUND)
+    return found is not None and found.status == TRUE
 
 
 def _is_old(job: PodMigrationJob, now: float) -> bool:

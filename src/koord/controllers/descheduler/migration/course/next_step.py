@@ -57,8 +57,7 @@ class JobSurroundings:
         limited: whether the limiter of objects keeps the pod.
         default_mode: of jobs that name none.
         group: of a job that moves alone, nothing.
-        is_first: whether no other job of the workload has to evict before: the pod that comes
-            anew takes the first reservation.
+        may_reserve: whether no other job of the workload has a reservation that waits.
     """
 
     now_seconds: float
@@ -68,7 +67,7 @@ class JobSurroundings:
     limited: bool = False
     default_mode: str = ""
     group: GroupState = field(default_factory=GroupState)
-    is_first: bool = True
+    may_reserve: bool = True
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,9 @@ class _Pass:
         options, held = self._job.spec.reservation_options, self._around.reservation
         ref = options.reservation_ref if options is not None else None
         if ref is None:
-            return self._missing_pod() if self._around.pod is None else self._end(RESERVE)
+            if self._around.pod is None:
+                return self._missing_pod()
+            return self._end(RESERVE if self._around.may_reserve else NOTHING)
         if held is None:
             return self._missing_reservation(ref)
         if keys.RESERVATION_ORDER not in held.metadata.labels:
@@ -259,7 +260,7 @@ class _Pass:
         group = self._around.group
         if not group.begun and group.broken:
             return self._fail("JobGroupFailed", group.broken)
-        if not group.begun and not (group.ready and self._around.is_first):
+        if not group.begun and not group.ready:
             return self._end()
         held, options = self._around.reservation, self._job.spec.reservation_options
         if held is None and options is not None and options.reservation_ref is not None:

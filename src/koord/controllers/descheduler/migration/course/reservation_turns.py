@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order the jobs of one workload evict.
+"""The jobs of one workload reserve one after another.
 
-The pod that comes anew may take any reservation of its workload, and takes that of the lowest
-order. So the job of that one goes first, and the next one once a pod has taken it.
+The pod that comes anew for one that was evicted may take any reservation of its workload. With
+several it would take another job's, whose own pod then had nowhere to go.
 
 Rule: docs/reference/migration.md#one-after-another.
 """
@@ -11,56 +11,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.reservation import AVAILABLE
-from koord.api.protocol import keys
-
 if TYPE_CHECKING:
-    from koord.api.kinds.reservation import Reservation
+    from collections.abc import Collection
 
 
 class ReservationTurns:
-    """Reservations of migrations that wait for a pod, by the controller of the pod."""
+    """Whose turn it is, by the uid of the controller that makes the pods anew."""
 
     def __init__(self) -> None:
-        self._by_controller: dict[str, dict[str, tuple[int, str]]] = {}
+        self._holders: dict[str, set[str]] = {}
+        self._waiting: dict[str, set[str]] = {}
+        self._held_by: dict[str, str] = {}
 
-    def put(self, reservation: Reservation) -> None:
-        """A reservation is there, or has changed."""
-        self.remove(reservation)
-        status = reservation.status
-        owner = _controller(reservation)
-        if owner and status.phase == AVAILABLE and not status.current_owners:
-            turns = self._by_controller.setdefault(owner, {})
-            turns[reservation.metadata.name] = _turn(reservation)
+    def hold(self, controller: str, job: str) -> None:
+        """A job has a reservation that no pod has taken."""
+        if controller:
+            self._holders.setdefault(controller, set()).add(job)
+            self._held_by[job] = controller
 
-    def remove(self, reservation: Reservation) -> None:
-        """A reservation is gone."""
-        owner = _controller(reservation)
-        turns = self._by_controller.get(owner, {})
-        turns.pop(reservation.metadata.name, None)
-        if not turns:
-            self._by_controller.pop(owner, None)
+    def take(self, controller: str, job: str, group: Collection[str]) -> bool:
+        """Whether a job may reserve now; it has its turn from then on.
 
-    def is_first(self, reservation: Reservation) -> bool:
-        """Whether no other reservation of the workload that waits comes before."""
-        turns = self._by_controller.get(_controller(reservation), {})
-        return all(turn >= _turn(reservation) for turn in turns.values())
+        Args:
+            controller: empty where nobody makes the pod anew.
+            job: uid.
+            group: uids of the jobs that move together with it.
+        """
+        others = self._holders.get(controller, set()) - {job, *group}
+        if others:
+            self._waiting.setdefault(controller, set()).add(job)
+            return False
+        self.hold(controller, job)
+        return True
 
-    def same_workload(self, reservation: Reservation) -> list[str]:
-        """Names of the reservations of the workload that wait."""
-        return sorted(self._by_controller.get(_controller(reservation), ()))
-
-
-def _controller(reservation: Reservation) -> str:
-    """The uid of the controller whose pods may take it; empty where that is said otherwise."""
-    if reservation.metadata.labels.get(keys.CREATED_BY) != "koord-descheduler":
-        return ""
-    for owner in reservation.spec.owners:
-        if owner.controller is not None:
-            return owner.controller.uid
-    return ""
-
-
-def _turn(reservation: Reservation) -> tuple[int, str]:
-    order = reservation.metadata.labels.get(keys.RESERVATION_ORDER, "")
-    return int(order) if order.isdecimal() else 0, reservation.metadata.name
+    def release(self, job: str) -> list[str]:
+        """A job has no such reservation any more; who waits for that."""
+        controller = self._held_by.pop(job, None)
+        if controller is None:
+            return []
+        self._holders[controller].discard(job)
+        if self._holders[controller]:
+            return []
+        del self._holders[controller]
+        return sorted(self._waiting.pop(controller, ()))
