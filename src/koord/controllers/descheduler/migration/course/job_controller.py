@@ -164,6 +164,8 @@ class JobController:
         name = reservation.metadata.name
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
+                if reservation.status.phase in (SUCCEEDED, FAILED):
+                    self._release_turn(owner.uid)
                 self._made[owner.uid] = name
                 self._queue(owner.uid)
         for uid in self._links.of(f"reservation {name}"):
