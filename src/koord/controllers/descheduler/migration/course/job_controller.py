@@ -36,7 +36,7 @@ from koord.controllers.descheduler.migration.course.job_status import (
     StatusDraft,
     condition,
 )
-from koord.controllers.descheduler.migration.course.reservation_slots import ReservationSlots
+from koord.controllers.descheduler.migration.course.reservation_queue import ReservationQueue
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
@@ -100,7 +100,7 @@ class MigrationJobController:
         self._held = cluster.informers.view(Reservation)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
-        self._slots = ReservationSlots()
+        self._queue_of_workloads = ReservationQueue()
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -118,7 +118,7 @@ class MigrationJobController:
 
     async def run(self) -> None:
         """Works until cancelled."""
-        self._hold_slots()
+        self._hold_places()
         async with asyncio.TaskGroup() as tasks:
             sweep = self._cluster.supervisor.keep("podmigrationjob sweep", self._sweep)
             tasks.create_task(sweep, name="podmigrationjob sweep")
@@ -136,7 +136,7 @@ class MigrationJobController:
             linked.append(f"pod {job.status.pod_ref.namespace}/{job.status.pod_ref.name}")
         self._links.put(uid, linked)
         if not is_open(job) or _is_bound(job):
-            self._release_slot(uid)
+            self._release_place(uid)
         self._queue(uid)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
@@ -146,7 +146,7 @@ class MigrationJobController:
         """A job was deleted: its reservation goes too."""
         uid = job.metadata.uid
         self._links.put(uid, ())
-        self._release_slot(uid)
+        self._release_place(uid)
         if is_ours(job):
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
@@ -165,7 +165,7 @@ class MigrationJobController:
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
                 if reservation.status.phase in (SUCCEEDED, FAILED):
-                    self._release_slot(owner.uid)
+                    self._release_place(owner.uid)
                 self._made[owner.uid] = name
                 self._queue(owner.uid)
         for uid in self._links.of(f"reservation {name}"):
@@ -178,8 +178,8 @@ class MigrationJobController:
             return options.reservation_ref.name
         return self._made.get(uid, uid)
 
-    def _release_slot(self, uid: str) -> None:
-        for waiting in self._slots.release(uid):
+    def _release_place(self, uid: str) -> None:
+        for waiting in self._queue_of_workloads.release(uid):
             self._queue(waiting)
 
     def _queue(self, uid: str) -> None:
@@ -306,9 +306,9 @@ class MigrationJobController:
             return False
         owner, group = controller_of(pod), group_of(job)
         members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
-        return self._slots.take(owner.uid if owner else "", job.metadata.uid, members)
+        return self._queue_of_workloads.take(owner.uid if owner else "", job.metadata.uid, members)
 
-    def _hold_slots(self) -> None:
+    def _hold_places(self) -> None:
         """Takes the turns of jobs that an earlier process reserved for."""
         for job in self._jobs:
             held = self._held.get(self._reservation_name(job))
@@ -316,7 +316,7 @@ class MigrationJobController:
                 continue
             for owner in held.spec.owners:
                 if owner.controller is not None:
-                    self._slots.hold(owner.controller.uid, job.metadata.uid)
+                    self._queue_of_workloads.hold(owner.controller.uid, job.metadata.uid)
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
         key, ref = job_pod_key(job), job.spec.pod_ref
