@@ -41,13 +41,14 @@ class BoundedTable(Generic[K, V]):
         Returns:
             The last of the values that had to go for it, None where none had to.
         """
-        before = self._entries.pop(key, None)
-        self.size += size - (before[1] if before is not None else 0)
-        self._entries[key] = value, size
+        entries = self._entries
+        before = entries.pop(key, None)
+        if before is not None:
+            self.size -= before[1]
+        entries[key] = value, size
+        self.size += size
         dropped: V | None = None
-        while len(self._entries) > self._most or (
-            self.size > self._most_size and len(self._entries) > 1
-        ):
-            _, (dropped, gone) = self._entries.popitem(last=False)
+        while len(entries) > self._most or (self.size > self._most_size and len(entries) > 1):
+            _, (dropped, gone) = entries.popitem(last=False)
             self.size -= gone
         return dropped
