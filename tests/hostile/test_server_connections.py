@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import resource
 import socket
+from asyncio import sslproto
 from collections.abc import Callable
 
 import pytest
@@ -231,3 +233,24 @@ def test_a_body_that_does_not_arrive_is_answered(monkeypatch: pytest.MonkeyPatch
         assert told.startswith(b"HTTP/1.1 400 ")
 
     attack(test)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", LIST], ids=["nothing", "half", "no TLS"])
+def test_a_handshake_that_failed_leaves_no_buffers(sent: bytes) -> None:
+    """Each has a quarter of a megabyte; what lies in a circle stays until the collector comes."""
+
+    async def test(target: Target) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                _, writer = await target.raw(sent)
+                await until(lambda: open_connections(target) == 1)
+                writer.close()
+                await until(lambda: open_connections(target) == 0)
+            held = sum(type(each) is sslproto.SSLProtocol for each in gc.get_objects())
+        finally:
+            gc.enable()
+        assert held <= 1
+
+    attack(test, insecure=False)
