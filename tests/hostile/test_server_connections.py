@@ -9,6 +9,7 @@ import gc
 import json
 import resource
 import socket
+import sys
 from asyncio import sslproto
 from collections.abc import Callable
 
@@ -252,5 +253,21 @@ def test_a_handshake_that_failed_leaves_no_buffers(sent: bytes) -> None:
         finally:
             gc.enable()
         assert held <= 1
+
+    attack(test, insecure=False)
+
+
+def test_an_idle_connection_holds_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 256 << 10)  # As Python has it.
+
+    async def test(target: Target) -> None:
+        held = [(await target.raw(b""))[1] for _ in range(20)]
+        await until(lambda: open_connections(target) == 20)
+        buffers = [each for each in gc.get_objects() if type(each) is sslproto.SSLProtocol]
+        assert len(buffers) == 20
+        taken = [sum(map(sys.getsizeof, vars(each).values())) for each in buffers]
+        assert max(taken) <= 64 << 10
+        for writer in held:
+            writer.close()
 
     attack(test, insecure=False)
