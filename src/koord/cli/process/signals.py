@@ -46,16 +46,16 @@ def end_by_signals() -> None:
             raise KeyboardInterrupt
         raise SystemExit(_SIGNALLED + number)
 
-    def unraisable(told: Any) -> None:
-        if not isinstance(told.exc_value, (KeyboardInterrupt, SystemExit)):
-            sys.__unraisablehook__(told)
+    def raise_again(unraisable: Any) -> None:
+        raised = unraisable.exc_value
+        if not isinstance(raised, (KeyboardInterrupt, SystemExit)):
+            sys.__unraisablehook__(unraisable)
             return
-        raised = told.exc_value
         number = signal.SIGINT if isinstance(raised, KeyboardInterrupt) else signal.SIGTERM
         signal.signal(signal.SIGALRM, lambda *_: end(number, None))
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 
-    sys.unraisablehook = unraisable
+    sys.unraisablehook = raise_again
     for number in _SIGNALS:
         signal.signal(number, end)
     # Python gives signals their default back before it clears modules: a timer that ran out
