@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that differ, decided from their JSON on: ``python -m benchmarks.scheduler_diverse``.
 
-By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept:
-decoding, the pod's shape, the decision, holding the pod there; with ``--profile shipped`` also the
-loop around these, from the queue to the end of the binding. ``--calls 30`` adds the functions that
-took longest.
+By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept, and
+with Python's garbage collector set as the program sets it: decoding, the pod's shape, the decision,
+holding the pod there; with ``--profile shipped`` also the loop around these, from the queue to the
+end of the binding. ``--calls 30`` adds the functions that took longest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
-import gc
 import pstats
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from benchmarks.diverse_pods import CASES, SEED, ZONE, ZONES, documents
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
+from koord.base.garbage_collection import collect_rarely
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.kube.codec.decoder import decoder_of
 from koord.kube.requests.options import resolve
@@ -78,11 +78,12 @@ def measure_stock(case: str, nodes: int, pods: int, around: Any = nullcontext) -
     bodies = list(documents(case, pods))
     warm = max(1, pods // 10)
     place(stock, decoded(bodies[:warm]))
+    collect_rarely()
     split = Split()
     with around():
         with split.step("decode"):
             waiting = decoded(bodies[warm:])
-        gc.collect()
+        collect_rarely()
         place(stock, waiting, split)
     return split
 
@@ -95,11 +96,12 @@ def measure_shipped(case: str, nodes: int, pods: int, around: Any = nullcontext)
         bodies = list(documents(case, pods))
         warm = max(1, pods // 10)
         await made.place_pods(decoded(bodies[:warm]))
+        collect_rarely()
         split = Split()
         with around():
             with split.step("decode"):
                 waiting = decoded(bodies[warm:])
-            gc.collect()
+            collect_rarely()
             _time(made, split)
             before = sum(split.seconds.values())
             with split.step("whole"):

@@ -7,11 +7,13 @@ CPU seconds of one thread, taken in turn, the least of some rounds.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
@@ -20,7 +22,11 @@ from benchmarks.conftest import Record
 from benchmarks.ratio import Ratio
 from benchmarks.scheduler_inprocess import _pod
 from koord.api.kinds.pod import Pod
+from koord.base.clock import SystemClock
+from koord.base.documents import Document
 from koord.controllers.manager.feature_gates import feature_gates
+from koord.controllers.scheduler.cache.local_views import LocalViews
+from koord.controllers.webhook.all_reviews import review_call, review_service
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING, VALIDATING
 from koord.controllers.webhook.certificates.webhook_configuration import WebhookAddress, desired
 from koord.controllers.webhook.framework.default_configurations import (
@@ -28,6 +34,7 @@ from koord.controllers.webhook.framework.default_configurations import (
     SERVICE,
     default_configurations,
 )
+from koord.controllers.webhook.framework.handler import HandlerDependencies
 from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
 from koord.controllers.webhook.options import WebhookOptions
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
@@ -37,6 +44,10 @@ from koord.kube.transport.config import ClusterConfig
 from koord.kube.transport.http import HttpTransport
 from koord.kube.transport.messages import Request
 from tests.kube.transport.tls import Authority
+
+if TYPE_CHECKING:
+    from koord.controllers.cluster.views import InformerViews
+    from koord.controlplane.admission.webhook_client import LocalWebhook
 
 ROUNDS = 5
 
@@ -106,6 +117,44 @@ def test_bindings_beside_webhooks(record: Record) -> None:
             return await _in_turn(*sides)
 
     record("controlplane: bind a pod beside koord's webhooks", asyncio.run(main()), 0.7)
+
+
+def test_creates_beside_webhooks(record: Record) -> None:
+    """Reviews are handed over in the process, against JSON in and out and a wait, as over TLS."""
+    size, path = 100, "/api/v1/namespaces/default/pods"
+
+    async def main() -> Ratio:
+        async with EmbeddedControlPlane(Options(port=None, seed=1)) as plane:
+            client = Client(plane.transport(), requests_per_second=None)
+            given = HandlerDependencies(
+                client, cast("InformerViews", LocalViews()), feature_gates(), WebhookOptions(),
+                SystemClock(), lambda *_: None,
+            )  # fmt: skip
+            service = review_service(given)
+            await _configure(client)
+            numbers = itertools.count()
+
+            async def over_json(url_path: str, review: Document) -> Document:
+                await asyncio.sleep(0)
+                answer = await service.answer(url_path, msgspec.json.encode(review))
+                assert answer.status == 200
+                document: Document = msgspec.json.decode(answer.body)
+                return document
+
+            def creating(call: LocalWebhook) -> Callable[[], Awaitable[int]]:
+                async def create() -> int:
+                    plane.admission.register_local(f"{NAMESPACE}/{SERVICE}", call)
+                    for _ in range(size):
+                        body = msgspec.json.encode(_pod(next(numbers)))
+                        made = await client.request(Request("POST", path, body=body))
+                        assert made.status == 201
+                    return size
+
+                return create
+
+            return await _in_turn(creating(review_call(service)), creating(over_json))
+
+    record("controlplane: create a pod beside koord's webhooks", asyncio.run(main()), 1.15)
 
 
 async def _configure(client: Client) -> None:

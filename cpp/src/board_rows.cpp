@@ -2,6 +2,7 @@
 #include "board_rows.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "placement_normal.hpp"
 #include "vector_clones.hpp"
@@ -49,38 +50,38 @@ KOORD_VECTOR_CLONES std::size_t open_rows(std::span<std::uint64_t> refused, std:
   return open;
 }
 
-KOORD_VECTOR_CLONES void add_scores(std::int64_t weight, std::span<const std::int64_t> scores,
-                                    std::int64_t* totals) {
-  if (weight == 1) {
-    for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += scores[i];
-    return;
-  }
-  for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += weight * scores[i];
-}
-
-KOORD_VECTOR_CLONES void add_scores(std::span<const std::int32_t> scores, std::int64_t* totals) {
-  for (std::size_t i = 0; i < scores.size(); ++i) totals[i] += scores[i];
-}
-
-KOORD_VECTOR_CLONES std::int64_t best_row(std::span<const std::uint64_t> refused,
-                                          const std::int64_t* totals, const std::int64_t* ranks) {
-  // Three loops: the most, its lowest rank, where that is.
-  std::int64_t total = kLowest;
-  for (std::size_t i = 0; i < refused.size(); ++i) {
-    const std::int64_t its = refused[i] == 0 ? totals[i] : kLowest;
-    total = its > total ? its : total;
-  }
-  std::int64_t rank = kHighest;
-  for (std::size_t i = 0; i < refused.size(); ++i) {
-    const std::int64_t its = refused[i] == 0 && totals[i] == total ? ranks[i] : kHighest;
-    rank = its < rank ? its : rank;
-  }
-  for (std::size_t i = 0; i < refused.size(); ++i) {
-    if (refused[i] == 0 && totals[i] == total && ranks[i] == rank) {
-      return static_cast<std::int64_t>(i);
+KOORD_VECTOR_CLONES std::int64_t best_total(std::span<const std::uint64_t> refused,
+                                            std::span<const Addend> addends) {
+  const std::size_t count = refused.size();
+  std::array<std::int64_t, Board::kBlock> totals;
+  // The first one is written, so that nothing need be cleared before.
+  bool first = true;
+  const auto put = [&](const auto& part) {
+    if (first) {
+      for (std::size_t i = 0; i < count; ++i) totals[i] = part(i);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) totals[i] += part(i);
+    }
+    first = false;
+  };
+  for (const Addend& each : addends) {
+    if (each.raw == nullptr) {
+      put([parts = each.parts](std::size_t i) { return std::int64_t{parts[i]}; });
+    } else if (each.weight == 1) {
+      put([raw = each.raw](std::size_t i) { return raw[i]; });
+    } else {
+      put([raw = each.raw, by = each.weight](std::size_t i) { return by * raw[i]; });
     }
   }
-  return -1;
+  if (first) put([](std::size_t) { return std::int64_t{0}; });
+  // By masks: compilers make no vectors of a branch that saves a read.
+  std::int64_t best = kLowest;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t open = -static_cast<std::int64_t>(refused[i] == 0);
+    const std::int64_t its = (totals[i] & open) | (kLowest & ~open);
+    best = its > best ? its : best;
+  }
+  return best;
 }
 
 }  // namespace koord::placement

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "koord/placement_board.hpp"
+
 namespace koord::placement {
 
 // Rows of a block whose feasibility turned, and how many more are feasible (modulo 2^64).
@@ -21,12 +23,7 @@ Turned refuse_rows(std::uint64_t bit, std::span<const std::int64_t> left, std::u
 // Clears all but one bit of rows; how many have none then.
 std::size_t open_rows(std::span<std::uint64_t> refused, std::uint64_t bit);
 
-// Adds scores to totals, weighted or as they are.
-void add_scores(std::int64_t weight, std::span<const std::int64_t> scores, std::int64_t* totals);
-void add_scores(std::span<const std::int32_t> scores, std::int64_t* totals);
-
-// The feasible row of the highest total, of the lowest rank among equals; -1 for none.
-std::int64_t best_row(std::span<const std::uint64_t> refused, const std::int64_t* totals,
-                      const std::int64_t* ranks);
+// The highest total of feasible rows, kLowest where none is feasible. At most a block of rows.
+std::int64_t best_total(std::span<const std::uint64_t> refused, std::span<const Addend> addends);
 
 }  // namespace koord::placement

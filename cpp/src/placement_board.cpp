@@ -2,7 +2,6 @@
 #include "koord/placement_board.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "board_rows.hpp"
@@ -12,8 +11,8 @@ namespace koord::placement {
 
 Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores)
     : refused_(rows), ranks_(rows) {
-  for (std::size_t row = 0; row < rows; ++row) ranks_[row] = static_cast<std::int64_t>(row);
   reset(scores);
+  set_ranks({});
 }
 
 void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
@@ -27,8 +26,14 @@ void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
   heads_.assign(blocks, {});
   touched_.assign(blocks, 0);
   pending_.clear();
-  feasible_ = keep_closed ? open_rows(refused_, std::uint64_t{1} << kClosed) : 0;
-  if (keep_closed) touch_all(kFlipped | kMoved);
+  feasible_ = 0;
+  for (std::size_t block = 0; keep_closed && block < blocks; ++block) {
+    const std::size_t from = block * kBlock;
+    const std::size_t open = open_rows(std::span(refused_).subspan(from, end_of(block) - from),
+                                       std::uint64_t{1} << kClosed);
+    if (open != 0) touch(block, kFlipped | kMoved);
+    feasible_ += open;
+  }
   // A count that whoever asked before has not seen.
   ++flips_;
   columns_.resize(scores.size());
@@ -99,6 +104,10 @@ void Board::touch_all(std::uint64_t what) {
 void Board::set_ranks(std::span<const std::int64_t> ranks) {
   for (std::size_t row = 0; row < rows(); ++row) {
     ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
+  }
+  first_ranks_.assign(heads_.size(), kHighest);
+  for (std::size_t row = 0; row < rows(); ++row) {
+    first_ranks_[row / kBlock] = std::min(first_ranks_[row / kBlock], ranks_[row]);
   }
   touch_all(kFlipped | kMoved);
 }
@@ -290,30 +299,37 @@ void Board::part_block(Column& column, std::size_t block) {
   if (moved) touch(block, kMoved);
 }
 
-bool Board::ahead(const Head& head, const Head& other) const {
-  if (head.total != other.total) return head.total > other.total;
-  const auto a = static_cast<std::size_t>(head.row);
-  const auto b = static_cast<std::size_t>(other.row);
-  return ranks_[a] < ranks_[b];
-}
-
+// The highest total of a block. In which row it is needs not be known of most blocks.
 void Board::head_block(std::size_t block) {
   const std::size_t from = block * kBlock;
   const std::size_t count = end_of(block) - from;
-  std::array<std::int64_t, kBlock> totals;
-  std::fill_n(totals.begin(), count, std::int64_t{0});
+  addends_.clear();
   for (const Column& column : columns_) {
     if (!column.active) continue;
     if (column.rule.normalization == Normalization::kNone) {
-      add_scores(column.rule.weight, {&column.raw[from], count}, totals.data());
+      addends_.push_back({&column.raw[from], nullptr, column.rule.weight});
     } else {
-      add_scores({&column.parts[from], count}, totals.data());
+      addends_.push_back({nullptr, &column.parts[from], 1});
     }
   }
-  const std::int64_t best = best_row({&refused_[from], count}, totals.data(), &ranks_[from]);
-  heads_[block] = {};
-  if (best < 0) return;
-  heads_[block] = {best + static_cast<std::int64_t>(from), totals[static_cast<std::size_t>(best)]};
+  heads_[block] = {kUnknown, best_total({&refused_[from], count}, addends_)};
+  if (heads_[block].total == kLowest) heads_[block] = {};
+}
+
+// The row of a block's highest total, of the lowest rank among equals.
+void Board::find_row(std::size_t block) {
+  Head& head = heads_[block];
+  for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
+    if (refused_[row] != 0) continue;
+    if (head.row >= 0 && ranks_[row] >= ranks_[static_cast<std::size_t>(head.row)]) continue;
+    std::int64_t total = 0;
+    for (const Column& column : columns_) {
+      if (!column.active) continue;
+      const bool plain = column.rule.normalization == Normalization::kNone;
+      total += plain ? column.rule.weight * column.raw[row] : column.parts[row];
+    }
+    if (total == head.total) head.row = static_cast<std::int64_t>(row);
+  }
 }
 
 void Board::settle_column(Column& column, std::uint64_t bit) {
@@ -346,11 +362,23 @@ void Board::settle() {
 
 std::int64_t Board::best() {
   settle();
-  Head found;
+  std::int64_t total = kLowest;
   for (const Head& head : heads_) {
-    if (head.row >= 0 && (found.row < 0 || ahead(head, found))) found = head;
+    if (head.row != kNone) total = std::max(total, head.total);
   }
-  return found.row;
+  std::int64_t found = -1;
+  for (std::size_t block = 0; block < heads_.size(); ++block) {
+    Head& head = heads_[block];
+    if (head.row == kNone || head.total != total) continue;
+    // No row of a block goes before the first by rank.
+    if (found >= 0 && first_ranks_[block] > ranks_[static_cast<std::size_t>(found)]) continue;
+    if (head.row == kUnknown) find_row(block);
+    if (found < 0 ||
+        ranks_[static_cast<std::size_t>(head.row)] < ranks_[static_cast<std::size_t>(found)]) {
+      found = head.row;
+    }
+  }
+  return found;
 }
 
 std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {

@@ -33,6 +33,30 @@ double as_double(std::int64_t amount) {
 // 0 to 100, truncated.
 double truncated(double score) { return static_cast<double>(static_cast<std::int32_t>(score)); }
 
+// The same as below where each row has something of each resource, so that weights add up to one
+// number: the sum and a half is no multiple of it, so that its reciprocal serves.
+[[gnu::always_inline]] inline void weighted_all(std::span<const Reading> resources, bool left,
+                                                std::size_t first, std::span<std::int64_t> scores) {
+  const std::size_t count = scores.size();
+  std::array<double, kPart> sums = {};
+  const double sign = left ? -1.0 : 1.0;
+  double weights = 0;
+  for (const Reading& each : resources) {
+    const auto weight = static_cast<double>(each.weight);
+    weights += weight;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double has = as_double(each.has[first + i]);
+      const double with = as_double(each.used[first + i] + each.request);
+      const double amount = std::max(0.0, std::min((left ? has : 0.0) + sign * with, has));
+      sums[i] += weight * truncated(amount * 100.0 / has);
+    }
+  }
+  const double factor = 1.0 / std::max(weights, 1.0);
+  for (std::size_t i = 0; i < count; ++i) {
+    scores[i] = static_cast<std::int32_t>((sums[i] + 0.5) * factor);
+  }
+}
+
 }  // namespace
 
 KOORD_VECTOR_CLONES void join_left(const Reading& each, std::size_t first,
@@ -44,12 +68,18 @@ KOORD_VECTOR_CLONES bool weighted_part(std::span<const Reading> resources, bool 
                                        std::size_t first, std::span<std::int64_t> scores) {
   const std::size_t count = scores.size();
   std::uint64_t wide = 0;
+  std::int64_t lacking = 0;  // below 0 where a row has nothing of a resource
   for (const Reading& each : resources) {
     for (std::size_t row = first; row < first + count; ++row) {
       wide |= shifted(each.has[row]) | shifted(each.with_pod(row));
+      lacking |= each.has[row] - 1;
     }
   }
   if (wide >> kExactBits != 0) return false;
+  if (lacking >= 0) {
+    weighted_all(resources, left, first, scores);
+    return true;
+  }
   std::array<double, kPart> sums = {};
   std::array<double, kPart> weights = {};
   // What is left is has - with, what is used 0 + with.

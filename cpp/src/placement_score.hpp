@@ -31,7 +31,7 @@ struct Reading {
 };
 
 // Up to so many rows at a time: what is written in one step is still at hand in the next.
-inline constexpr std::size_t kPart = 512;
+inline constexpr std::size_t kPart = 256;
 
 // Puts the sign of what is left beside those that are there: below 0 where any is. For rows from
 // `first` on.

@@ -51,6 +51,13 @@ def test_the_highest_total_wins_and_the_lowest_rank_among_equals() -> None:
     assert board.best() == 0
 
 
+def test_of_equal_ranks_the_first_row_wins() -> None:
+    board = opened(130, (1, NONE))
+    board.set_ranks(np.zeros(130, np.int64))
+    board.rate(0, np.array([3, 70, 71, 129]), np.array([1, 2, 2, 2]))
+    assert board.best() == board.best_of(np.ones(130, np.bool_)) == 70
+
+
 def test_a_new_board_has_no_open_row() -> None:
     board = Board(100, [(1, NONE)])
     assert board.best() == -1

@@ -50,6 +50,13 @@ struct ScoreRule {
   Normalization normalization = Normalization::kNone;
 };
 
+/// A score's part of the totals of some rows: raw scores times a weight, or parts as they are.
+struct Addend {
+  const std::int64_t* raw = nullptr;
+  const std::int32_t* parts = nullptr;
+  std::int64_t weight = 1;
+};
+
 /// See the head of this file.
 class KOORD_API Board {
  public:
@@ -131,9 +138,12 @@ class KOORD_API Board {
     std::vector<std::int64_t> scaled = {};
   };
 
-  // The best row of a block, or -1, and its total.
+  // The best row of a block and its total; kNone where no row is feasible, kUnknown where nobody
+  // has asked yet which row it is.
+  static constexpr std::int64_t kNone = -1;
+  static constexpr std::int64_t kUnknown = -2;
   struct Head {
-    std::int64_t row = -1;
+    std::int64_t row = kNone;
     std::int64_t total = 0;
   };
 
@@ -152,6 +162,7 @@ class KOORD_API Board {
   void tabulate(Column& column);
   void part_block(Column& column, std::size_t block);
   void head_block(std::size_t block);
+  void find_row(std::size_t block);
   void set_refused(std::size_t row, std::uint64_t bits);
   template <class Answer>
   void refuse_rows_in_a_row(std::uint64_t bit, RowSet rows, std::span<const Answer> answers);
@@ -161,7 +172,6 @@ class KOORD_API Board {
   template <class Use>
   void by_block(RowSet rows, const Use& use);
   void activate(Column& column, std::size_t first, std::size_t count);
-  [[nodiscard]] bool ahead(const Head& head, const Head& other) const;
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
   static std::int64_t most_raw(Normalization kind);
@@ -171,10 +181,12 @@ class KOORD_API Board {
 
   std::vector<std::uint64_t> refused_;
   std::vector<std::int64_t> ranks_;
-  std::vector<Head> heads_;  // by block
+  std::vector<std::int64_t> first_ranks_;  // by block, the lowest
+  std::vector<Head> heads_;                // by block
   std::vector<Column> columns_;
   std::vector<std::uint64_t> touched_;  // by block
   std::vector<std::size_t> pending_;    // touched blocks
+  std::vector<Addend> addends_;         // of the block that is looked at
   std::size_t feasible_ = 0;
   std::uint64_t flips_ = 0;
 };

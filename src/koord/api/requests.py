@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from koord.api.kinds.node import Node
-    from koord.api.kinds.pod import Container, ContainerStatus, Pod, ResourceRequirements
+    from koord.api.kinds.pod import (
+        Container,
+        ContainerStatus,
+        Pod,
+        PodSpec,
+        ResourceRequirements,
+    )
 
 Amounts = dict[str, int]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -58,6 +64,8 @@ def wrong_amount(pod: Pod) -> Wrong | None:
     Amounts below zero, and such that no 64-bit count of them exists. The API server refuses the
     first, but not in the templates of custom resources.
     """
+    if _all_can_be_meant(pod.spec):
+        return None
     for where, quantities in _requests(pod):
         for name, quantity in sorted(quantities.items()):
             if quantity < _ZERO:
@@ -68,6 +76,21 @@ def wrong_amount(pod: Pod) -> Wrong | None:
                 unit = "thousandths" if name == CPU else "a number"
                 return Wrong(f"{where}[{name}]", str(quantity), f"{unit} within 64 bits")
     return None
+
+
+def _all_can_be_meant(spec: PodSpec) -> bool:
+    """The same without a word: nearly all can."""
+    each = [spec.overhead, spec.resources.requests] if spec.resources else [spec.overhead]
+    for containers in (spec.containers, spec.init_containers):
+        each += [container.resources.requests for container in containers]
+    try:
+        for quantities in each:
+            for name, quantity in quantities.items():
+                if _exact(name, quantity, Rounding.UP) < 0 or quantity < _ZERO:
+                    return False
+    except ValueError:
+        return False
+    return True
 
 
 def _exact(resource: str, quantity: Quantity, rounding: Rounding) -> int:
@@ -203,22 +226,25 @@ def _requests_of(container: Container) -> Amounts:
 def _effective(
     pod: Pod, least: Amounts, of: Callable[[Container], Amounts], *, limits: bool = False
 ) -> Amounts:
+    spec = pod.spec
+    if len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or spec.resources):
+        return {**least, **of(spec.containers[0])}
     total: Amounts = {}
     most: Amounts = {}
     sidecars: Amounts = {}
-    for container in pod.spec.init_containers:
+    for container in spec.init_containers:
         if container.restart_policy == "Always":
             _add(sidecars, {**least, **of(container)})
             _raise(most, sidecars)
         else:
             _raise(most, _sum((sidecars, least | _of(container.resources, limits))))
-    for container in pod.spec.containers:
+    for container in spec.containers:
         _add(total, {**least, **of(container)})
     _add(total, sidecars)
     _raise(total, most)
-    if pod.spec.resources:
-        total.update(_of(pod.spec.resources, limits))
-    overhead = _amounts(pod.spec.overhead)
+    if spec.resources:
+        total.update(_of(spec.resources, limits))
+    overhead = _amounts(spec.overhead)
     _add(total, {k: v for k, v in overhead.items() if not limits or total.get(k)})
     return {name: min(value, MOST) for name, value in total.items()}
 

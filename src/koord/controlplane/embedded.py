@@ -36,7 +36,7 @@ from koord.controlplane.storage.store import Store, StoreWrite
 from koord.controlplane.subresources import table
 from koord.controlplane.virtual.review_pages import TOKEN_REVIEWS, token_review
 from koord.kube.errors import ApiError, Status
-from koord.kube.transport.messages import Request
+from koord.kube.transport.messages import MERGE_PATCH, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     Controller = Callable[["Transport", "Clock"], Coroutine[Any, Any, None]]
 
+_AUTHENTICATION = "extension-apiserver-authentication"
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITY_CLASSES = {
     "system-cluster-critical": (2_000_000_000, "Used for system critical pods that must run in "
@@ -134,7 +135,8 @@ class EmbeddedControlPlane:
         self.store = self._open_store()
         self.admission = chain(
             StoreReader(self.store), options.clock, caller=options.webhooks,
-            equivalents=catalog.at_all_versions, store=self._put,
+            equivalents=catalog.at_all_versions, store=self._put, of_kind=catalog.of_kind,
+            rbac=options.rbac,
         )  # fmt: skip
         self._started.push_async_callback(self.admission.close)
         self._started.push_async_callback(options.webhooks.close)
@@ -276,12 +278,21 @@ class EmbeddedControlPlane:
             await _ensure(transport, f"/apis/rbac.authorization.k8s.io/v1/{plural}", role)
 
     async def _publish_authority(self) -> None:
-        """Tells whom components of a control plane are to trust that serve requests themselves."""
+        """Tells whom components of a control plane are to trust that serve requests themselves.
+
+        What an earlier run has told is made true again: the folder may have other credentials now.
+        """
         kept = self._credentials
         data = {"client-ca-file": kept.client_authority.decode()} if kept is not None else {}
-        document = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
+        document = {"metadata": {"name": _AUTHENTICATION}, "data": data}
         path = "/api/v1/namespaces/kube-system/configmaps"
-        await _ensure(InProcessTransport(self.server), path, document)
+        transport = InProcessTransport(self.server)
+        await _ensure(transport, path, document)
+        told = msgspec.json.encode({"data": {"client-ca-file": data.get("client-ca-file")}})
+        request = Request("PATCH", f"{path}/{_AUTHENTICATION}", (), told, MERGE_PATCH)
+        answer = await transport.send(request)
+        if answer.status != 200:
+            raise ApiError(msgspec.json.decode(answer.body, type=Status))
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -61,6 +61,8 @@ def value(text: str, self: Any = SELF) -> Any:
         ("isURL('/a') && !isURL('a')", True),
         ("sets.contains([1, 2], [2]) && sets.intersects([1], [1, 2])", True),
         ("sets.equivalent([1, 2, 2], [2, 1])", True),
+        ("'abc 123'.find('[0-9]+') + 'abc'.find('[0-9]+')", "123"),
+        ("'123 abc 456'.findAll('[0-9]*')", ["123", "", "", "", "", "456"]),
     ],
 )
 def test_values(text: str, expected: Any) -> None:
@@ -71,7 +73,7 @@ def test_values(text: str, expected: Any) -> None:
     ("text", "told"),
     [
         ("nope(1)", "undeclared reference to 'nope'"),
-        ("'a'.find('b')", "undeclared reference to 'find'"),
+        ("semver('1.0.0')", "undeclared reference to 'semver'"),
         ("authorizer.group('')", "undeclared reference to 'authorizer'"),
         ("other.x", "undeclared reference to 'other"),
         ("1 +", "Syntax error"),
@@ -98,6 +100,7 @@ def test_what_does_not_compile(text: str, told: str) -> None:
         ("quantity('x').sign() == 0", "got 'x'"),
         ("quantity('1.5').asInteger() == 1", "integer"),
         ("[].max() == 1", "empty"),
+        ("'a'.find('(') == ''", "Illegal regex: missing )"),
         ("self.count", "got int, expected true or false"),
     ],
 )
@@ -115,6 +118,9 @@ def test_work_is_bounded() -> None:
     with pytest.raises(EvaluationError, match="budget"):
         value("self.a.all(x, self.a.all(y, x + y >= 0))", {"a": list(range(200))})
     assert value("self.matches('^(a+)+$')", "a" * 50_000 + "b") is False
+    assert value("self.find('^(a+)+$')", "a" * 50_000 + "b") == ""
+    with pytest.raises(EvaluationError, match="budget"):
+        value("self.findAll('a.*b|a')", "a" * 50_000)
 
 
 def test_which_variables_an_expression_uses() -> None:

@@ -102,6 +102,26 @@ def test_components_learn_whom_to_trust() -> None:
     run(test)
 
 
+def test_what_a_folder_tells_of_whom_to_trust_is_made_true(tmp_path: Path) -> None:
+    path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+    async def spoil(plane: EmbeddedControlPlane, session: Session) -> None:
+        change = {"data": {"client-ca-file": "old", "more": "kept"}}
+        kind = {"Content-Type": "application/merge-patch+json"}
+        async with session.patch(path, json=change, headers=kind) as answer:
+            assert answer.status == 200
+
+    async def look(plane: EmbeddedControlPlane, session: Session) -> None:
+        async with session.get(path) as answer:
+            told = (await answer.json())["data"]
+        assert plane.credentials_folder is not None
+        signers = (plane.credentials_folder / "client-ca.crt").read_text()
+        assert told == {"client-ca-file": signers, "more": "kept"}
+
+    run(spoil, data=tmp_path / "data")
+    run(look, data=tmp_path / "data")
+
+
 def test_insecure_is_plain_and_open() -> None:
     async def test(plane: EmbeddedControlPlane, session: Session) -> None:
         assert plane.url.startswith("http://127.0.0.1:")

@@ -84,10 +84,12 @@ def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQ
     limits: dict[str, Quantity] = {}
     all_limited = True
     for asked, limited in owners:
-        limit = _positive(limited)
-        _add(requests, _positive({**limited, **asked}))
-        _add(limits, limit)
+        limit, request = _positive(limited), _positive({**limited, **asked})
         all_limited = all_limited and len(limit) == len(_COUNTED)
+        if not all_limited and (request or requests):
+            return KubernetesQoS.BURSTABLE
+        _add(requests, request)
+        _add(limits, limit)
     if not requests and not limits:
         return KubernetesQoS.BEST_EFFORT
     if all_limited and requests == limits:

@@ -5,8 +5,9 @@ Each label that a pod has, with its value, is a *label token*, and so are its ke
 pod's namespace. A :class:`PodSelector` is a conjunction over tokens. :class:`ShapesByLabel` keeps
 by token the shapes that have it, :class:`SelectorsByLabel` keeps each selector under one token that
 whatever it matches must have, the one that fewest selectors are kept under. So for ``matchLabels``
-and ``In`` a new selector, or a new shape, costs what it matches however many there are of both;
-for a selector that only says what pods must not have, all shapes come into question.
+and ``In`` a new selector, or a new shape, costs what it matches however many there are of both.
+A selector that says what pods must not have means nearly all of them: whoever counts its pods takes
+those that it leaves out from all (:meth:`PodSelector.difference`).
 
 Rule: Kubernetes' labels.Selector (apimachinery, pkg/labels), as
 :func:`koord.api.selectors.matches` says it.
@@ -102,6 +103,18 @@ class PodSelector:
         admits = both if mine is not None or others is not None else None
         made._set((*self.wanted, *other.wanted), self.unwanted | other.unwanted, admits)
         return made
+
+    def difference(self) -> tuple[PodSelector, PodSelector | None]:
+        """Two selectors that name nothing unwanted, the pods of the first less those of the second.
+
+        The second is None where this one names nothing unwanted.
+        """
+        if not self.unwanted:
+            return self, None
+        whole, left_out = PodSelector(None), PodSelector(None)
+        whole._set(self.wanted, (), self.admits)
+        left_out._set((*self.wanted, tuple(sorted(self.unwanted, key=repr))), (), self.admits)
+        return whole, left_out
 
     def matches(self, namespace: str, tokens: frozenset[LabelToken]) -> bool:
         """Whether pods with these tokens, all that :func:`tokens_of` gives, are meant."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.pod import Pod
+    from koord.api.protocol.priority import PriorityClass
     from koord.controllers.cluster.pods import ContainerRequests
 
 MIN_CPU_MILLI, MIN_MEMORY_BYTES = 250, 200 * 1024 * 1024
@@ -31,6 +32,7 @@ def estimate(
     pod: Pod,
     factors_percent: Mapping[str, int],
     container_requests: ContainerRequests | None = None,
+    priority_class: PriorityClass | None = None,
 ) -> dict[str, int]:
     """Expected usage by native resource: CPU in milli, all else in units.
 
@@ -42,8 +44,10 @@ def estimate(
         pod: whose.
         factors_percent: by native resource; others are not estimated.
         container_requests: what its containers ask for, where that is known.
+        priority_class: its class, where that is known.
     """
-    priority_class = class_with_default(pod)
+    if priority_class is None:
+        priority_class = class_with_default(pod)
     requests = effective(pod) if container_requests is None else container_requests.requests
     limits = (
         effective(pod, limits=True) if container_requests is None else container_requests.limits

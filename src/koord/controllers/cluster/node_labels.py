@@ -29,11 +29,13 @@ class LabelColumn:
     Attributes:
         ids: int32 by row: the number of the node's value, -1 where it has none.
         values: texts by number; numbers are never used again.
+        changes: counts rows whose number changed, and growths.
     """
 
-    __slots__ = ("_numbers", "_rows", "ids", "values")
+    __slots__ = ("_numbers", "_rows", "changes", "ids", "values")
 
     def __init__(self, rows: int) -> None:
+        self.changes = 0
         self.ids = np.full(rows, -1, np.int32)
         self.values: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -58,12 +60,14 @@ class LabelColumn:
             number = self._numbers[value] = len(self.values)
             self.values.append(value)
         if number != before:
+            self.changes += 1
             self.ids[row] = number
             self._rows.pop(before, None)
             self._rows.pop(number, None)
 
     def grow(self, rows: int) -> None:
         """Makes room for more rows."""
+        self.changes += 1
         self.ids = np.concatenate([self.ids, np.full(rows - len(self.ids), -1, np.int32)])
 
 

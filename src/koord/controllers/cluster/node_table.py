@@ -297,16 +297,22 @@ class NodeTable:
         if self._read <= mark and start >= 0:
             del self._journal[start:]
 
-    def changes(self, since: int) -> dict[int, int] | None:
+    def changes(self, since: int, most: int | None = None) -> dict[int, int] | None:
         """The rows that changed after a version, each with all its aspects.
+
+        Args:
+            since: the version.
+            most: how many changes are worth a list; None for half as many as there are rows.
 
         Returns:
             None if so much has changed that every row must be looked at anew.
         """
+        if most is None:
+            most = max(64, len(self.nodes) // 2)
         start = since - self._journal_start
-        entries = self._journal[start:] if start >= 0 else None
-        if entries is None or len(entries) > max(64, len(self.nodes) // 2):
+        if start < 0 or len(self._journal) - start > most:
             return None
+        entries = self._journal[start:]
         changed: dict[int, int] = {}
         for entry in entries:
             row = entry >> 8

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter, is_
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -60,12 +61,16 @@ _OF_SPEC = attrgetter(
     "tolerations", "topology_spread_constraints", "resource_claims",
 )  # fmt: skip
 _OWN, _SPEC = 4, 13
+# Those of the spec that say what is requested come first.
+_CONTAINERS = 4
 _SCALARS = attrgetter(
     "scheduler_name", "priority", "priority_class_name", "preemption_policy", "host_network",
     "runtime_class_name", "restart_policy",
 )  # fmt: skip
 
 
+_NUMBERS = count(1)
+_PACK = [Struct(f"{number}q").pack for number in range(32)]
 # How many states of containers are remembered of pods that run the same ones.
 _STATES = 64
 
@@ -107,8 +112,9 @@ class CountedRequests:
     __slots__ = ("columns", "nonzero", "request")
 
     def __init__(self, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
-        self.request = {name: value for name, value in amounts.items() if value}
-        self.request.pop(requests.PODS, None)
+        if requests.PODS in amounts or not all(amounts.values()):
+            amounts = {name: n for name, n in amounts.items() if n and name != requests.PODS}
+        self.request = amounts
         self.nonzero = nonzero
         self.columns: CountedColumns | None = None
 
@@ -140,6 +146,7 @@ class ContainerRequests(CountedRequests):
     each is a shape of its own.
 
     Attributes:
+        number: counts them as they were made.
         problem: see :class:`PodShape`.
         requests, limits: of the containers together, by resource.
         names: of the resources that are requested, in order.
@@ -148,10 +155,12 @@ class ContainerRequests(CountedRequests):
     """
 
     __slots__ = (
-        "_by_states", "_latest", "limits", "memo", "names", "problem", "requests", "scored",
+        "_by_states", "_latest", "limits", "memo", "names", "number", "problem", "requests",
+        "scored",
     )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
+        self.number = next(_NUMBERS)
         self.problem = requests.problem(pod)
         self.requests = requests.effective(pod)
         self.limits = requests.effective(pod, limits=True)
@@ -357,7 +366,7 @@ class Shapes:
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
         self._by_containers: TieredTable[
-            tuple[int, ...], tuple[ContainerRequests, tuple[object, ...]]
+            bytes, tuple[ContainerRequests, int, tuple[object, ...]]
         ] = TieredTable(limit, *budgets)
         self._by_containers_text: TieredTable[bytes, ContainerRequests]
         self._by_containers_text = TieredTable(limit, *budgets)
@@ -365,7 +374,7 @@ class Shapes:
         self._by_spec = TieredTable(limit, *budgets)
         self._by_spec_text: TieredTable[bytes, _Spec] = TieredTable(limit, *budgets)
         self._specs = count()
-        self._by_parts: TieredTable[tuple[int, ...], tuple[PodShape, tuple[object, ...]]]
+        self._by_parts: TieredTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
         self._by_parts = TieredTable(limit, *budgets)
 
     def info(self, pod: Pod) -> PodInfo:
@@ -398,7 +407,7 @@ class Shapes:
         latest = self._latest
         if latest is not None and latest[0] == scalars and _same(latest[1], parts):
             return latest[2]
-        identity = (*map(id, parts), hash(scalars))
+        identity = _identities(parts), scalars
         known = self._by_parts.get(identity)
         if known is not None:
             shape = known[0]
@@ -421,48 +430,50 @@ class Shapes:
         spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
         size = len(text) + spec.size
+        weight = memory_of(size, spec.container_requests)
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
             shape = PodShape(self._made, pod, spec.container_requests, size)
-            weight = memory_of(size, shape.container_requests)
             self._by_text.put(text, shape, weight)
-            return shape, weight
-        return shape, memory_of(size, shape.container_requests)
+        return shape, weight
 
     def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
         """What stands for parts of a pod's spec, the same for equal ones.
 
         Pods that differ in a label or a claim, each a shape of its own, run the same containers.
         """
-        identity = (*map(id, parts), scalars)
+        identity = _identities(parts), scalars
         known = self._by_spec.get(identity)
         if known is None:
-            text = to_json((parts, scalars))
+            container_requests, size = self._container_requests(pod, parts[:_CONTAINERS])
+            text = to_json((container_requests.number, parts[_CONTAINERS:], scalars))
+            size += len(text)
+            weight = memory_of(size, container_requests)
             spec = self._by_spec_text.get(text)
             if spec is None:
-                container_requests = self._container_requests(pod, len(text))
-                spec = _Spec(next(self._specs), len(text), container_requests)
-                self._by_spec_text.put(text, spec, memory_of(len(text), container_requests))
+                spec = _Spec(next(self._specs), size, container_requests)
+                self._by_spec_text.put(text, spec, weight)
             known = spec, parts
-            self._by_spec.put(identity, known, memory_of(len(text), spec.container_requests))
+            self._by_spec.put(identity, known, weight)
         return known[0]
 
-    def _container_requests(self, pod: Pod, size: int) -> ContainerRequests:
-        """What the containers of a pod ask for, one for pods whose containers are equal."""
-        spec = pod.spec
-        parts = spec.containers, spec.init_containers, spec.overhead, spec.resources
-        identity = tuple(map(id, parts))
+    def _container_requests(
+        self, pod: Pod, parts: tuple[Any, ...]
+    ) -> tuple[ContainerRequests, int]:
+        """What the containers of a pod ask for, one for equal ones; and the size of their JSON."""
+        identity = _identities(parts)
         known = self._by_containers.get(identity)
         if known is None:
             text = to_json(parts)
+            size = len(text)
             found = self._by_containers_text.get(text)
             if found is None:
                 found = ContainerRequests(pod)
-                self._by_containers_text.put(text, found, memory_of(len(text), found))
-            known = found, parts
+                self._by_containers_text.put(text, found, memory_of(size, found))
+            known = found, size, parts
             self._by_containers.put(identity, known, memory_of(size, found))
-        return known[0]
+        return known[0], known[1]
 
 
 class _Spec(NamedTuple):
@@ -479,6 +490,8 @@ def memory_of(size: int, of: ContainerRequests | None = None) -> int:
         of: what it keeps of what was worked out from those, if that.
     """
     names = len(of.requests) + len(of.limits) if of is not None else 0
+    if size <= _ORDINARY_BYTES and names <= _ORDINARY_NAMES:
+        return _ENTRY_BYTES + size
     large = max(0, size - _ORDINARY_BYTES) * (_DECODED - 1)
     return _ENTRY_BYTES + size + large + max(0, names - _ORDINARY_NAMES) * _NAME_BYTES
 
@@ -497,6 +510,15 @@ def _placed(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     A service account's token is projected into nearly every pod, under a name that is drawn by lot.
     """
     return [volume for volume in volumes if "projected" not in volume]
+
+
+def _identities(parts: tuple[object, ...]) -> bytes:
+    """Equal for the very same objects; a quarter of what a tuple of numbers takes."""
+    return _PACK[len(parts)](*map(id, parts)) if len(parts) < len(_PACK) else _packed(parts)
+
+
+def _packed(parts: tuple[object, ...]) -> bytes:
+    return Struct(f"{len(parts)}q").pack(*map(id, parts))
 
 
 def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:

@@ -5,23 +5,31 @@ same process.
 
 from __future__ import annotations
 
-from http import HTTPStatus
+import inspect
 from typing import TYPE_CHECKING
 
-from koord.api import codec
 from koord.base.loop_share import LARGE_BYTES, loop_share
 from koord.controllers.webhook.framework.webhook_table import WEBHOOKS
 from koord.controllers.webhook.handler_makers import all_makers, enabled_makers
+from koord.controllers.webhook.server import review_codec
 from koord.controllers.webhook.server.metrics import WebhookMetrics
-from koord.controllers.webhook.server.review_service import ReviewService, served_paths
+from koord.controllers.webhook.server.review_service import (
+    FAILED,
+    Reviewed,
+    ReviewService,
+    served_paths,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.base.documents import Document
     from koord.base.metrics import MetricRegistry
+    from koord.controllers.webhook.framework.admission_request import AdmissionRequest
     from koord.controllers.webhook.framework.handler import HandlerDependencies
     from koord.controllers.webhook.handler_makers import Makers
+
+    ReviewAnswer = Document | Awaitable[Document]
 
 
 class ReviewFailedError(OSError):
@@ -52,27 +60,47 @@ def review_service(
     )
 
 
-def review_call(service: ReviewService) -> Callable[[str, Document], Awaitable[Document]]:
-    """What an API server in the same process calls: JSON in and out, as over TLS.
+def review_call(service: ReviewService) -> Callable[[str, Document], ReviewAnswer]:
+    """What an API server in the same process calls, with documents in the place of JSON.
 
     Returns:
-        Takes path and review, gives the review that answers.
+        Takes path and review, gives the review that answers: at once, or to be waited for where a
+        handler waits or the object is large.
     """
 
-    async def call(path: str, review: Document) -> Document:
+    def call(path: str, review: Document) -> ReviewAnswer:
         if path not in service.paths:
             raise ReviewFailedError(f"nobody answers {path}")
-        body = codec.to_json(review)
-        if len(body) < LARGE_BYTES:
-            answer = await service.answer(path, body)
-        else:
-            share = loop_share()
-            await share.wait()
-            with share.taken():
-                answer = await service.answer(path, body)
-        if answer.status != HTTPStatus.OK:
-            raise ReviewFailedError(answer.body.decode("utf-8", "replace"))
-        document: Document = codec.parse_json(answer.body, "AdmissionReview")
-        return document
+        request, version = review_codec.request_of(review), review["apiVersion"]
+        if len(request.raw_object or b"") + len(request.raw_old_object or b"") >= LARGE_BYTES:
+            return _in_its_turn(service, path, request, version)
+        found = service.review(path, request)
+        if inspect.isawaitable(found):
+            return _waited(found, request, version)
+        return _answer(found, request, version)
 
     return call
+
+
+async def _in_its_turn(
+    service: ReviewService, path: str, request: AdmissionRequest, version: str
+) -> Document:
+    share = loop_share()
+    await share.wait()
+    with share.taken():
+        found = service.review(path, request)
+        if inspect.isawaitable(found):
+            found = await found
+    return _answer(found, request, version)
+
+
+async def _waited(
+    outcome: Awaitable[Reviewed], request: AdmissionRequest, version: str
+) -> Document:
+    return _answer(await outcome, request, version)
+
+
+def _answer(outcome: Reviewed, request: AdmissionRequest, version: str) -> Document:
+    if outcome.decision is None:
+        raise ReviewFailedError(FAILED)
+    return review_codec.response(version, request.uid, outcome.decision, outcome.operations)

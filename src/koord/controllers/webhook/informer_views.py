@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.cluster.views import InformerViews
-from koord.controllers.webhook.admitted_pods import AdmittedPod
+from koord.controllers.webhook.admitted_pods import AdmittedNode, AdmittedPod
 from koord.controllers.webhook.pods.validation import binding
 from koord.kube.informers.reflector import InformerMetrics
 
@@ -41,5 +42,8 @@ def admission_views(
         supervisor: keeps them going.
         gates: say what is kept of pods.
     """
-    options: dict[type, dict[str, Any]] = {Pod: {"project": kept_of_pods(gates)}}
+    options: dict[type, dict[str, Any]] = {
+        Pod: {"project": kept_of_pods(gates)},
+        Node: {"project": AdmittedNode},
+    }
     return InformerViews(client, InformerMetrics(metrics), options, supervisor)

@@ -12,6 +12,7 @@ import msgspec
 
 from koord.base.documents import Document
 from koord.controlplane.api_errors import failure
+from koord.controlplane.cel.access_checks import authorizer
 from koord.kube.errors import ApiError, Status
 
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ def request(
 
 def variables_of(attributes: Attributes, as_resource: Resource) -> Document:
     """What expressions of webhooks and policies see of a write, by name."""
+    asked = attributes.resource
     return {
+        "authorizer": authorizer(
+            asked.group, asked.plural, attributes.subresource, attributes.namespace, attributes.name
+        ),
+        "namespaceObject": None,
         "object": _as_version(attributes.document, as_resource),
         "oldObject": _as_version(attributes.old, as_resource),
         "request": _about(attributes, as_resource),

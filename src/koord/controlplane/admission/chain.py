@@ -9,6 +9,7 @@ from koord.controlplane.admission.default_storage_class import DefaultStorageCla
 from koord.controlplane.admission.limit_ranger import LimitRanger
 from koord.controlplane.admission.namespace_lifecycle import NamespaceLifecycle
 from koord.controlplane.admission.not_ready_nodes import DefaultTolerationSeconds, TaintNewNodes
+from koord.controlplane.admission.policy_params import ParamAccess, PolicyParams
 from koord.controlplane.admission.priority import Priority
 from koord.controlplane.admission.resource_quota import ResourceQuotas
 from koord.controlplane.admission.validating_policies import ValidatingPolicies
@@ -127,6 +128,8 @@ def chain(
     store: Put | None = None,
     caller: WebhookClient | None = None,
     equivalents: Callable[[Resource], Sequence[Resource]] | None = None,
+    of_kind: Callable[[str, str], Resource | None] | None = None,
+    rbac: bool = True,
 ) -> Chain:
     """The rules of the embedded server.
 
@@ -137,10 +140,15 @@ def chain(
             for nowhere.
         caller: how webhooks are reached.
         equivalents: the same resource at all its versions; without, each has one version.
+        of_kind: the resource of an apiVersion and a kind; without, policies find no parameters.
+        rbac: whether roles say who may what.
     """
     caller = caller or WebhookClient()
     same = equivalents or (lambda resource: (resource,))
-    webhooks, policies = Webhooks(reader, caller, same), ValidatingPolicies(reader, same)
+    known = of_kind or (lambda api_version, kind: None)
+    authorizer = Authorizer(reader, enforced=rbac)
+    webhooks = Webhooks(reader, caller, same, authorizer)
+    policies = ValidatingPolicies(reader, same, PolicyParams(reader, known), authorizer)
     rules = (
         NamespaceLifecycle(reader),
         TaintNewNodes(),
@@ -148,7 +156,8 @@ def chain(
         DefaultTolerationSeconds(),
         LimitRanger(reader),
         DefaultStorageClass(reader),
-        RoleEscalation(Authorizer(reader)),
+        RoleEscalation(authorizer),
+        ParamAccess(authorizer, reader, known),
     )
     quotas = ResourceQuotas(reader, clock, store or (lambda storage, document: None))
     return Chain(reader, rules, policies, webhooks, caller, quotas)

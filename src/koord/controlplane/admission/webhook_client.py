@@ -70,20 +70,26 @@ class WebhookClient:
         """Sends a review and gives the JSON that comes back.
 
         Raises:
-            CallError: no answer in time, or none that is JSON with status 200.
+            WebhookCallError: no answer in time, or none that is JSON with status 200.
         """
         faults.point("admission.webhook")
         service = client.get("service") or {}
         path = service.get("path") or "/"
         local = self._local.get(f"{service.get('namespace')}/{service.get('name')}")
+        waited: Awaitable[Any] | None = None
         try:
+            if local is not None:
+                found = local(path, review)
+                if not inspect.isawaitable(found):
+                    return found
+                waited = found
             async with asyncio.timeout(timeout_seconds):
-                if local is not None:
-                    return await _answer(local, path, review)
-                return await self._post(client, review, timeout_seconds)
+                return await (waited or self._post(client, review, timeout_seconds))
         except TimeoutError:
             shown = f"{_address(client)}?timeout={timeout_seconds:.0f}s"
             raise WebhookCallError(f'Post "{shown}": context deadline exceeded') from None
+        except OSError as error:
+            raise WebhookCallError(_first_line(error)) from None
 
     async def close(self) -> None:
         """Ends all connections; may be called more than once."""
@@ -132,14 +138,6 @@ class WebhookClient:
             raise WebhookCallError(f'Post "{shown}": service "{name}" not found')
         host, real_port = self._resolve(namespace, name, port)
         return f"https://{host}:{real_port}{path}", shown, server_name
-
-
-async def _answer(local: LocalWebhook, path: str, review: Document) -> Document:
-    try:
-        answer = local(path, review)
-        return await answer if inspect.isawaitable(answer) else answer
-    except OSError as error:
-        raise WebhookCallError(_first_line(error)) from None
 
 
 def _address(client: Document) -> str:

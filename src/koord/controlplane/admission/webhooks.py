@@ -7,7 +7,6 @@ Configurations are taken in order of their names, webhooks in the order of their
 from __future__ import annotations
 
 import asyncio
-import copy
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from koord.controlplane.admission.plugin import LookupCache
 from koord.controlplane.admission.webhook_client import WebhookCallError
 from koord.controlplane.admission.webhook_rules import WebhookMatcher, WriteKind, may_cover
 from koord.controlplane.api_errors import bad_request, forbidden, internal
+from koord.controlplane.cel.access_checks import checks_by, judge_of
 from koord.controlplane.cel.conditions import VARIABLES, are_met
 from koord.controlplane.cel.expression import EvaluationError
 from koord.controlplane.patching import json_patch
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from koord.controlplane.admission.webhook_client import WebhookClient
+    from koord.controlplane.authorization.rbac import Authorizer
     from koord.controlplane.extension import Attributes, Reader
     from koord.controlplane.resource import Resource
 
@@ -58,6 +59,7 @@ class Webhooks:
         reader: configurations and namespaces.
         caller: how they are reached.
         equivalents: the same resource at all its versions and groups.
+        authorizer: answers what conditions ask about rights.
     """
 
     depends_on = (MUTATING, VALIDATING)
@@ -67,8 +69,9 @@ class Webhooks:
         reader: Reader,
         caller: WebhookClient,
         equivalents: Callable[[Resource], Sequence[Resource]],
+        authorizer: Authorizer,
     ) -> None:
-        self._reader, self._caller = reader, caller
+        self._reader, self._caller, self._authorizer = reader, caller, authorizer
         self._random = rng.stream(0, "admission.review")
         self._labels = LookupCache(reader, "namespaces", self._labels_of)
         self._matcher = WebhookMatcher(self._labels.get, equivalents)
@@ -124,7 +127,12 @@ class Webhooks:
         if not calls:
             return
         asked = [self._ask(call, attributes, mutating=False) for call in calls]
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
+        answers: list[ReviewResponse | BaseException | None]
+        if len(asked) == 1:
+            answers = [await asked[0]]  # which most often needs no task to be answered
+        else:
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
             if answer is not None and answer.refusal is not None:
@@ -150,8 +158,10 @@ class Webhooks:
         conditions = webhook.get("matchConditions")
         if as_resource is None or not conditions:
             return as_resource
+        judge = judge_of(self._authorizer, attributes.context)
         try:
-            met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
+            with checks_by(judge):
+                met = are_met(conditions, variables_of(attributes, as_resource), VARIABLES)
         except EvaluationError as error:
             if webhook.get("failurePolicy") == "Ignore":
                 return None
@@ -212,7 +222,7 @@ def _apply(name: str, patch: bytes, attributes: Attributes, as_resource: Resourc
     versions = {key: document[key] for key in ("apiVersion", "kind") if key in document}
     before = {**document, "apiVersion": as_resource.api_version, "kind": as_resource.kind}
     try:
-        patched = json_patch(copy.deepcopy(before), patch)
+        patched = json_patch(before, patch)
         attributes.resource.schema.prune(patched)
     except ApiError as error:
         raise internal(error.status.message) from None

@@ -15,11 +15,26 @@ if TYPE_CHECKING:
 
     from koord.base.documents import Document
 
-VARIABLES = ("object", "oldObject", "request")
-"""What conditions of webhooks and policies may use."""
+_SEEN = ("object", "oldObject", "request", "namespaceObject")
+VARIABLES = (*_SEEN, "authorizer")
+"""What conditions of webhooks and policies may use; policies with parameters these, too."""
 
-POLICY_VARIABLES = (*VARIABLES, "namespaceObject", "variables")
-"""What else policies may use."""
+PARAMS = "params"
+
+
+def condition_variables(*, has_params: bool) -> tuple[str, ...]:
+    """What conditions of a policy may use."""
+    return (*VARIABLES, PARAMS) if has_params else VARIABLES
+
+
+def policy_variables(*, has_params: bool) -> tuple[str, ...]:
+    """What variables and validations of a policy may use."""
+    return (*condition_variables(has_params=has_params), "variables")
+
+
+def message_variables(*, has_params: bool) -> tuple[str, ...]:
+    """What messages of a policy may use."""
+    return (*_SEEN, PARAMS, "variables") if has_params else (*_SEEN, "variables")
 
 
 def are_met(

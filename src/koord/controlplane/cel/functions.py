@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that Kubernetes adds to CEL and that this server has; others do not compile.
 
-Lists (``isSorted``, ``sum``, ``min``, ``max``), quantities, URLs, sets; optional values, ``format``
-and functions of text are the runtime's own. A quantity or URL is a map with one key that users do
-not see, in a canonical form, so that equal ones are equal.
+Lists (``isSorted``, ``sum``, ``min``, ``max``), quantities, URLs, sets, ``find`` and ``findAll``;
+optional values, ``format`` and other functions of text are the runtime's own. A quantity or URL is
+a map with one key that users do not see, in a canonical form, so that equal ones are equal.
 Reference: docs/controlplane.md#expressions.
 """
 
@@ -14,11 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from koord.controlplane.cel.access_checks import ACCESS_FUNCTIONS
 from koord.controlplane.cel.networks import NETWORK_FUNCTIONS
 from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+MAX_SCANNED = 100_000_000
+"""``findAll`` may go through a text from each of its matches on: characters, all in all."""
 
 _QUANTITY, _URL = "kubernetes.Quantity", "kubernetes.URL"
 CelMap = dict[str, str]
@@ -31,13 +35,18 @@ def declarations() -> list[Any]:
 
     kinds = cel.Type
     any_list, any_map = kinds.List(kinds.DYN), kinds.Map(kinds.STRING, kinds.DYN)
-    # Parameters in brackets: l a list, m a quantity or URL, s text, i a number, d anything.
+    texts = kinds.List(kinds.STRING)
+    # l a list, m a quantity or URL, s text, i a number, d anything, t a list of texts.
     letters = {
         "l": any_list, "m": any_map, "s": kinds.STRING, "i": kinds.INT, "b": kinds.BOOL,
-        "d": kinds.DYN, "f": kinds.DOUBLE,
+        "d": kinds.DYN, "f": kinds.DOUBLE, "t": texts,
     }  # fmt: skip
     found: dict[str, list[Any]] = {}
-    for name, parameters, result, is_member, function in [*_FUNCTIONS, *NETWORK_FUNCTIONS]:
+    for name, parameters, result, is_member, function in [
+        *_FUNCTIONS,
+        *NETWORK_FUNCTIONS,
+        *ACCESS_FUNCTIONS,
+    ]:
         overload = cel.Overload(
             id=f"koord_{name}_{parameters}_{is_member}".replace(".", "_"),
             return_type=letters[result], parameters=[letters[each] for each in parameters],
@@ -150,12 +159,51 @@ def _intersects(left: list[Any], right: list[Any]) -> bool:
     return any(each in left for each in right)
 
 
+def _pattern(text: str) -> Any:
+    # Like the runtime's own: in linear time, whatever the pattern.
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        told = error.args[0]
+        shown = told.decode(errors="replace") if isinstance(told, bytes) else told
+        raise ValueError(f"Illegal regex: {shown}") from None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _pattern(pattern).search(text)
+    return "" if found is None else str(found.group(0))
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """All matches from left to right; an empty one right behind another is none."""
+    found: list[str] = []
+    if limit == 0:
+        return found
+    end = -1
+    for number, match in enumerate(_pattern(pattern).finditer(text)):
+        if number * len(text) > MAX_SCANNED:
+            raise ValueError(f"budget exceeded: {number} matches in {len(text)} characters")
+        if match.end() > match.start() or match.start() != end:
+            found.append(match.group(0))
+        end = match.end()
+        if len(found) == limit:
+            break
+    return found
+
+
 # Name, parameters, result, whether it is called on its first parameter, what does it.
 _FUNCTIONS: list[tuple[str, str, str, bool, Callable[..., Any]]] = [
     ("isSorted", "l", "b", True, _is_sorted),
     ("sum", "l", "d", True, sum),
     ("min", "l", "d", True, _extreme(min, "min")),
     ("max", "l", "d", True, _extreme(max, "max")),
+    ("find", "ss", "s", True, _find),
+    ("findAll", "ss", "t", True, _find_all),
+    ("findAll", "ssi", "t", True, _find_all),
     ("isQuantity", "s", "b", False, _is_quantity),
     ("quantity", "s", "m", False, _quantity),
     ("add", "mm", "m", True, _combined(1)),

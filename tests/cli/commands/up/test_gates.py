@@ -11,7 +11,7 @@ from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
 from koord.cli.commands.up import installation
 from koord.cli.commands.up.cluster import UpCluster
-from koord.cli.commands.up.components import COMPONENTS, gate_texts
+from koord.cli.commands.up.components import COMPONENTS, GateTexts, gate_texts, has_webhooks
 from koord.controllers.scheduler.app import App
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
@@ -34,6 +34,12 @@ def test_what_nobody_has_is_refused_by_name() -> None:
         gate_texts("MultiQuotaTrees=true")
     with pytest.raises(KoordError, match="NAME=true or NAME=false"):
         gate_texts("MultiQuotaTree=maybe")
+
+
+def test_without_their_gate_there_are_no_webhooks() -> None:
+    assert has_webhooks(GateTexts("", ""))
+    assert has_webhooks(gate_texts("PodMutatingWebhook=false"))
+    assert not has_webhooks(gate_texts("MultiQuotaTree=true,WebhookFramework=false"))
 
 
 def test_scheduler_and_admission_run_with_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.meta import ObjectMeta
+from koord.api.protocol import keys
 from koord.base.errors import KoordError
 from koord.controllers.cluster.colocation_profiles import selection
 from tests.controllers.cluster.colocation_profiles.test_effect import profile
@@ -33,28 +34,44 @@ def test_a_share_that_is_none_is_an_error(wrong: str) -> None:
 
 @given(share=st.integers(0, 100), uids=st.integers(0, 10_000))
 def test_a_pod_draws_once_and_larger_shares_take_in_smaller_ones(share: int, uids: int) -> None:
-    made, uid = profile({}), f"uid-{uids}"
-    drawn = selection.is_drawn(made, uid, share)
-    assert drawn == selection.is_drawn(made, uid, share)
-    assert not drawn or selection.is_drawn(made, uid, min(share + 1, 100))
-    assert not selection.is_drawn(made, uid, 0)
-    assert selection.is_drawn(made, uid, 100)
+    made, uid = profile({}), ObjectMeta(name=f"pod-{uids}", namespace="d")
+    drawn = selection.is_in_share(made, uid, share)
+    assert drawn == selection.is_in_share(made, uid, share)
+    assert not drawn or selection.is_in_share(made, uid, min(share + 1, 100))
+    assert not selection.is_in_share(made, uid, 0)
+    assert selection.is_in_share(made, uid, 100)
 
 
 @pytest.mark.parametrize("share", [1, 30, 99])
 def test_the_share_is_exact_not_one_more(share: int) -> None:
     pods = 200_000
-    chosen = profile({})
-    drawn = sum(selection.is_drawn(chosen, f"uid-{i}", share) for i in range(pods))
+    drawn = sum(selection.draw("p", f"d/pod-{i}") < share for i in range(pods))
     # Five standard deviations; share + 1 percent would be nine or more away.
     fraction = share / 100
     assert abs(drawn - pods * fraction) < 5 * (pods * fraction * (1 - fraction)) ** 0.5
 
 
+@pytest.mark.parametrize("told", ["", "x", "[]", '{"p":"1"}', '{"other":1}', '{"p":1.5}', "null"])
+def test_a_note_that_cannot_be_read_counts_as_none(told: str) -> None:
+    plain = ObjectMeta(name="a", namespace="d", generate_name="a-")
+    noted = ObjectMeta(name="a", namespace="d", generate_name="a-",
+                       annotations={keys.PROFILE_DRAWS: told})  # fmt: skip
+    made = profile({})
+    assert selection.number_of(made, noted) == selection.number_of(made, plain)
+
+
+def test_only_of_a_generated_name_a_note_counts() -> None:
+    made = profile({})
+    notes = {keys.PROFILE_DRAWS: '{"p":1000}'}
+    plain = ObjectMeta(name="a", namespace="d", annotations=notes)
+    generated = ObjectMeta(name="a", namespace="d", annotations=notes, generate_name="a")
+    assert selection.number_of(made, plain) < 100
+    assert selection.number_of(made, generated) == 1000
+
+
 def test_profiles_draw_apart() -> None:
-    one, other = profile({}, "one"), profile({}, "other")
     both = sum(
-        selection.is_drawn(one, str(i), 50) and selection.is_drawn(other, str(i), 50)
+        selection.draw("one", str(i)) < 50 and selection.draw("other", str(i)) < 50
         for i in range(4000)
     )
     assert 800 < both < 1200

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from koord.api import Pod
+from koord.api import ClusterColocationProfile, Pod
+from koord.api.kinds.meta import Condition
 from koord.controllers.manager.colocationprofile.controller import UpdatedPods
 from koord.kube.patches import Patch
 from tests.controllers.manager.cluster import Scene, reasons, started
@@ -146,16 +147,57 @@ def test_a_profile_that_makes_no_sense_is_told_of_and_a_pod_that_refuses_stops_n
         await add_profile(scene, probability="30")
         await scene.settle(3)
         assert ("InvalidColocationProfile", "p") in await reasons(scene)
-        from koord.api import ClusterColocationProfile
-
+        assert "spec.probability: got '30'" in (await valid(scene)).message
         wrong = {"probability": "100%", "patch": {"spec": {"nodeName": 3}}}
         await scene.client.patch(ClusterColocationProfile, "p", Patch.merge({"spec": wrong}))
         await scene.settle(3)
         told = await reasons(scene)
         assert ("ColocationProfileFailed", "a") in told
         assert ("ColocationProfileFailed", "b") in told
+        found = await valid(scene)
+        assert (found.status, "spec.patch" in found.message) == ("False", True)
+        mended = {"patch": {"spec": {"nodeName": None, "activeDeadlineSeconds": 5}}}
+        await scene.client.patch(ClusterColocationProfile, "p", Patch.merge({"spec": mended}))
+        await scene.settle(3)
+        assert (await valid(scene)).status == "True"
 
     started(script, NAME, feature_gates=GATE)
+
+
+def test_a_patch_that_a_pod_cannot_take_is_no_fault_of_the_profile() -> None:
+    async def script(scene: Scene) -> None:
+        await add_pod(scene, "a")
+        # New pods can have it, those that are there cannot change it.
+        await add_profile(scene, patch={"spec": {"hostNetwork": True}})
+        await scene.settle(3)
+        assert ("ColocationProfileFailed", "a") in await reasons(scene)
+        found = await scene.client.get(ClusterColocationProfile, "p")
+        assert not found.status.conditions
+
+    started(script, NAME, feature_gates=GATE)
+
+
+def test_a_pod_of_a_generated_name_has_drawn_already() -> None:
+    async def script(scene: Scene) -> None:
+        for name, number in (("in", 10), ("out", 90)):
+            meta = {
+                "name": name, "namespace": "default", "generateName": "web-",
+                "labels": {"app": "web"},
+                "annotations": {"koordinator.sh/colocation-profile-draws": f'{{"p":{number}}}'},
+            }  # fmt: skip
+            containers = [{"name": "c", "image": "none"}]
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+            await scene.client.create({**body, "spec": {"containers": containers}})
+        await add_profile(scene, qosClass="BE", probability="50%")
+        await scene.settle(3)
+        assert [QOS in await labels(scene, name) for name in ("in", "out")] == [True, False]
+
+    started(script, NAME, feature_gates=GATE)
+
+
+async def valid(scene: Scene) -> Condition:
+    (found,) = (await scene.client.get(ClusterColocationProfile, "p")).status.conditions
+    return found
 
 
 def test_what_is_done_is_forgotten_after_a_time() -> None:

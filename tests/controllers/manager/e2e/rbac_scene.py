@@ -92,6 +92,12 @@ async def _happen(admin: Client) -> None:
     await admin.create(
         {
             "apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile",
+            "metadata": {"name": "wrong"}, "spec": {"probability": "most"},
+        }
+    )  # fmt: skip
+    await admin.create(
+        {
+            "apiVersion": "config.koordinator.sh/v1alpha1", "kind": "ClusterColocationProfile",
             "metadata": {"name": "p"},
             "spec": {"selector": {}, "namespaceSelector": {}, "qosClass": "BE"},
         }

@@ -127,6 +127,21 @@ def test_a_good_device() -> None:
     assert told(VALIDATE_DEVICE, world(), new).allowed
 
 
+def test_a_node_that_is_known_is_not_asked_for() -> None:
+    replica = world()
+    listed: list[str] = []
+
+    async def noted(kind: Any, **options: Any) -> Any:
+        listed.append(f"{kind.__name__} {options['field_selector']}")
+        raise TransportError("cut")
+
+    replica.given.client.list = noted  # type: ignore[method-assign]
+    assert told(VALIDATE_DEVICE, replica, device()).allowed
+    assert not listed
+    assert told(VALIDATE_DEVICE, replica, device(name="new")).allowed
+    assert listed == ["Node metadata.name=new"]
+
+
 def test_they_fail_open() -> None:
     replica = world()
 

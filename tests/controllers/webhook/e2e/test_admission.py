@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from koord.api import Node, Pod, definitions
+from koord.api import Node, Pod, codec, definitions
 from koord.api.kinds.meta import LabelSelector, ObjectMeta
 from koord.api.kinds.profile import ClusterColocationProfile, ClusterColocationProfileSpec
 from koord.controllers.cluster.colocation_profiles import selection
@@ -290,19 +290,22 @@ def test_pods_draw_by_their_name_or_each_for_itself(play: Play) -> None:
             for number in range(20):
                 name = f"more-{number}"
                 found = "drawn" in (await scene.create_pod(name))["metadata"].get("labels", {})
-                assert found is selection.is_drawn(half, f"default/{name}", 50)
-            generated = [await _create_of_owner(scene) for _ in range(40)]
+                assert found is (selection.draw("half", f"default/{name}") < 50)
+            made = [await _create_of_owner(scene) for _ in range(40)]
+            generated = ["drawn" in meta.labels for meta in made]
             assert 8 <= sum(generated) <= 32, generated
+            # Who looks at them later finds the same.
+            assert generated == [selection.is_in_share(half, meta, 50) for meta in made]
 
     play(script)
 
 
-async def _create_of_owner(scene: AdmissionScene) -> bool:
-    """A pod as a ReplicaSet makes it; whether it was among the share."""
+async def _create_of_owner(scene: AdmissionScene) -> ObjectMeta:
+    """A pod as a ReplicaSet makes it."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1"}
     meta = {"generateName": "web-", "namespace": "default", "ownerReferences": [owner]}
     containers = [{"name": "main", "image": "web:1"}]
     made = await scene.client.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
     )
-    return "drawn" in made["metadata"].get("labels", {})
+    return codec.convert(made["metadata"], ObjectMeta, "Pod")

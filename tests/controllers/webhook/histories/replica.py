@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import inspect
 import json
 import random
 from collections.abc import Callable
@@ -152,7 +153,7 @@ class AdmissionReplica:
         Raises:
             OSError: there is none.
         """
-        task = asyncio.create_task(self._call(path, review))
+        task = asyncio.create_task(self._asked(path, review))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         try:
@@ -161,6 +162,10 @@ class AdmissionReplica:
             if not self.serving:
                 raise ReviewFailedError("connection reset by peer") from None
             raise
+
+    async def _asked(self, path: str, review: Document) -> Document:
+        found = self._call(path, review)
+        return await found if inspect.isawaitable(found) else found
 
     def knows_quota(self, name: str) -> bool:
         """Whether it has seen a quota."""

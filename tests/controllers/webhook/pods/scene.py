@@ -89,11 +89,12 @@ def request(
     kind: str = "Pod",
     username: str = "someone",
     operation: Operation | None = None,
+    uid: str = "1",
 ) -> AdmissionRequest:
     """A request about an object of namespace ``d``."""
     chosen = operation or (Operation.CREATE if old is None else Operation.UPDATE)
     return AdmissionRequest(
-        "1", chosen, kind, resource, namespace="d", name="p",
+        uid, chosen, kind, resource, namespace="d", name="p",
         requester=Requester(username),
         raw_object=None if document is None else json.dumps(document).encode(),
         raw_old_object=None if old is None else json.dumps(old).encode(),

@@ -28,7 +28,13 @@ from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.commands.up import background, leases, node_pools, process_record
 from koord.cli.commands.up import options as options
 from koord.cli.commands.up.cluster import UpCluster
-from koord.cli.commands.up.components import COMPONENTS, GateTexts, chosen, gate_texts
+from koord.cli.commands.up.components import (
+    COMPONENTS,
+    GateTexts,
+    chosen,
+    gate_texts,
+    has_webhooks,
+)
 from koord.cli.commands.up.installation import install
 from koord.cli.commands.up.stored_only_kinds import notices
 from koord.cli.terminal.output import Format, OutputOption, refuse_beside, refuse_without
@@ -104,8 +110,8 @@ def up(
     Example: koord up --colocation
     """
     _log(verbosity)
-    without = _left_out(without, webhooks)
     try:
+        without = _left_out(without, webhooks, gate_texts(gates))
         if colocation:
             _refuse_beside_colocation(data, without, detach)
             day = _day(speed, hours, report, picture, seed, output)
@@ -133,8 +139,13 @@ def up(
     raise typer.Exit(status)
 
 
-def _left_out(without: list[str] | None, webhooks: options.Switch) -> list[str] | None:
-    return without if webhooks is options.Switch.ON else [*(without or []), "webhooks"]
+def _left_out(
+    without: list[str] | None, webhooks: options.Switch, gates: GateTexts
+) -> list[str] | None:
+    """What does not run; the webhooks go by their gate, as koord-manager's do."""
+    if webhooks is options.Switch.ON and has_webhooks(gates):
+        return without
+    return [*(without or []), "webhooks"]
 
 
 def _run(up_options: _UpOptions) -> int:

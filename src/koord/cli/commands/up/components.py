@@ -143,6 +143,13 @@ def gate_texts(text: str) -> GateTexts:
     )
 
 
+def has_webhooks(gates: GateTexts) -> bool:
+    """Whether gates leave any webhook: none without ``WebhookFramework``."""
+    from koord.controllers.manager.feature_gates import feature_gates
+
+    return feature_gates(gates.manager).enabled("WebhookFramework")
+
+
 def chosen(without: Iterable[str]) -> list[str]:
     """The names of the components that run.
 

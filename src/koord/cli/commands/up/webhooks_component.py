@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission as a part of ``koord up``: called in the process, as configured on a cluster.
 
-The API server finds koord's service registered with it and hands reviews over as JSON, in the place
-of TLS: so days in fast time have webhooks, too, and nothing waits for a certificate.
+The API server finds koord's service registered with it and hands reviews over as they are, in the
+place of JSON and TLS: so days in fast time have webhooks, too, and nothing waits for a certificate.
 """
 
 from __future__ import annotations

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.api import codec
+from koord.api.kinds.pod import Pod
+from koord.api.patching.core_types import shape_of
+from koord.api.patching.strategic_merge import PatchError, strategic_merge
 from koord.api.protocol import keys
+from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.meta import ObjectMeta
-    from koord.api.kinds.profile import ClusterColocationProfileSpec
+    from koord.api.kinds.profile import ClusterColocationProfile, ClusterColocationProfileSpec
+
+_POD = "api.core.v1.Pod"
 
 
 def change(spec: ClusterColocationProfileSpec, pod: ObjectMeta) -> dict[str, Any]:
@@ -37,6 +44,27 @@ def change(spec: ClusterColocationProfileSpec, pod: ObjectMeta) -> dict[str, Any
             metadata[name] = differing
     found: dict[str, Any] = {"metadata": metadata} if metadata else {}
     return merged(found, spec.patch) if spec.patch else found
+
+
+def check_patch(profile: ClusterColocationProfile) -> None:
+    """Accepts a profile whose ``patch`` fits a pod that has nothing else.
+
+    Raises:
+        KoordError: it fits no pod.
+    """
+    patch = profile.spec.patch
+    if patch is None:
+        return
+    try:
+        patched = strategic_merge({"metadata": {}, "spec": {}}, patch, shape_of(_POD))
+    except PatchError as error:
+        expected = f"a strategic merge patch that fits a pod ({error})"
+        raise KoordError(profile.title, "spec.patch", patch, expected) from None
+    try:
+        codec.convert(codec.without_nulls(patched, ""), Pod, "", "")
+    except KoordError as error:
+        field = f"spec.patch.{error.field}"
+        raise KoordError(profile.title, field, error.value, error.expected) from None
 
 
 def labels_after(spec: ClusterColocationProfileSpec, old: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from koord.api import selectors
+from koord.api.protocol import keys
 from koord.base import rng
 from koord.base.errors import KoordError
 
@@ -87,24 +90,70 @@ def percent(profile: ClusterColocationProfile) -> int:
     return min(max(given, 0), _ALL_PERCENT)
 
 
-def is_drawn(profile: ClusterColocationProfile, identity: str, share_percent: int) -> bool:
-    """Whether an object is among the share that a profile changes.
+def is_partial(share_percent: int) -> bool:
+    """Whether some objects are taken and others not."""
+    return 0 < share_percent < _ALL_PERCENT
 
-    Each draws once for each profile, and draws the same whenever it is asked: ``share_percent``
-    of a hundred draws say yes, and a larger share takes in all objects of a smaller one.
+
+def draw(profile_name: str, identity: str) -> int:
+    """The number from 0 to 99 that an object draws for a profile, the same whenever it is asked.
+
+    Args:
+        profile_name: of the profile.
+        identity: :func:`identity` of the object.
+    """
+    return rng.derive(0, "profile", profile_name, identity) % _ALL_PERCENT
+
+
+def number_of(profile: ClusterColocationProfile, meta: ObjectMeta, review: str = "") -> int:
+    """What an object has drawn for a profile: as it says itself, else by its name or review.
+
+    Only one whose name was generated says so, since its name does not tell it again. Its author can
+    write that too, as others can choose their names.
 
     Args:
         profile: which.
-        identity: :func:`identity` of the object.
-        share_percent: :func:`percent` of the profile.
+        meta: of the object, with its namespace.
+        review: uid of the review of an object that is new; empty where there is none.
     """
-    return rng.derive(0, "profile", profile.metadata.name, identity) % _ALL_PERCENT < share_percent
+    name = profile.metadata.name
+    told = meta.annotations.get(keys.PROFILE_DRAWS) if meta.generate_name else None
+    number = _draws_of(told).get(name) if told else None
+    return draw(name, identity(meta, review)) if number is None else number
+
+
+def is_in_share(
+    profile: ClusterColocationProfile, meta: ObjectMeta, share_percent: int, review: str = ""
+) -> bool:
+    """Whether an object is among the share that a profile changes.
+
+    Each draws once for each profile: ``share_percent`` of a hundred draws say yes, and a larger
+    share takes in all objects of a smaller one.
+
+    Args:
+        profile: which.
+        meta: of the object, with its namespace.
+        share_percent: :func:`percent` of the profile.
+        review: as for :func:`number_of`.
+    """
+    if not is_partial(share_percent):
+        return share_percent > 0
+    return number_of(profile, meta, review) < share_percent
+
+
+def _draws_of(text: str) -> dict[str, int]:
+    """The draws that an annotation tells of; none where it cannot be read."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, int])
+    except msgspec.MsgspecError:
+        return {}
 
 
 def identity(meta: ObjectMeta, review: str = "") -> str:
     """What an object draws by: its name, so that before and after it is stored it draws the same.
 
     One whose name is yet to be generated draws by its review: all pods of one owner are alike then.
+    A pod then keeps what it drew in an annotation, since nobody sees the review afterwards.
 
     Args:
         meta: of the object, with its namespace.

@@ -20,6 +20,7 @@ from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
 from koord.controllers.cluster.colocation_profiles import effect, selection
+from koord.controllers.cluster.colocation_profiles.profile_conditions import ProfileConditions
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch, preconditions_of
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 GATE = "ColocationProfileController"
 _LOG = log.get("manager.colocationprofile")
 _NOT_FOUND, _CONFLICT = 404, 409
+_UNUSABLE = (400, 422)
+_CONDITIONS = "conditions of profiles"
 _NO_WAIT = 1e-9
 
 
@@ -65,6 +68,10 @@ class ColocationProfiles:
             metrics=dependencies.metrics.queues,
             supervisor=dependencies.supervisor,
         )
+        self._conditions = ProfileConditions(
+            dependencies.client, dependencies.clock, dependencies.supervisor,
+            dependencies.write_event, _CONDITIONS,
+        )  # fmt: skip
         self._attached = False
 
     async def run(self) -> None:
@@ -74,7 +81,9 @@ class ColocationProfiles:
         if not self._attached:
             self._attached = True
             self._attach()
-        await self._controller.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._dependencies.supervisor.keep(_CONDITIONS, self._conditions.run))
+            tasks.create_task(self._controller.run())
 
     def _attach(self) -> None:
         self._pods.on_change(
@@ -83,6 +92,7 @@ class ColocationProfiles:
         self._profiles.on_change(
             lambda new: self._controller.queue.add(new.metadata.name),
             lambda old, new: self._controller.queue.add(new.metadata.name),
+            lambda gone, _: self._conditions.forget(gone.metadata.name),
         )
 
     def _seen(self, pod: Pod) -> None:
@@ -101,10 +111,9 @@ class ColocationProfiles:
         try:
             selection.check(profile)
         except KoordError as error:
-            self._dependencies.write_event(
-                profile, "Warning", "InvalidColocationProfile", str(error)
-            )
+            self._conditions.report(profile, error)
         else:
+            self._conditions.mark(profile, None)
             await self._round(profile, selection.percent(profile))
         return self._dependencies.options.colocation_profile_reconcile_interval
 
@@ -124,7 +133,7 @@ class ColocationProfiles:
                 and selection.is_selected(
                     profile.spec, meta.labels, self._namespaces.get(meta.namespace)
                 )
-                and selection.is_drawn(profile, selection.identity(meta), share)
+                and selection.is_in_share(profile, meta, share)
             )
             key = f"{profile.metadata.resource_version}/{meta.uid}"
             now = self._dependencies.clock.monotonic_seconds()
@@ -155,8 +164,17 @@ class ColocationProfiles:
             _LOG.warning("a pod is not changed", extra=told)
             text = f"ClusterColocationProfile {profile.metadata.name} is not applied: {reason}"
             self._dependencies.write_event(pod, "Warning", "ColocationProfileFailed", text)
+            if isinstance(error, ApiError) and error.http_status in _UNUSABLE:
+                self._check_patch(profile)
             return False
         return True
+
+    def _check_patch(self, profile: ClusterColocationProfile) -> None:
+        """Tells a profile whose patch fits no pod from a pod that cannot be changed so."""
+        try:
+            effect.check_patch(profile)
+        except KoordError as error:
+            self._conditions.report(profile, error)
 
 
 class UpdatedPods:

@@ -132,7 +132,7 @@ def _entry_of(cycle: Cycle) -> FeasibilityEntry | None:
     """What is kept for the pod's shape; None for an attempt that no decider made."""
     if cycle.decider is None:
         return None
-    return decider_of(cycle).evaluator.cached_entry(cycle.shape.id)
+    return decider_of(cycle).evaluator.cached_entry(cycle)
 
 
 def _log_diagnosis(decision: Decision, message: str) -> None:

@@ -58,6 +58,14 @@ class Plugin:
     by shape: for pods that have none of them both follow from the names of the resources that they
     request, and the table's generation. Then they are asked of one such shape for all. May be a
     property that follows the generation; but for ``pod_added`` the same at all times."""
+    idle_score: ClassVar[int] = 0
+    """What every node counts with, 0 to 100, where :meth:`idle_points` leaves Score out because all
+    would get the same: of no consequence for the choice, but a part of the totals that are told."""
+    answers_read: ClassVar[PodField | None] = None
+    """Which parts of a pod decide what Filter and Score say, beside what its containers request and
+    what :meth:`generation` follows; None where that is not known. Shapes that have none of those
+    that any plugin reads share answers where they request the same, and so do those to which the
+    plugin does not apply: it may be asked for that before anything else."""
     kernels_by_requests: ClassVar[bool] = False
     """Whether :meth:`fit_kernel` and :meth:`score_kernel` are the same for all shapes whose
     containers request the same, among those for which the same plugins have anything to do."""

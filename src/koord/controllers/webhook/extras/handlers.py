@@ -63,13 +63,16 @@ class ValidateDevice:
 
     def __init__(self, given: HandlerDependencies) -> None:
         self._client = given.client
+        self._nodes = given.views.view(Node)
 
     async def admit(self, request: AdmissionRequest) -> AdmissionDecision:
         """See :class:`koord.controllers.webhook.framework.handler.Handler`."""
         device = request.decode(Device)
         wrong = list(devices.spec_problems(device))
         if request.operation is Operation.CREATE:
-            node = await _looked_up(self._client, Node, device.metadata.name, "")
+            # A node's koordlet makes its Device, perhaps before the cache has the node.
+            name = device.metadata.name
+            node = self._nodes.get(name) or await _looked_up(self._client, Node, name, "")
             wrong += devices.name_problems(device, has_node=node is not None)
         return denied(wrong)
 

@@ -97,9 +97,7 @@ def _stands(
     name = usable.profile.spec.priority_class_name
     if name and name not in classes:
         return PodReach.REFUSED, f"PriorityClass {name} is missing"
-    if not selection.is_drawn(
-        usable.profile, selection.identity(pod.metadata), usable.share_percent
-    ):
+    if not selection.is_in_share(usable.profile, pod.metadata, usable.share_percent):
         return PodReach.NOT_DRAWN, ""
     applied = application.apply(document, [usable], classes, application.PODS, pod.title)
     for _, failure in applied.failures:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.cluster import Namespace, PriorityClass
 from koord.api.kinds.profile import ClusterColocationProfile
-from koord.base import log
 from koord.base.errors import Code, KoordError
 from koord.controllers.cluster.colocation_profiles import selection
+from koord.controllers.cluster.colocation_profiles.profile_conditions import ProfileConditions
 from koord.controllers.cluster.colocation_profiles.profile_index import ProfileIndex
 from koord.controllers.webhook.profiles.object_lookup import ObjectLookup
-from koord.controllers.webhook.profiles.profile_conditions import ProfileConditions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from koord.api.kinds.meta import ObjectMeta
     from koord.controllers.cluster.colocation_profiles.profile_index import UsableProfile
     from koord.controllers.webhook.framework.handler import HandlerDependencies
-
-REASON = "InvalidColocationProfile"
-_LOG = log.get("webhook.profiles")
 
 
 @dataclass(frozen=True)
@@ -37,11 +33,13 @@ class ChosenProfiles:
         selected: those that select it, by name.
         drawn: those of them among whose share it is.
         classes: the priority classes that the drawn ones name, by name.
+        draws: of an object whose name is yet to be generated, by profile that takes a share.
     """
 
     selected: list[UsableProfile]
     drawn: list[UsableProfile]
     classes: dict[str, PriorityClass]
+    draws: dict[str, int]
 
 
 class ProfileChoice:
@@ -53,13 +51,16 @@ class ProfileChoice:
     """
 
     def __init__(self, dependencies: HandlerDependencies, *, with_namespaces: bool = True) -> None:
-        self._write_event = dependencies.write_event
         self._index = ProfileIndex(with_namespaces=with_namespaces)
         self._classes = ObjectLookup(dependencies, PriorityClass)
         self._namespaces = ObjectLookup(dependencies, Namespace) if with_namespaces else None
         kind = "pods" if with_namespaces else "reservations"
-        self._conditions = ProfileConditions(dependencies, f"conditions of profiles for {kind}")
-        self._reported: dict[str, tuple[str, str]] = {}
+        name = f"conditions of profiles for {kind}"
+        self._conditions = ProfileConditions(
+            dependencies.client, dependencies.clock, dependencies.supervisor,
+            dependencies.write_event, name,
+        )  # fmt: skip
+        dependencies.loops[name] = self._conditions.run
         dependencies.views.view(ClusterColocationProfile).on_change(
             self._put, lambda _, profile: self._put(profile), lambda gone, _: self._remove(gone)
         )
@@ -89,17 +90,11 @@ class ProfileChoice:
             if known is None:
                 return self._looked_up(meta, with_classes, review)
             classes[name] = known
-        return ChosenProfiles(selected, drawn, classes)
+        return ChosenProfiles(selected, drawn, classes, _draws(selected, meta, review))
 
     def report(self, profile: ClusterColocationProfile, error: KoordError) -> None:
         """Says of a profile that it cannot be used; once for each version of it."""
-        version = (profile.metadata.uid, profile.metadata.resource_version)
-        if self._reported.get(profile.metadata.name) == version:
-            return
-        self._reported[profile.metadata.name] = version
-        _LOG.warning("a profile is skipped", extra=log.fields(error=str(error)))
-        self._write_event(profile, "Warning", REASON, str(error))
-        self._conditions.mark(profile, error)
+        self._conditions.report(profile, error)
 
     async def _looked_up(self, meta: ObjectMeta, with_classes: bool, review: str) -> ChosenProfiles:
         namespace = None
@@ -113,7 +108,7 @@ class ProfileChoice:
                 expected = "the name of a PriorityClass that there is"
                 raise KoordError(title, "spec.priorityClassName", name, expected, Code.NOT_FOUND)
             classes[name] = known
-        return ChosenProfiles(selected, drawn, classes)
+        return ChosenProfiles(selected, drawn, classes, _draws(selected, meta, review))
 
     def _select(
         self, meta: ObjectMeta, namespace: Namespace | None, review: str
@@ -121,11 +116,10 @@ class ProfileChoice:
         selected = self._index.selected(meta.labels, namespace)
         if not selected:
             return [], []
-        identity = selection.identity(meta, review)
         drawn = [
             each
             for each in selected
-            if selection.is_drawn(each.profile, identity, each.share_percent)
+            if selection.is_in_share(each.profile, meta, each.share_percent, review)
         ]
         return selected, drawn
 
@@ -139,7 +133,18 @@ class ProfileChoice:
 
     def _remove(self, profile: ClusterColocationProfile) -> None:
         self._index.remove(profile.metadata.name)
-        self._reported.pop(profile.metadata.name, None)
+        self._conditions.forget(profile.metadata.name)
+
+
+def _draws(selected: list[UsableProfile], meta: ObjectMeta, review: str) -> dict[str, int]:
+    """What there is to remember of an object's draws: its name will not tell them again."""
+    if meta.name:
+        return {}
+    return {
+        each.profile.metadata.name: selection.number_of(each.profile, meta, review)
+        for each in selected
+        if selection.is_partial(each.share_percent)
+    }
 
 
 def _class_names(profiles: list[UsableProfile]) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ from koord.controllers.webhook.framework.admission_request import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from koord.base.documents import Document
     from koord.controllers.webhook.framework.admission_decision import AdmissionDecision
 
 API_VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
@@ -105,12 +106,45 @@ def decode(body: bytes) -> tuple[str, AdmissionRequest]:
     return review.api_version, _request(review.request)
 
 
+def request_of(review: Document) -> AdmissionRequest:
+    """What a review asks that an API server in the same process has made: one as it has to be."""
+    asked: Document = review["request"]
+    kind, resource, user = asked["kind"], asked["resource"], asked["userInfo"]
+    return AdmissionRequest(
+        uid=asked["uid"],
+        operation=Operation(asked["operation"]),
+        kind=kind["kind"],
+        resource=ResourceName(
+            resource["group"], resource["resource"], asked.get("subResource") or ""
+        ),
+        version=resource["version"],
+        namespace=asked.get("namespace") or "",
+        name=asked.get("name") or "",
+        requester=Requester(
+            user["username"], user.get("uid") or "", tuple(user.get("groups") or ())
+        ),
+        dry_run=bool(asked.get("dryRun")),
+        raw_object=_json(asked.get("object")),
+        raw_old_object=_json(asked.get("oldObject")),
+    )
+
+
 def encode(
     api_version: str,
     uid: str,
     decision: AdmissionDecision,
     operations: Sequence[dict[str, Any]] = (),
 ) -> bytes:
+    """The review that answers, as JSON; see :func:`response`."""
+    return codec.to_json(response(api_version, uid, decision, operations))
+
+
+def response(
+    api_version: str,
+    uid: str,
+    decision: AdmissionDecision,
+    operations: Sequence[dict[str, Any]] = (),
+) -> Document:
     """The review that answers.
 
     Args:
@@ -119,21 +153,21 @@ def encode(
         decision: the answer.
         operations: JSON patch; empty for none, which an answer must not mention then.
     """
-    response: dict[str, Any] = {"uid": uid, "allowed": decision.allowed}
+    found: Document = {"uid": uid, "allowed": decision.allowed}
     if not decision.allowed:
-        response["status"] = {
+        found["status"] = {
             "status": "Failure",
             "message": decision.message,
             "reason": _REASONS.get(HTTPStatus(decision.status), ""),
             "code": int(decision.status),
         }
     elif operations:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(codec.to_json(operations)).decode("ascii")
+        found["patchType"] = "JSONPatch"
+        found["patch"] = base64.b64encode(codec.to_json(operations)).decode("ascii")
     if decision.warnings:
         cut = [one_line(text)[:MAX_WARNING_CHARACTERS] for text in decision.warnings]
-        response["warnings"] = cut[:MAX_WARNINGS]
-    return codec.to_json({"kind": KIND, "apiVersion": api_version, "response": response})
+        found["warnings"] = cut[:MAX_WARNINGS]
+    return {"kind": KIND, "apiVersion": api_version, "response": found}
 
 
 def _request(request: _ReviewRequest) -> AdmissionRequest:
@@ -153,6 +187,10 @@ def _request(request: _ReviewRequest) -> AdmissionRequest:
         raw_object=_bytes(request.object),
         raw_old_object=_bytes(request.old_object),
     )
+
+
+def _json(item: Document | None) -> bytes | None:
+    return None if item is None else codec.to_json(item)
 
 
 def _bytes(raw: msgspec.Raw) -> bytes | None:

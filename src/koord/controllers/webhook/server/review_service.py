@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api import codec
 from koord.base.errors import KoordError
-from koord.base.worker import Worker
+from koord.base.worker import HEAVY_BYTES, Worker
 from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
 from koord.controllers.webhook.server import review_codec
 from koord.controllers.webhook.server.json_patch import difference
 from koord.controllers.webhook.server.metrics import ReviewOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LONGEST_REVIEW_SECONDS = 30.0
 """No API server waits longer for a webhook."""
 
-_FAILED = "koord could not judge the request; its log says why"
+FAILED = "koord could not judge the request; its log says why"
 _TOO_DEEP = "an object of fewer levels of nesting"
 
 
@@ -51,6 +51,24 @@ class Answer(NamedTuple):
 
     status: int
     body: bytes
+
+
+class Reviewed(NamedTuple):
+    """What came of a review.
+
+    Attributes:
+        decision: None where the handler failed, which the log tells of.
+        operations: JSON patch of an object that is to be another.
+    """
+
+    decision: AdmissionDecision | None
+    operations: Sequence[dict[str, Any]] = ()
+
+    @property
+    def status(self) -> int:
+        """HTTP code of the decision."""
+        failed = HTTPStatus.INTERNAL_SERVER_ERROR
+        return int(failed if self.decision is None else self.decision.status)
 
 
 @dataclass(frozen=True)
@@ -116,56 +134,95 @@ class ReviewService:
             path: one of :attr:`paths`.
             body: as it came, its size bounded by the caller.
         """
-        began, served = self._clock.monotonic_seconds(), self._paths[path]
-        self._metrics.began(path)
-        resource, operation, status = "", "", 500
+        began = self._clock.monotonic_seconds()
         try:
-            try:
-                version, request = review_codec.decode(body)
-            except KoordError as error:
-                status = HTTPStatus.BAD_REQUEST
-                return Answer(status, str(error).encode())
-            resource, operation = request.resource.resource, str(request.operation)
-            if request.resource != served.resource:
-                resource, status = "", HTTPStatus.OK
-                return Answer(status, review_codec.encode(version, request.uid, ALLOWED))
-            answered = await self._decision_and_patch(path, served, request)
-            if answered is None:
-                return Answer(status, _FAILED.encode())
-            decision, operations = answered
-            status = int(decision.status)
-            answer = review_codec.encode(version, request.uid, decision, operations)
-            return Answer(HTTPStatus.OK, answer)
-        finally:
-            seconds = self._clock.monotonic_seconds() - began
-            self._metrics.ended(
-                ReviewOutcome(path, served.mutating, resource, operation, status, seconds)
-            )
+            version, request = review_codec.decode(body)
+        except KoordError as error:
+            self._metrics.began(path)
+            self._ended(path, None, HTTPStatus.BAD_REQUEST, began)
+            return Answer(HTTPStatus.BAD_REQUEST, str(error).encode())
+        found = self.review(path, request, began)
+        if inspect.isawaitable(found):
+            found = await found
+        if found.decision is None:
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED.encode())
+        answer = review_codec.encode(version, request.uid, found.decision, found.operations)
+        return Answer(HTTPStatus.OK, answer)
 
-    async def _decision_and_patch(
+    def review(
+        self, path: str, request: AdmissionRequest, began: float | None = None
+    ) -> Reviewed | Awaitable[Reviewed]:
+        """What comes of a request that was read; to be waited for where its handler waits.
+
+        Args:
+            path: one of :attr:`paths`.
+            request: of any resource.
+            began: by the clock; None for now.
+        """
+        began = self._clock.monotonic_seconds() if began is None else began
+        self._metrics.began(path)
+        served = self._paths[path]
+        if request.resource != served.resource:
+            self._ended(path, None, HTTPStatus.OK, began)
+            return Reviewed(ALLOWED)
+        found = self._at_once(path, served, request)
+        if not isinstance(found, Reviewed):
+            return self._later(path, request, began, found)
+        self._ended(path, request, found.status, began)
+        return found
+
+    def _at_once(
         self, path: str, served: ServedPath, request: AdmissionRequest
-    ) -> tuple[AdmissionDecision, Sequence[dict[str, Any]]] | None:
-        """Decision and patch; None where the handler failed."""
+    ) -> Reviewed | Awaitable[AdmissionDecision]:
         with self._supervisor.round(path):
             try:
-                decision = await _decision(served.handler, request)
-                weight = len(request.raw_object or b"")
-                patch = await self._worker.call(weight, _patch, served, request, decision)
-                return decision, patch
-            except KoordError as error:
-                return _refusal(str(error)), ()
-            except RecursionError:
-                deep = KoordError(request.title, "", "one nested too deeply", _TOO_DEEP)
-                return _refusal(str(deep)), ()
-        return None
+                decision = served.handler.admit(request)
+                if inspect.isawaitable(decision):
+                    return decision
+                if len(request.raw_object or b"") >= HEAVY_BYTES:
+                    return _decided(decision)
+                return Reviewed(decision, _patch(served, request, decision))
+            except (KoordError, RecursionError) as error:
+                return Reviewed(_refusal(request, error))
+        return Reviewed(None)
+
+    async def _later(
+        self,
+        path: str,
+        request: AdmissionRequest,
+        began: float,
+        waited: Awaitable[AdmissionDecision],
+    ) -> Reviewed:
+        found, served = Reviewed(None), self._paths[path]
+        try:
+            with self._supervisor.round(path):
+                try:
+                    async with asyncio.timeout(LONGEST_REVIEW_SECONDS):
+                        decision = await waited
+                    weight = len(request.raw_object or b"")
+                    patch = await self._worker.call(weight, _patch, served, request, decision)
+                    found = Reviewed(decision, patch)
+                except (KoordError, RecursionError) as error:
+                    found = Reviewed(_refusal(request, error))
+        finally:
+            self._ended(path, request, found.status, began)
+        return found
+
+    def _ended(
+        self, path: str, request: AdmissionRequest | None, status: int, began: float
+    ) -> None:
+        resource, operation = "", ""
+        if request is not None:
+            resource, operation = request.resource.resource, str(request.operation)
+        seconds = self._clock.monotonic_seconds() - began
+        mutating = self._paths[path].mutating
+        self._metrics.ended(
+            ReviewOutcome(path, mutating, resource, operation, int(status), seconds)
+        )
 
 
-async def _decision(handler: Handler, request: AdmissionRequest) -> AdmissionDecision:
-    found = handler.admit(request)
-    if inspect.isawaitable(found):
-        async with asyncio.timeout(LONGEST_REVIEW_SECONDS):
-            return await found
-    return found
+async def _decided(decision: AdmissionDecision) -> AdmissionDecision:
+    return decision
 
 
 def _patch(
@@ -179,5 +236,8 @@ def _patch(
     return difference(before, decision.document)
 
 
-def _refusal(message: str) -> AdmissionDecision:
-    return AdmissionDecision(False, HTTPStatus.BAD_REQUEST, message)
+def _refusal(request: AdmissionRequest, error: Exception) -> AdmissionDecision:
+    """What cannot be read is refused."""
+    if isinstance(error, RecursionError):
+        error = KoordError(request.title, "", "one nested too deeply", _TOO_DEEP)
+    return AdmissionDecision(False, HTTPStatus.BAD_REQUEST, str(error))

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from koord.base.documents import Document
-from koord.controlplane.cel.conditions import POLICY_VARIABLES, VARIABLES
+from koord.controlplane.cel.conditions import (
+    VARIABLES,
+    condition_variables,
+    message_variables,
+    policy_variables,
+)
 from koord.controlplane.kinds.documents import section
 from koord.controlplane.kinds.table_cells import AGE, NAME, UNSET, age_of, integer
 from koord.controlplane.kinds.validation import names
@@ -27,6 +32,7 @@ REVIEW_VERSIONS = ("v1", "v1beta1")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
 _ACTIONS = ("Audit", "Deny", "Warn")
+_NOT_FOUND_ACTIONS = ("Deny", "Allow")
 _POLICY_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _CHOICES = (
@@ -209,20 +215,23 @@ class AdmissionPolicyStrategy(Strategy):
         """What it is about, and whether its expressions compile."""
         causes = Causes()
         spec = section(document, "spec")
-        if spec.get("paramKind"):
-            causes.forbidden("spec.paramKind", "this server gives policies no parameters")
+        kind = spec.get("paramKind")
+        if kind is not None:
+            _check_param_kind(kind, "spec.paramKind", causes)
+        has_params = kind is not None
         if spec.get("auditAnnotations"):
             causes.forbidden("spec.auditAnnotations", "this server keeps no audit log")
         _check_match(spec.get("matchConstraints"), "spec.matchConstraints", causes)
-        conditions = spec.get("matchConditions") or ()
-        check_conditions(conditions, "spec.matchConditions", causes, VARIABLES)
-        _check_variables(spec.get("variables") or (), causes)
+        conditions, path = spec.get("matchConditions") or (), "spec.matchConditions"
+        seen = condition_variables(has_params=has_params)
+        check_conditions(conditions, path, causes, seen)
+        _check_variables(spec.get("variables") or (), causes, has_params)
         validations = spec.get("validations") or ()
         if not validations:
             why = "validations or auditAnnotations must be specified"
             causes.required("spec.validations", why)
         for index, validation in enumerate(validations):
-            _check_validation(validation, f"spec.validations[{index}]", causes)
+            _check_validation(validation, f"spec.validations[{index}]", causes, has_params)
         return causes
 
     def row(self, document: Document, now_seconds: float) -> list[Any]:
@@ -266,6 +275,8 @@ class AdmissionPolicyBindingStrategy(Strategy):
             why = "must not contain both Deny and Warn (repeating the same validation failure "
             why += "information in the API response and headers serves no purpose)"
             causes.invalid("spec.validationActions", list(actions), why)
+        if spec.get("paramRef") is not None:
+            _check_param_ref(spec["paramRef"], "spec.paramRef", causes)
         if spec.get("matchResources") is not None:
             _check_match(spec["matchResources"], "spec.matchResources", causes, rules=False)
         return causes
@@ -310,21 +321,59 @@ def _check_match(
         check_selector(resources.get(field), f"{path}.{field}", causes)
 
 
-def _check_variables(variables: Sequence[Document], causes: Causes) -> None:
+def _check_param_kind(kind: Document, path: str, causes: Causes) -> None:
+    api_version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
+    group, _, version = api_version.rpartition("/")
+    if not api_version:
+        causes.required(f"{path}.apiVersion")
+    elif group and (whys := names.dns_subdomain(group)):
+        causes.invalid(f"{path}.apiVersion", group, ",".join(whys))
+    elif not version:
+        causes.invalid(f"{path}.apiVersion", api_version, "version must be specified")
+    elif whys := names.dns_1035_label(version):
+        causes.invalid(f"{path}.apiVersion", version, ",".join(whys))
+    if not name:
+        causes.required(f"{path}.kind")
+    elif whys := names.dns_1035_label(name.lower()):
+        why = "may have mixed case, but should otherwise match: "
+        causes.invalid(f"{path}.kind", name, why + ",".join(whys))
+
+
+def _check_param_ref(reference: Document, path: str, causes: Causes) -> None:
+    name, selector = reference.get("name") or "", reference.get("selector")
+    causes.invalid_all(f"{path}.name", name, names.path_segment(name) if name else ())
+    if selector is not None:
+        check_selector(selector, f"{path}.selector", causes)
+    if name and selector is not None:
+        for field in ("name", "selector"):
+            causes.forbidden(f"{path}.{field}", "name and selector are mutually exclusive")
+    elif not name and selector is None:
+        causes.required(path, "one of name or selector must be specified")
+    action = reference.get("parameterNotFoundAction")
+    if not action:
+        causes.required(f"{path}.parameterNotFoundAction")
+    elif action not in _NOT_FOUND_ACTIONS:
+        causes.not_supported(f"{path}.parameterNotFoundAction", action, _NOT_FOUND_ACTIONS)
+
+
+def _check_variables(variables: Sequence[Document], causes: Causes, has_params: bool) -> None:
+    seen = policy_variables(has_params=has_params)
     for index, variable in enumerate(variables):
         path, name = f"spec.variables[{index}]", variable.get("name") or ""
         if not name:
             causes.required(f"{path}.name", "name is not specified")
         elif not _IDENTIFIER.fullmatch(name):
             causes.invalid(f"{path}.name", name, "must be a valid CEL identifier")
-        check_expression(variable, f"{path}.expression", causes, POLICY_VARIABLES, "")
+        check_expression(variable, f"{path}.expression", causes, seen, "")
 
 
-def _check_validation(validation: Document, path: str, causes: Causes) -> None:
-    check_expression(validation, f"{path}.expression", causes, POLICY_VARIABLES)
+def _check_validation(validation: Document, path: str, causes: Causes, has_params: bool) -> None:
+    seen = policy_variables(has_params=has_params)
+    check_expression(validation, f"{path}.expression", causes, seen)
     if validation.get("messageExpression"):
         where = f"{path}.messageExpression"
-        check_expression(validation, where, causes, POLICY_VARIABLES, "STRING")
+        seen = message_variables(has_params=has_params)
+        check_expression(validation, where, causes, seen, "STRING")
     message = (validation.get("message") or "").strip()
     if "\n" in message:
         causes.invalid(f"{path}.message", message, "message must not contain line breaks")

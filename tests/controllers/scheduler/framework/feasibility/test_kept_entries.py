@@ -44,7 +44,9 @@ def _pod(number: int, kind: int) -> Pod:
             {**spread, "whenUnsatisfiable": "DoNotSchedule"},
             {**spread, "whenUnsatisfiable": "ScheduleAnyway"},
         ]
-    return pod(f"p{number}", cpu=f"{100 + 50 * kind}m", labels={"app": app}, **more)
+    # All of the third sort ask for the same, and differ in nothing that plugins read.
+    cpu = 200 if kind % 3 == 2 else 100 + 50 * kind
+    return pod(f"p{number}", cpu=f"{cpu}m", labels={"app": app}, **more)
 
 
 STEPS = st.lists(
@@ -95,21 +97,61 @@ def _changed(what: str) -> dict[str, Any]:
     return {**labels, "spec": {"unschedulable": True}} if what == "cordon" else labels
 
 
+def _other(number: int) -> Pod:
+    return pod(f"p{number}", cpu=f"{100 + number}m")
+
+
 def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
     stock = _cluster()
     evaluator = stock.decider.evaluator
-    first = [stock.decide(_pod(number, NEW)) for number in range(3)]
-    own = [evaluator.cached_entry(decision.cycle.shape.id) for decision in first]
+    first = [stock.decide(_other(number)) for number in range(3)]
+    own = [evaluator.cached_entry(decision.cycle) for decision in first]
     assert own[:2] == [None, None]
     assert own[2] is not None
     # An attempt whose answers are gone does not read another's.
     assert [decision.cycle.board for decision in first] == [None, None, own[2].board]
-    again = stock.decide(_pod(2, NEW))
-    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
-    other = stock.decide(_pod(3, NEW))
-    assert evaluator.cached_entry(other.cycle.shape.id) not in (None, own[2])
-    assert evaluator.cached_entry(again.cycle.shape.id) is own[2]
+    again = stock.decide(_other(2))
+    assert evaluator.cached_entry(again.cycle) is own[2]
+    other = stock.decide(_other(3))
+    assert evaluator.cached_entry(other.cycle) not in (None, own[2])
+    assert evaluator.cached_entry(again.cycle) is own[2]
     assert again.cycle.board is own[2].board
-    one = stock.decide(_pod(0, NEW))
-    assert evaluator.cached_entry(one.cycle.shape.id) is not None
-    assert evaluator.cached_entry(other.cycle.shape.id) is not None
+    one = stock.decide(_other(0))
+    assert evaluator.cached_entry(one.cycle) is not None
+    assert evaluator.cached_entry(other.cycle) is not None
+
+
+def test_shapes_that_differ_in_what_no_plugin_reads_share_an_entry() -> None:
+    stock = _cluster()
+    evaluator = stock.decider.evaluator
+    alike = [stock.decide(_pod(number, 5)) for number in range(3)]
+    assert len({decision.cycle.shape.id for decision in alike}) == 3
+    shared = evaluator.cached_entry(alike[0].cycle)
+    assert shared is not None
+    assert [evaluator.cached_entry(each.cycle) for each in alike] == [shared] * 3
+    tolerant = stock.decide(pod("t", cpu="200m", tolerations=[{"operator": "Exists"}]))
+    assert evaluator.cached_entry(tolerant.cycle) is shared
+    stock.add(node("n00", cpu="2", pods="4", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    assert stock.decide(_pod(3, 5)).row != 0
+    # Now some read tolerations, so it has answers of its own.
+    again = stock.decide(pod("u", cpu="200m", tolerations=[{"operator": "Exists"}]))
+    assert evaluator.cached_entry(again.cycle) is not evaluator.cached_entry(alike[0].cycle)
+    apart = stock.decide(pod("s", cpu="200m", nodeSelector={ZONE: "z1"}))
+    assert evaluator.cached_entry(apart.cycle) is not evaluator.cached_entry(alike[0].cycle)
+    assert apart.row % 3 == 1
+
+
+def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:
+    stock = _cluster()
+    made, kept = stock.decider, 16
+    made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, kept)
+    infos = [stock.world.shapes.info(_other(number)) for number in range(kept + 4)]
+    found = 0
+    for turn in range(10):
+        for info in infos:
+            entry = made.evaluator.cached_entry(Cycle(info, stock.table))
+            found += turn > 3 and entry is not None
+            made.decide(info)
+    # In turn, so that each is the one longest unused when it comes.
+    assert found > 6 * len(infos) // 4
+    assert len(made.evaluator._entries._by_key) == kept

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.service import Service
 from koord.base.clock import VirtualClock
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.pods import PodShape
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -28,14 +30,24 @@ from tests.controllers.scheduler.pods import info, node, pod
 
 APP = {"matchLabels": {"app": "x"}}
 _AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_WRONG = {"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}
+_NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
 _DISK = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 SPECS: tuple[dict[str, Any], ...] = (
     {},
     {"affinity": {"podAntiAffinity": {_AFFINITY: [{"labelSelector": APP, "topologyKey": "z"}]}}},
+    {"affinity": {"podAntiAffinity": {_AFFINITY: [{"labelSelector": _WRONG, "topologyKey": "z"}]}}},
     {"affinity": {"nodeAffinity": {_AFFINITY: {"nodeSelectorTerms": [_DISK]}}}},
+    {"affinity": {"nodeAffinity": {_PREFERRED: [{"weight": 1, "preference": _DISK}]}}},
+    {"affinity": {"nodeAffinity": {_AFFINITY: {"nodeSelectorTerms": [_NAMED]}}}},
     {"nodeSelector": {"disk": "ssd"}},
     {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z", "labelSelector": APP,
                                     "whenUnsatisfiable": "DoNotSchedule"}]},
+    {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z", "labelSelector": APP,
+                                    "whenUnsatisfiable": "ScheduleAnyway"}]},
+    {"tolerations": [{"key": "other", "operator": "Exists"}]},
+    {"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]},
     {"tolerations": [{"key": "k", "operator": "Exists"}]},
     {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
     {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]},
@@ -113,7 +125,8 @@ def cluster(rich: bool) -> Decider:
     if rich:
         images = {"status": {"images": [{"names": ["known:1"], "sizeBytes": 1 << 30}]}}
         soft = [{"key": "k", "effect": "PreferNoSchedule"}]
-        made = node("b", cpu="8", memory="8Gi", taints=soft, labels={"z": "z1"})
+        limits = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 60}}'}
+        made = node("b", cpu="8", memory="8Gi", taints=soft, labels={"z": "z1"}, annotations=limits)
         made.status.images = convert(images, Node, "Node b").status.images
         views.view(Node).put(made)
         service = {"metadata": {"name": "app", "namespace": "default"},
@@ -142,6 +155,55 @@ def test_participants_are_those_that_each_plugin_says(
     for number, (draw, priority) in enumerate(draws):
         shape = info(waiting(number, draw, priority)).shape
         assert kept(decider, shape) == anew(decider, shape)
+
+
+@cache
+def drawn(rich: bool) -> tuple[list[PodShape], list[dict[str, list[str]]]]:
+    """Shapes that differ in one part or two, and who takes part."""
+    sizes, plain = (len(SPECS), len(LABELS), len(ANNOTATIONS), len(REQUESTS), len(OWNERS)), (0,) * 5
+    draws = [
+        tuple(value if i == part else plain[i] for i in range(5))
+        for part, size in enumerate(sizes)
+        for value in range(size)
+    ]
+    draws += [(0, label, other, 1, 0) for label in range(1, sizes[1]) for other in range(sizes[2])]
+    shapes = [
+        info(waiting(number, draw, priority)).shape
+        for number, (draw, priority) in enumerate(itertools.product(draws, (None, 9500)))
+    ]
+    return shapes, [anew(cluster(rich), shape) for shape in shapes]
+
+
+def differing(rich: bool) -> int:
+    """Of how many shapes what is kept is wrong, whichever came first."""
+    decider, (shapes, expected) = cluster(rich), drawn(rich)
+    found = 0
+    for order in (1, -1):
+        decider.table.advance_generation()
+        pairs = zip(shapes[::order], expected[::order], strict=True)
+        found += sum(kept(decider, shape) != each for shape, each in pairs)
+    decider.table.advance_generation()
+    return found
+
+
+# Of the plugins that are not here, what parts a pod has decides alone, whatever these say.
+SAYING_MORE = (
+    "Coscheduling", "ImageLocality", "InterPodAffinity", "LoadAwareScheduling", "NodeAffinity",
+    "NodeNUMAResource", "NodeVolumeLimits", "PodTopologySpread", "SchedulingHint",
+    "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAYING_MORE)
+def test_a_plugin_that_reads_more_than_it_declares_is_found(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins = [*cluster(True).plugins.filter, *(p for p, _ in cluster(True).plugins.score)]
+    plugins += cluster(True).plugins.pre_filter
+    (kind,) = {type(plugin) for plugin in plugins if plugin.name == name}
+    assert differing(True) == 0
+    monkeypatch.setattr(kind, "reads", PodField.NONE)
+    assert differing(True) > 0
 
 
 def test_a_plain_shape_is_looked_up() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -16,7 +17,7 @@ from koord.api.kinds.cluster import Namespace
 from koord.api.kinds.meta import LabelSelector
 from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.pods import PodInfo, Shapes
-from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, RowCounts
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
 
@@ -65,15 +66,24 @@ def test_counts_are_those_of_a_plain_count(steps: list[tuple[Any, ...]]) -> None
             key = used.pop(rest[0] % len(used))
             counts.release(key)
         for key in used:
-            assert row_counts[key].by_row == _counted(placed, *key)
+            assert _summed(row_counts[key]) == _counted(placed, *key)
     for each in placed:
         counts.pod_removed(*each)
     for key in used:
         counts.release(key)
     assert not counts._known
     assert not counts._row_counts
+    assert not counts._every_of
     assert not counts._shapes._having
     assert not len(counts._selectors)
+
+
+def _summed(pods: Sequence[tuple[RowCounts, int]]) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for row_counts, weight in pods:
+        for row, count in row_counts.by_row.items():
+            found[row] += weight * count
+    return {row: count for row, count in found.items() if count}
 
 
 def _selector(number: int) -> LabelSelector:

@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.api import decode_as
+from koord.api import codec, decode_as
 from koord.api.kinds.cluster import Namespace, PriorityClass
 from koord.api.kinds.meta import LabelSelector, ObjectMeta
 from koord.api.kinds.quota import ElasticQuota, ElasticQuotaProfile, ElasticQuotaProfileSpec
 from koord.api.protocol import keys
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.errors import KoordError
+from koord.controllers.cluster.colocation_profiles import selection
 from koord.controllers.webhook.framework.admission_decision import ALLOWED
 from koord.controllers.webhook.framework.admission_request import Operation, ResourceName
 from koord.controllers.webhook.pods.mutation.handler import PodMutationHandler
@@ -55,6 +57,29 @@ def test_a_plain_pod_of_a_labelled_namespace_joins_co_location() -> None:
     assert rules == ["clustercolocationprofile", "resource-translation", "extended-resource-spec"]
     # What came of it comes of it again.
     assert admitted(handler, request(document)).document in (None, document)
+
+
+def test_pods_of_a_generated_name_keep_what_they_drew() -> None:
+    scene = Scene()
+    handler = PodMutationHandler(scene.dependencies)
+    third = profile({"labels": {"drawn": "yes"}, "probability": "30%"})
+    scene.put(third, profile({"labels": {"all": "yes"}}, "all"))
+    scene.put_namespace()
+    seen = set()
+    for number in range(40):
+        new = {**POD, "metadata": {"generateName": "web-", "labels": {"app": "web"}}}
+        document = admitted(handler, request(new, uid=f"u{number}")).document
+        assert document is not None
+        # The API server calls it somehow, and whoever looks at it later finds the same.
+        stored = {**document["metadata"], "name": f"web-{number}", "namespace": "d"}
+        meta = codec.convert(stored, ObjectMeta, "Pod")
+        taken = "drawn" in meta.labels
+        seen.add(taken)
+        assert set(json.loads(meta.annotations[keys.PROFILE_DRAWS])) == {"p"}
+        assert selection.is_in_share(third, meta, 30) is taken
+        # A second round under another uid changes nothing.
+        assert admitted(handler, request(document, uid="other")) == ALLOWED
+    assert seen == {True, False}
 
 
 def test_without_the_label_nothing_changes() -> None:

@@ -46,15 +46,19 @@ def totals(
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
     """By feasible row, the weighted sum of normalised scores, and each plugin's part of it.
 
-    What :func:`best` chooses by, spelled out: for explain and for tests.
+    What :func:`best` chooses by, spelled out, with what a plugin that was left out gives all nodes
+    alike: for explain and for tests.
     """
     total = np.zeros(len(feasible), np.int64)
     parts: dict[str, NDArray[np.int64]] = {}
     for number, (plugin, weight) in enumerate(scores):
         raw = entry.raw(number)
         if raw is None:
-            continue
-        if plugin.normalization is Normalization.CUSTOM:
+            idle_score = getattr(plugin, "idle_score", 0)
+            if not idle_score:
+                continue
+            part = np.full(len(feasible), idle_score, np.int64)
+        elif plugin.normalization is Normalization.CUSTOM:
             part = plugin.normalize(cycle, raw[feasible], feasible)
         else:
             part = normalized(normalization_of(plugin, cycle.shape), raw[feasible])

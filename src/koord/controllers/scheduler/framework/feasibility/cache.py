@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Filter and Score plugins say of every node, kept by pod shape and brought up to date.
 
+Shapes of which plugins read nothing but what their containers request share what is kept.
+
 The first pod of a shape asks every plugin about every node. After it, only rows that changed in an
 aspect a plugin depends on are asked about again: mostly the one row that the last pod went to. The
 answers stand on a :class:`~koord.kernels.placement_board.Board`, which knows the best row. So a
@@ -47,10 +49,15 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
-    from koord.controllers.scheduler.framework.feasibility.participants import Participants
+    from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.participants import (
+        Participants,
+        ShapeParticipants,
+    )
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
+_FEW, _FEW_OF = 16, 64
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -116,13 +123,18 @@ class FeasibilityCache:
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
-        table = self.table
-        entry = self._keep(cycle)
+        table, shape = self.table, cycle.shape
+        participants = self._answering.of(shape)
+        kernels = self._kernels.of(shape, participants)
+        key = _key(cycle, kernels)
+        entry = self._entries.entry(cycle, key, table, len(self.filters), self._rules_of)
         version = table.version
-        changed = ChangedRows(table, self._changes(cycle, entry))
+        # Kernels look at all rows in the time in which some are listed.
+        most = max(_FEW, table.size // _FEW_OF) if key < 0 else None
+        changed = ChangedRows(table, self._changes(cycle, entry, most))
         union = changed.union
-        if entry.generation != table.generation:
-            self._update_participants(cycle, entry)
+        if entry.generation != table.generation or entry.participants is not participants:
+            self._update_participants(entry, participants, kernels)
         if union & _NODE and entry.nodes_version != table.nodes_version:
             self._mark_closed(entry, changed)
         filters, scores = self._run_fit_kernels(cycle, entry, changed)
@@ -142,12 +154,15 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def _changes(self, cycle: Cycle, entry: FeasibilityEntry) -> dict[int, int] | None:
-        """The rows to ask about again, with the aspects that changed; None for all.
+    def _changes(
+        self, cycle: Cycle, entry: FeasibilityEntry, most: int | None
+    ) -> dict[int, int] | None:
+        """The rows to ask about again, with the aspects that changed; None for all, as for more
+        changes than ``most``.
 
         Among them the pod's own rows, and those that the pod before had for its own.
         """
-        changes = self.table.changes(entry.version) if entry.version >= 0 else None
+        changes = self.table.changes(entry.version, most) if entry.version >= 0 else None
         if cycle.own_rows is not None:
             entry.own_rows |= _own_rows(cycle)
         if changes is not None and entry.own_rows:
@@ -159,13 +174,10 @@ class FeasibilityCache:
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
 
-    def cached_entry(self, key: int) -> FeasibilityEntry | None:
-        """The entry of a shape as it was left, by the shape's id; None if there is none."""
-        return self._entries.get(key)
-
-    def _keep(self, cycle: Cycle) -> FeasibilityEntry:
-        """The entry of a shape as it was left, or an empty one."""
-        return self._entries.entry(cycle, self.table, len(self.filters), self._rules_of)
+    def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
+        """The entry of an attempt's shape as it was left; None if there is none."""
+        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
+        return self._entries.get(_key(cycle, kernels))
 
     def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
         """By score plugin, its weight and how the native board normalises it."""
@@ -174,24 +186,23 @@ class FeasibilityCache:
             for (weight, kind), (plugin, _) in zip(self._rules, self.scores, strict=True)
         ]
 
-    def _update_participants(self, cycle: Cycle, entry: FeasibilityEntry) -> None:
-        """Finds out who takes part; who does no longer takes back what it said."""
-        generation, shape = self.table.generation, cycle.shape
-        participants = self._answering.of(shape)
+    def _update_participants(
+        self, entry: FeasibilityEntry, participants: ShapeParticipants, kernels: FitKernels | None
+    ) -> None:
+        """Takes over who takes part; who does no longer takes back what it said."""
         if entry.participants is not None and entry.participants is not participants:
             self._retire(
                 entry, self._filters, participants.filters.numbers, entry.filter_generations
             )
             self._retire(entry, self._scores, participants.scores.numbers, entry.score_generations)
         entry.participants = participants
-        kernels = self._kernels.of(shape, participants)
         if kernels is None or not kernels.equals(entry.fit_kernels):
             entry.kernels_answered = False
         entry.fit_kernels = kernels
         if entry.rank is not self.table.rank:
             entry.rank = self.table.rank
             entry.board.set_ranks(entry.rank)
-        entry.generation = generation
+        entry.generation = self.table.generation
 
     def _retire(
         self,
@@ -341,6 +352,20 @@ class FeasibilityCache:
         by_node = [plugin.filter_node(cycle, row) for row in rows.tolist()]
         unexplained = Rejection(plugin.name, ("refused",))
         rejections.put(rows, [rejection or unexplained for rejection in by_node])
+
+
+def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
+    """Under which answers are kept: of shapes, their id; of requests, which many shapes have, a
+    number below 0."""
+    shape = cycle.shape
+    if kernels is None or kernels.reads & shape.fields:
+        return shape.id
+    if cycle.has_overlay or cycle.own_rows is not None:
+        return shape.id
+    for applies in kernels.readers:
+        if applies(cycle):
+            return shape.id
+    return -shape.container_requests.number
 
 
 def _own_rows(cycle: Cycle) -> set[int]:

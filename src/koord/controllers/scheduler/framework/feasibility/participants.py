@@ -19,7 +19,7 @@ from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.profile_plugins import LEFT_OUT, idle_points
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
@@ -38,12 +38,14 @@ class NumberedPlugin(Protocol):
         plugin: the plugin.
         depends: on which aspects of a row its answers depend.
         static: on nothing but shape and rows.
+        applies: whether it applies to an attempt; None where the shape tells.
     """
 
     number: int
     plugin: Any
     depends: int
     static: bool
+    applies: Callable[[Cycle], bool] | None
 
 
 class Participants(NamedTuple):
@@ -82,9 +84,12 @@ class ShapeParticipants:
         plugins: the profile's, less who has nothing to do. Filter and Score stay whole.
         filter_answers, score_answers: who takes part there.
         filters, scores: the same as numbers.
+        kernel_sources: which of them may have kernels, as :mod:`fit_kernels` keeps it.
     """
 
-    __slots__ = ("filter_answers", "filters", "plugins", "score_answers", "scores")
+    __slots__ = (
+        "filter_answers", "filters", "kernel_sources", "plugins", "score_answers", "scores",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class ShapeParticipants:
     ) -> None:
         self.plugins = plugins
         self.filter_answers, self.score_answers = filter_answers, score_answers
+        self.kernel_sources: Any = None
         self.filters, self.scores = Participants.of(filter_answers), Participants.of(score_answers)
 
 

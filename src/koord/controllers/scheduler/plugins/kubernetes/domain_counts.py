@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_labels import LabelColumn
     from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
+
+
+# Row counts on more rows than this are added up once for all who count by the same domains, of
+# which so many ways are kept.
+_MANY_ROWS, _SUMS = 64, 4
 
 
 class TopologyDomains:
@@ -34,6 +39,12 @@ class TopologyDomains:
         else:
             self.ids = column.ids
             self.count = len(column.values)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for domains that are made of the same rows as long as both exist."""
+        column = self._column
+        return self.count if column is None else (id(column), column.changes)
 
     def rows(self, domain: int) -> NDArray[np.intp]:
         """The rows of a domain."""
@@ -76,7 +87,10 @@ class DomainCounts:
         """Adds other pods."""
         self._sources.append((row_counts, weight))
         self._seen.append(row_counts.version)
-        self._count_all(row_counts, weight)
+        if len(row_counts.by_row) > _MANY_ROWS:
+            self.counts += weight * _sum_of(row_counts, self.domains, self._eligible)
+        else:
+            self._count_all(row_counts, weight)
 
     def sync(self) -> dict[int, int] | None:
         """Takes over what happened.
@@ -124,6 +138,26 @@ class DomainCounts:
             rows, counts = rows[kept], counts[kept]
         np.add.at(self.counts, self.domains.ids[rows], counts)
         self.counts[-1] = 0
+
+
+def _sum_of(
+    row_counts: RowCounts, domains: TopologyDomains, eligible: NDArray[np.bool_] | None
+) -> NDArray[np.int64]:
+    """Row counts by domain, as :attr:`DomainCounts.counts`; not to be changed."""
+    sums = row_counts.sums
+    key = (domains.key, None if eligible is None else id(eligible))
+    found: DomainCounts | None = sums.get(key)
+    if found is None:
+        if len(sums) >= _SUMS:
+            del sums[next(iter(sums))]
+        # It holds on to the column and the rows, so that no others get their identity.
+        found = sums[key] = DomainCounts(domains, (), eligible)
+        found._sources.append((row_counts, 1))
+        found._seen.append(row_counts.version)
+        found._recount()
+    else:
+        found.sync()
+    return found.counts
 
 
 class RowLog:

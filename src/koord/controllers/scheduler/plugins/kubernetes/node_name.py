@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent, HintedEvent
@@ -28,6 +29,7 @@ class NodeName(Plugin):
 
     name = "NodeName"
     depends = Aspect.NODE
+    answers_read = PodField.NONE
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods that name a node."""

@@ -4,7 +4,8 @@
 Whether a pod matches depends on its shape alone. So each shape knows the row counts it counts in,
 and a pod that comes or goes costs one step for each of them. A new shape finds the row counts that
 it counts in, and new row counts the shapes that count, by labels, without a look at the others.
-Whoever uses row counts reads from their log what changed since the last time.
+What a selector leaves out is counted too, and taken from the rest: ``NotIn`` costs as much as
+``In``. Whoever uses row counts reads from their log what changed since the last time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from koord.controllers.cluster.label_index import SelectorsByLabel, ShapesByLabe
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from koord.controllers.cluster.label_index import PodSelector
+    from koord.controllers.cluster.label_index import LabelToken, PodSelector
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
 
@@ -30,15 +31,17 @@ class RowCounts:
         by_row: without rows that have none.
         total: of all rows.
         shapes: ids of those whose pods count.
+        sums: by what they were added up by, as :mod:`domain_counts` keeps them.
         users: how many use it; one without users is forgotten.
     """
 
-    __slots__ = ("_log", "_start", "by_row", "shapes", "total", "users")
+    __slots__ = ("_log", "_start", "by_row", "shapes", "sums", "total", "users")
 
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
         self.total = 0
         self.shapes: set[int] = set()
+        self.sums: dict[Any, Any] = {}
         self.users = 0
         self._log: list[tuple[int, int]] = []
         self._start = 0
@@ -75,6 +78,18 @@ class _ShapePods(NamedTuple):
     counted_in: dict[RowCounts, None]
 
 
+class _Every(NamedTuple):
+    """The key of all pods that have what is wanted, before some are left out.
+
+    Attributes:
+        wanted: see :class:`koord.controllers.cluster.label_index.PodSelector`.
+        namespaces: the key of a selector that says in its own way which namespaces it means.
+    """
+
+    wanted: tuple[tuple[LabelToken, ...], ...]
+    namespaces: Hashable
+
+
 class PodCounts:
     """All pods on nodes by shape, and row counts of those that match something.
 
@@ -97,6 +112,8 @@ class PodCounts:
         self._known: dict[int, _ShapePods] = {}
         self._shapes = shapes or ShapesByLabel()
         self._row_counts: dict[Hashable, RowCounts] = {}
+        # By key, of what pods those are left out that are counted under it.
+        self._every_of: dict[Hashable, _Every] = {}
         self._selectors: SelectorsByLabel[RowCounts] = SelectorsByLabel()
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
@@ -152,13 +169,25 @@ class PodCounts:
         if not rows:
             self._end(pod.shape)
 
-    def acquire(self, key: Hashable, selector: PodSelector) -> RowCounts:
-        """The row counts of a key, to be given back by :meth:`release`.
+    def acquire(self, key: Hashable, selector: PodSelector) -> Sequence[tuple[RowCounts, int]]:
+        """The pods that a selector means, to be given back by :meth:`release`.
 
         Args:
             key: equal keys match the same shapes.
             selector: the pods that count. Which namespaces it means stays the same until then.
+
+        Returns:
+            Row counts with weights 1 and -1, the sum of which it is.
         """
+        whole, left_out = selector.difference()
+        if left_out is None:
+            return ((self._acquire(key, selector), 1),)
+        # Many selectors leave out others of the same pods.
+        every = _Every(whole.wanted, None if whole.admits is None else key)
+        self._every_of[key] = every
+        return (self._acquire(every, whole), 1), (self._acquire(key, left_out), -1)
+
+    def _acquire(self, key: Hashable, selector: PodSelector) -> RowCounts:
         row_counts = self._row_counts.get(key)
         if row_counts is None:
             row_counts = self._row_counts[key] = RowCounts()
@@ -177,11 +206,18 @@ class PodCounts:
 
     def release(self, key: Hashable) -> None:
         """Gives row counts back; they are forgotten once nobody uses them."""
+        every = self._every_of.get(key)
+        if every is not None:
+            self._release(every)
+        self._release(key)
+
+    def _release(self, key: Hashable) -> None:
         row_counts = self._row_counts[key]
         row_counts.users -= 1
         if row_counts.users:
             return
         del self._row_counts[key]
+        self._every_of.pop(key, None)
         self._selectors.remove(key)
         for number in row_counts.shapes:
             del self._known[number].counted_in[row_counts]

@@ -62,6 +62,7 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     reads = PodField.TOLERATIONS
+    idle_score: ClassVar[int] = 100
     depends = Aspect.NODE
     normalization: ClassVar[Normalization] = Normalization.REVERSED
 

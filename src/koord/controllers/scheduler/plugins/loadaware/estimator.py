@@ -113,9 +113,10 @@ class PodEstimator:
         pod, factors = shape.pod, self._args.estimated_scaling_factors
         if self._args.allow_customize_estimation:
             factors = factors | load_scaling_factors(pod)
-        prod = class_with_default(pod) is PriorityClass.PROD
+        priority_class = class_with_default(pod)
+        prod = priority_class is PriorityClass.PROD
         daemon = _is_daemon(pod)
-        expected = estimate(pod, factors, shape.container_requests)
+        expected = estimate(pod, factors, shape.container_requests, priority_class)
         workload = workload_of(shape) if self.histograms is not None else None
         usage = self.usage(workload)
         if usage is not None:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     WeakRequests = WeakValueDictionary[Hashable, NUMARequest]
 
 _NRT_EVENT = "noderesourcetopologies.v1alpha1.topology.node.k8s.io"
+_OWN_REQUEST = int(PodField.KOORD_LABELS | PodField.ANNOTATIONS)
 
 
 class NodeNUMAResource(Plugin):
@@ -333,9 +334,12 @@ class NodeNUMAResource(Plugin):
         return passes
 
     def _request(self, shape: PodShape) -> NUMARequest | Rejection:
-        request: NUMARequest | Rejection | None = shape.memo.get(self._memo)
+        # Containers tell it all where pods say nothing in the protocol's words.
+        own = shape.fields & _OWN_REQUEST
+        memo = shape.memo if own else shape.container_requests.memo
+        request: NUMARequest | Rejection | None = memo.get(self._memo)
         if request is None:
-            request = shape.memo[self._memo] = self._read(shape)
+            request = memo[self._memo] = self._read(shape)
         return request
 
     def _read(self, shape: PodShape) -> NUMARequest | Rejection:

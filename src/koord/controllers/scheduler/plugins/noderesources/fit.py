@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 STRATEGIES = {"LeastAllocated": LEAST, "MostAllocated": MOST, "RequestedToCapacityRatio": RATIO}
 _TOO_MANY_PODS = "Too many pods"
+# What ``nonzero`` counts, and its place there.
+_SCORED = {"cpu": CPU, "memory": MEMORY}
+# For so many lists of resources it is kept where they stand.
+_KINDS = 256
 
 
 class FitRequest(NamedTuple):
@@ -53,6 +57,22 @@ class FitRequest(NamedTuple):
     absent: tuple[str, ...]
     check: RoomCheck
     score: RoomScore
+
+
+class _FitColumns(NamedTuple):
+    """Where what containers request stands in the table, for all that request the same resources.
+
+    Attributes:
+        key: see :class:`FitRequest`.
+        filtered: column and name, in the order of the reasons.
+        absent: the reasons for what no node offers, in order.
+        scored: column, name, weight, and whether ``nonzero`` counts it.
+    """
+
+    key: object
+    filtered: list[tuple[int, str]]
+    absent: tuple[str, ...]
+    scored: list[tuple[int, str, int, bool]]
 
 
 class NodeResourcesFit(Plugin):
@@ -74,6 +94,7 @@ class NodeResourcesFit(Plugin):
         self._groups = frozenset(self.args.ignored_resource_groups)
         self._strategy, self._corners = _strategy(self.args)
         self._key = memo_key(self.name)
+        self._columns: dict[tuple[str, ...], _FitColumns] = {}
 
     def generation(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -148,33 +169,41 @@ class NodeResourcesFit(Plugin):
         return fit_request
 
     def _build(self, container_requests: ContainerRequests) -> FitRequest:
-        table = self.handle.table
-        columns = table.columns_of(container_requests)
-        index, amounts = columns.counted
-        requested = [
-            (i, table.resources[i], amount)
-            for i, amount in zip(index.tolist(), amounts.tolist(), strict=True)
-            if amount > 0 and not self._is_ignored(table.resources[i])
-        ]
-        requested.sort(key=lambda each: _place(each[0], each[1]))
-        absent = tuple(
-            _insufficient(name)
-            for name, amount in columns.unoffered.items()
-            if amount > 0 and not self._is_ignored(name)
-        )
-        nowhere = [(ABSENT, 1)] if absent else []
+        columns, request = self._columns_of(container_requests.names), container_requests.request
+        requested = [(i, name, request[name] if i != PODS else 1) for i, name in columns.filtered]
+        cpu_and_memory = container_requests.scored
         counted = [
-            (table.resource(each.name), *_counted(container_requests, each.name), each.weight or 1)
-            for each in self.args.scoring_strategy.resources
-            if container_requests.request.get(each.name) or not resource_kinds.is_scalar(each.name)
+            (i, cpu_and_memory[_SCORED[name]] if nonzero else request.get(name, 0), weight, nonzero)
+            for i, name, weight, nonzero in columns.scored
         ]
-        score = RoomScore(
-            self._strategy,
-            [(i, request, weight, nonzero) for i, request, nonzero, weight in counted],
-            self._corners,
-        )
-        check = RoomCheck([*((i, amount) for i, _, amount in requested), *nowhere])
-        return FitRequest(columns.key, requested, absent, check, score)
+        nowhere = [(ABSENT, 1)] if columns.absent else []
+        check = RoomCheck([*[(i, amount) for i, _, amount in requested], *nowhere])
+        score = RoomScore(self._strategy, counted, self._corners)
+        return FitRequest(columns.key, requested, columns.absent, check, score)
+
+    def _columns_of(self, names: tuple[str, ...]) -> _FitColumns:
+        """The columns of some resources."""
+        found = self._columns.get(names)
+        if found is None or found.key is not self.handle.table.resources_key:
+            if len(self._columns) >= _KINDS:
+                self._columns.clear()
+            found = self._columns[names] = self._find_columns(names)
+        return found
+
+    def _find_columns(self, names: tuple[str, ...]) -> _FitColumns:
+        table = self.handle.table
+        counted = [name for name in names if not self._is_ignored(name)]
+        columns = {name: table.resource(name) for name in counted}
+        filtered = [(i, name) for name, i in columns.items() if i != ABSENT]
+        filtered.append((PODS, table.resources[PODS]))
+        filtered.sort(key=lambda each: _place(*each))
+        absent = tuple(_insufficient(name) for name in counted if columns[name] == ABSENT)
+        scored = [
+            (table.resource(each.name), each.name, each.weight or 1, each.name in _SCORED)
+            for each in self.args.scoring_strategy.resources
+            if each.name in names or not resource_kinds.is_scalar(each.name)
+        ]
+        return _FitColumns(table.resources_key, filtered, absent, scored)
 
     def _is_ignored(self, resource: str) -> bool:
         if not resource_kinds.is_extended(resource):
@@ -189,15 +218,6 @@ def _insufficient(resource: str) -> str:
 def _place(index: int, resource: str) -> tuple[bool, int, str]:
     """Reasons name pods first, then CPU, memory and storage, then the others by name."""
     return index != PODS, min(index, PODS), resource if index > PODS else ""
-
-
-def _counted(container_requests: ContainerRequests, resource: str) -> tuple[int, bool]:
-    """The pod's part in a score, and whether it is one of the two that ``nonzero`` counts."""
-    if resource == "cpu":
-        return container_requests.scored[CPU], True
-    if resource == "memory":
-        return container_requests.scored[MEMORY], True
-    return container_requests.request.get(resource, 0), False
 
 
 def _strategy(args: NodeResourcesFitArgs) -> tuple[int, list[tuple[int, int]]]:

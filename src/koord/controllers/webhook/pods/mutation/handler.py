@@ -91,7 +91,7 @@ class PodMutationHandler:
 
     def _surroundings(self, meta: ObjectMeta, chosen: ChosenProfiles) -> PodSurroundings:
         tree = self._trees.of(meta) if self._trees is not None else None
-        return PodSurroundings(chosen.selected, chosen.drawn, chosen.classes, tree)
+        return PodSurroundings(chosen.selected, chosen.drawn, chosen.classes, tree, chosen.draws)
 
     def _mutated(self, request: AdmissionRequest, surroundings: PodSurroundings) -> MutatedPod:
         """Looks at nothing that changes."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import codec
 from koord.api.kinds.pod import Pod
+from koord.api.protocol import keys
 from koord.api.protocol.priority import PriorityClass, class_with_default, raw_class
 from koord.controllers.webhook.framework.admission_decision import RuleEffect
 from koord.controllers.webhook.pods.documents import present
@@ -23,7 +24,7 @@ from koord.controllers.webhook.pods.mutation import (
 from koord.controllers.webhook.profiles import application
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from koord.api.kinds import cluster
     from koord.api.kinds.quota import ElasticQuotaProfile
@@ -56,12 +57,14 @@ class PodSurroundings:
         drawn: those among whose share it is.
         classes: the priority classes that the drawn ones name, by name.
         tree: whose nodes it may use; None for all.
+        draws: what it is to remember of its draws, by profile.
     """
 
     selected: Sequence[UsableProfile] = ()
     drawn: Sequence[UsableProfile] = ()
     classes: Mapping[str, cluster.PriorityClass] | None = None
     tree: ElasticQuotaProfile | None = None
+    draws: Mapping[str, int] | None = None
 
 
 class MutatedPod(NamedTuple):
@@ -96,6 +99,9 @@ def mutate(
         document, surroundings.drawn, surroundings.classes or {}, application.PODS, title
     )
     document, effects, failures = applied
+    if surroundings.draws:
+        lines: Iterable[str] = _remember(document, surroundings.draws)
+        effects += _effects(application.RULE, lines)
     keeps = any(usable.keeps_resources for usable in surroundings.selected)
     if surroundings.selected and switches.translates_resources and not keeps:
         priority_class = _class(document, title)
@@ -111,6 +117,16 @@ def mutate(
         lines = device_resource_spec.complete(document, title)
         effects += _effects("device-resource-spec", lines)
     return MutatedPod(document, effects, failures)
+
+
+def _remember(document: Document, draws: Mapping[str, int]) -> Iterator[str]:
+    """Notes what a pod without a name has drawn."""
+    text = codec.to_json(dict(sorted(draws.items()))).decode()
+    annotations = present(present(document, "metadata"), "annotations")
+    if annotations.get(keys.PROFILE_DRAWS) != text:
+        metadata = document["metadata"] = dict(present(document, "metadata"))
+        metadata["annotations"] = {**annotations, keys.PROFILE_DRAWS: text}
+        yield f"annotations[{keys.PROFILE_DRAWS}] = {text}"
 
 
 def _class(document: Document, title: str) -> PriorityClass:

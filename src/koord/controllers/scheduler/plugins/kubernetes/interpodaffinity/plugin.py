@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
         AffinityTerm,
     )
+    from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
     from koord.controllers.scheduler.queue.events import HintedEvent
 
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -72,6 +73,7 @@ class InterPodAffinity(Plugin):
 
     name = "InterPodAffinity"
     reads = PodField.POD_AFFINITY
+    answers_read = PodField.ALL
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
@@ -223,9 +225,9 @@ class InterPodAffinity(Plugin):
         itself = all(term.matches(shape, self._labels_of) for term in terms.affinity)
         state = TermCounts(self.handle.table, next(_SERIAL), key, itself)
         if terms.affinity:
-            row_counts = self._acquire(state, terms.affinity)
+            pods = self._acquire(state, terms.affinity)
             for topology in dict.fromkeys(term.key for term in terms.affinity):
-                state.watch(state.affinity, topology, row_counts)
+                state.watch(state.affinity, topology, pods)
         for term in terms.anti:
             state.watch(state.anti_affinity, term.key, self._acquire(state, (term,)))
         for term, weight in terms.preferred:
@@ -239,7 +241,9 @@ class InterPodAffinity(Plugin):
         ignored = self.args.ignore_preferred_terms_of_existing_pods and not terms.preferred
         state.add_existing_terms(term for term in new if not (ignored and term.weight))
 
-    def _acquire(self, state: TermCounts, terms: tuple[AffinityTerm, ...]) -> Any:
+    def _acquire(
+        self, state: TermCounts, terms: tuple[AffinityTerm, ...]
+    ) -> Sequence[tuple[RowCounts, int]]:
         """The counts of pods that match all of some terms."""
         key = tuple(sorted({term.text for term in terms}))
         state.acquired.append(key)

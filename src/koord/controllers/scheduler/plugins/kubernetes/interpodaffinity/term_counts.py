@@ -15,7 +15,7 @@ from koord.controllers.scheduler.plugins.kubernetes.domain_counts import (
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import TermRole
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,28 +26,46 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
 
     Rows = NDArray[np.intp] | slice
+    WeightedPods = Sequence[tuple[RowCounts, int]]
+
+
+_NOWHERE: NDArray[np.bool_] = np.zeros(1, np.bool_)
 
 
 class DomainPresence:
     """Whether there are any pods, by domain.
 
+    Nothing is laid out by domain while there are none: terms that match nobody yet are many.
+
     Attributes:
-        some: bool by domain; the last, for rows without a domain, is False.
         number: in how many domains there are.
     """
 
     def __init__(self, table: NodeTable, key: str) -> None:
         self.domains = TopologyDomains(table.labels.column(key), len(table.open))
-        self._sum = DomainCounts(self.domains, ())
-        self._read()
+        self.number = 0
+        self._pods: list[tuple[RowCounts, int]] = []
+        self._sum: DomainCounts | None = None
+        # Bool by domain; the last, for rows without a domain, is False.
+        self._some = _NOWHERE
 
-    def add(self, row_counts: RowCounts) -> None:
+    def add(self, pods: WeightedPods) -> None:
         """Counts other pods too."""
-        self._sum.add(row_counts, 1)
-        self._read()
+        self._pods += pods
+        if self._sum is not None:
+            for row_counts, weight in pods:
+                self._sum.add(row_counts, weight)
+            self._read()
+        else:
+            self._begin()
 
     def sync(self, log: RowLog) -> None:
         """Takes over which pods came and went; logs domains that emptied or ceased to be empty."""
+        if self._sum is None:
+            self._begin()
+            if self.number:
+                log.add_all()
+            return
         before = self._sum.sync()
         if before is None:
             self._read()
@@ -55,19 +73,27 @@ class DomainPresence:
             return
         for domain in before:
             now = bool(self._sum.counts[domain] > 0)
-            if now != self.some[domain]:
-                self.some[domain] = now
+            if now != self._some[domain]:
+                self._some[domain] = now
                 self.number += 1 if now else -1
                 log.add(self.domains, domain)
 
     def at(self, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether there are any in its domain."""
-        present: NDArray[np.bool_] = self.some[self.domains.ids[rows]]
+        ids = self.domains.ids[rows]
+        present: NDArray[np.bool_]
+        present = self._some[ids] if self._sum is not None else np.zeros(len(ids), np.bool_)
         return present
 
+    def _begin(self) -> None:
+        if any(row_counts.by_row for row_counts, _ in self._pods):
+            self._sum = DomainCounts(self.domains, self._pods)
+            self._read()
+
     def _read(self) -> None:
-        self.some = self._sum.counts > 0
-        self.number = int(np.count_nonzero(self.some))
+        assert self._sum is not None
+        self._some = self._sum.counts > 0
+        self.number = int(np.count_nonzero(self._some))
 
 
 class TermCounts:
@@ -108,38 +134,39 @@ class TermCounts:
 
     @property
     def filters(self) -> bool:
-        """Whether any node may be refused."""
-        return bool(self.affinity or self.anti_affinity or self.existing_anti_affinity)
+        """Whether any node may be refused as pods are now."""
+        if self.affinity:
+            return True
+        for presences in (self.anti_affinity, self.existing_anti_affinity):
+            for presence in presences.values():
+                if presence.number:
+                    return True
+        return False
 
-    def watch(
-        self, presences: dict[str, DomainPresence], key: str, row_counts: RowCounts | None
-    ) -> None:
-        """Adds row counts, or none yet, to one of the three tables of presences."""
+    def watch(self, presences: dict[str, DomainPresence], key: str, pods: WeightedPods) -> None:
+        """Adds pods to one of the three tables of presences."""
         presence = presences.get(key)
         if presence is None:
             presence = presences[key] = DomainPresence(self._table, key)
-        if row_counts is not None:
-            presence.add(row_counts)
+        presence.add(pods)
 
-    def add_weighted(self, key: str, row_counts: RowCounts, weight: int) -> None:
+    def add_weighted(self, key: str, pods: WeightedPods, weight: int) -> None:
         """Adds pods to the scores."""
         if key not in self.scores:
             domains = TopologyDomains(self._table.labels.column(key), len(self._table.open))
             self.scores[key] = DomainCounts(domains, ())
-        self.scores[key].add(row_counts, weight)
+        for row_counts, sign in pods:
+            self.scores[key].add(row_counts, sign * weight)
 
     def add_existing_terms(self, existing_terms: Iterable[ExistingTerm]) -> None:
         """Takes in terms of pods on nodes that match the shape."""
         for existing_term in existing_terms:
+            pods = ((existing_term.row_counts, 1),)
             if existing_term.role is TermRole.REQUIRED_ANTI_AFFINITY:
-                self.watch(
-                    self.existing_anti_affinity, existing_term.term.key, existing_term.row_counts
-                )
+                self.watch(self.existing_anti_affinity, existing_term.term.key, pods)
                 self.filter_log.add_all()
             else:
-                self.add_weighted(
-                    existing_term.term.key, existing_term.row_counts, existing_term.weight
-                )
+                self.add_weighted(existing_term.term.key, pods, existing_term.weight)
                 self.score_log.add_all()
 
     def sync(self, changes: int) -> None:

@@ -65,7 +65,7 @@ class HardConstraintCounts:
         matches_self: whether it counts the pod itself.
         column: of its label.
         eligible: the nodes that make up domains.
-        row_counts: pods that match.
+        pods: those that match, as row counts with weights.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class HardConstraintCounts:
         matches_self: bool,
         column: LabelColumn,
         eligible: EligibleNodes,
-        row_counts: RowCounts,
+        pods: Sequence[tuple[RowCounts, int]],
     ) -> None:
         self.domains = TopologyDomains(column, len(eligible.rows))
-        self._sum = DomainCounts(self.domains, [(row_counts, 1)], eligible.rows)
+        self._sum = DomainCounts(self.domains, pods, eligible.rows)
         self._limit = 0
         self._slack = constraint.max_skew - int(matches_self)
         self._min_domains = constraint.min_domains
@@ -170,7 +170,8 @@ class HardConstraints:
         """By row, whether all constraints let the pod in."""
         found: NDArray[np.bool_] | None = None
         for part in self.parts:
-            admits = part.admits[part.domains.ids[rows]]
+            ids = part.domains.ids[rows]
+            admits = ids >= 0 if part.admits[:-1].all() else part.admits[ids]
             found = admits if found is None else found & admits
         assert found is not None
         return found

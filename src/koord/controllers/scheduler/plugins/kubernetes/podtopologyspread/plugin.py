@@ -277,9 +277,9 @@ class PodTopologySpread(Plugin):
     ) -> HardConstraintCounts:
         column = self.handle.table.labels.column(constraint.key)
         eligible = self._eligible_nodes(shape, constraint, every)
-        row_counts = self._acquire(shape, constraint, used)
+        pods = self._acquire(shape, constraint, used)
         return HardConstraintCounts(
-            constraint, constraint.matches(shape.labels), column, eligible, row_counts
+            constraint, constraint.matches(shape.labels), column, eligible, pods
         )
 
     def _eligible_nodes(
@@ -337,7 +337,7 @@ class PodTopologySpread(Plugin):
 
     def _acquire(
         self, shape: PodShape, constraint: SpreadConstraint, used: list[Hashable]
-    ) -> RowCounts:
+    ) -> Sequence[tuple[RowCounts, int]]:
         key = (shape.namespace, constraint.selector_key)
         used.append(key)
         return self._pods.acquire(key, PodSelector(constraint.selector, (shape.namespace,)))

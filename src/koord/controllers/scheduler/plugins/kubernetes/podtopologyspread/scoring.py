@@ -42,7 +42,7 @@ class SoftConstraintCounts:
         constraint: the constraint.
         column: of its label.
         eligible: bool by row: nodes whose pods count.
-        row_counts: pods that match.
+        pods: those that match, as row counts with weights.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SoftConstraintCounts:
         constraint: SpreadConstraint,
         column: LabelColumn,
         eligible: NDArray[np.bool_],
-        row_counts: RowCounts,
+        pods: Sequence[tuple[RowCounts, int]],
     ) -> None:
         self.by_node = constraint.key == HOSTNAME
         self.labels = column.ids
@@ -58,9 +58,7 @@ class SoftConstraintCounts:
         rows = len(eligible)
         self.domains = TopologyDomains(None if self.by_node else column, rows)
         # Pods beside the candidate count whatever the policies say of their node.
-        self._sum = DomainCounts(
-            self.domains, [(row_counts, 1)], None if self.by_node else eligible
-        )
+        self._sum = DomainCounts(self.domains, pods, None if self.by_node else eligible)
         self._bias = constraint.max_skew - 1
 
     def sync(self, log: RowLog) -> None:

@@ -104,9 +104,11 @@ def request_of(
     Raises:
         KoordError: an annotation is malformed, or names a policy that does not exist.
     """
+    positive = {name: amount for name, amount in amounts.items() if amount > 0}
+    if not pod.metadata.annotations and raw_qos(pod.metadata.labels) not in _MAY_BIND:
+        return NUMARequest(positive)
     spec = resource_spec(pod)
     policy, exclusive = _numa_policy(pod)
-    positive = {name: amount for name, amount in amounts.items() if amount > 0}
     if raw_qos(pod.metadata.labels) not in _MAY_BIND:
         return NUMARequest(positive, numa_policy=policy, numa_exclusive=exclusive)
     if class_with_default(pod) is not PriorityClass.PROD:

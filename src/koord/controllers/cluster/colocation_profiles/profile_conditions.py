@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The condition ``Valid`` of profiles: False while one is passed over, with the reason.
+"""What profiles tell of themselves: the condition ``Valid``, False while one is passed over, with
+the reason, and an event.
 
-Rule: docs/reference/admission.md#profiles-on-new-pods. Every replica may find out; each write is on
-the condition of the version that was judged, so that they don't undo each other's.
+Rule: docs/reference/admission.md#profiles-on-new-pods. Every replica of admission may find out, and
+the manager's controller; each write is on the condition of the version that was judged, so that
+they don't undo each other's.
 """
 
 from __future__ import annotations
@@ -15,13 +17,20 @@ from typing import TYPE_CHECKING
 from koord.api import codec
 from koord.api.kinds.meta import Condition
 from koord.api.kinds.profile import VALID, ClusterColocationProfile
+from koord.base import log
 from koord.kube.errors import ApiError
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
-    from koord.base.errors import KoordError
-    from koord.controllers.webhook.framework.handler import HandlerDependencies
+    from collections.abc import Callable
 
+    from koord.base.clock import Clock
+    from koord.base.errors import KoordError
+    from koord.base.supervision import Supervisor
+    from koord.kube.client import Client
+
+REASON = "InvalidColocationProfile"
+_LOG = log.get("profiles")
 _LONGEST_MESSAGE = 1024
 _GONE_OR_CHANGED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
@@ -30,16 +39,41 @@ class ProfileConditions:
     """Writes conditions, one after the other, beside the answers.
 
     Args:
-        given: client, clock and loops.
-        name: of the loop.
+        client: writes.
+        clock: says when.
+        supervisor: counts what fails.
+        write_event: ``(object, type, reason, message)``.
+        name: of the loop, :meth:`run`, which its owner keeps going.
     """
 
-    def __init__(self, given: HandlerDependencies, name: str) -> None:
-        self._client, self._clock = given.client, given.clock
-        self._supervisor, self._name = given.supervisor, name
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        supervisor: Supervisor,
+        write_event: Callable[..., None],
+        name: str,
+    ) -> None:
+        self._client, self._clock = client, clock
+        self._supervisor, self._write_event, self._name = supervisor, write_event, name
         self._due: dict[str, tuple[ClusterColocationProfile, Condition]] = {}
+        self._reported: dict[str, tuple[str, int]] = {}
         self._wake = asyncio.Event()
-        given.loops[name] = self.run
+
+    def report(self, profile: ClusterColocationProfile, error: KoordError) -> None:
+        """Says of a profile that it cannot be used; once for each version of its spec."""
+        version = (profile.metadata.uid, profile.metadata.generation)
+        if self._reported.get(profile.metadata.name) == version:
+            return
+        self._reported[profile.metadata.name] = version
+        _LOG.warning("a profile is skipped", extra=log.fields(error=str(error)))
+        self._write_event(profile, "Warning", REASON, str(error))
+        self.mark(profile, error)
+
+    def forget(self, name: str) -> None:
+        """A profile is gone."""
+        self._reported.pop(name, None)
+        self._due.pop(name, None)
 
     def mark(self, profile: ClusterColocationProfile, error: KoordError | None) -> None:
         """Takes note that a profile can be used, or why not; writes later where that is new.
