@@ -16,6 +16,7 @@ NAMESPACE = "alice"
 PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.004
 _KEPT = 3
+_OWN_DELAYS = "/proc/thread-self/schedstat"
 
 
 @dataclass
@@ -28,12 +29,14 @@ class Waits:
             scheduler's main thread, or this one, could have run and had no core.
         answers: of the API server, a GET each; without the same.
         work: CPU seconds that the scheduler's program took from create to binding, a pod each.
+        bare: as ``waits``, of pods that this client binds itself: what the API server alone takes.
     """
 
     bindings: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)
     work: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
 
     def add(self, other: Waits) -> None:
         """Another span counts too."""
@@ -41,6 +44,7 @@ class Waits:
         self.waits += other.waits
         self.answers += other.answers
         self.work += other.work
+        self.bare += other.bare
 
 
 def p99(values: list[float]) -> float:
@@ -55,14 +59,16 @@ class Neighbour(threading.Thread):
     Args:
         api: a connection of its own.
         place: the cluster.
+        binds: it binds a pod of its own after each, too; see :attr:`Waits.bare`.
 
     Attributes:
         error: what ended it, if not :meth:`stop`.
         kept: pods that stay and must stay bound where they are.
     """
 
-    def __init__(self, api: Api, place: Place) -> None:
+    def __init__(self, api: Api, place: Place, *, binds: bool = False) -> None:
         super().__init__(daemon=True)
+        self._binds = binds
         self._api = api
         self._place = place
         self._ending = threading.Event()
@@ -80,6 +86,8 @@ class Neighbour(threading.Thread):
             while not self._ending.is_set():
                 number += 1
                 self._one(f"web-{number}")
+                if self._binds:
+                    self._bound_by_itself(f"bare-{number}")
         except Exception as error:
             self.error = error
 
@@ -125,8 +133,25 @@ class Neighbour(threading.Thread):
         else:
             self._api.delete(at("pods", NAMESPACE, name), {"gracePeriodSeconds": 0})
 
+    def _bound_by_itself(self, name: str) -> None:
+        """As :meth:`_one`, with no scheduler: what it waits is the API server's alone."""
+        path = at("pods", NAMESPACE, name)
+        target = {"apiVersion": "v1", "kind": "Node", "name": "machine-0"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        pod = _pod(name)
+        pod["spec"]["schedulerName"] = "nobody"
+        began, kept = time.monotonic(), delay_seconds(_OWN_DELAYS)
+        assert self._api.post(at("pods", NAMESPACE), pod).code == 201
+        answer = self._api.post(f"{path}/binding", body)
+        assert answer.code == 201, answer.text
+        assert self._api.get(path).ok["spec"]["nodeName"] == "machine-0"
+        waited = time.monotonic() - began - (delay_seconds(_OWN_DELAYS) - kept)
+        with self._lock:
+            self._waits.bare.append(waited)
+        self._api.delete(path, {"gracePeriodSeconds": 0})
+
     def _delays(self) -> tuple[float, float]:
-        return self._place.delay_seconds(), delay_seconds("/proc/thread-self/schedstat")
+        return self._place.delay_seconds(), delay_seconds(_OWN_DELAYS)
 
     def _taken(self) -> Waits:
         with self._lock:

@@ -11,14 +11,17 @@ import asyncio
 import gc
 import json
 import time
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from koord.controllers.cluster.bounded_table import BoundedTable
+from koord.api.kinds.pod import Container, ContainerPort, Pod
+from koord.controllers.cluster.bounded_table import TieredTable
 from koord.controllers.cluster.pods import PodShape, Shapes
+from koord.controllers.manager.overcommit.objects.pod_term_cache import PodTermCache
 from koord.controlplane.storage.collection import HistoryLimits
 from koord.controlplane.storage.store import Store
 from koord.kube.transport.messages import JSON
@@ -56,8 +59,8 @@ def test_shapes_of_pods_that_went_are_freed_at_once() -> None:
     async def story(history: History) -> None:
         await history.add_node(False)
         for table in vars(history.app.world.shapes).values():
-            if isinstance(table, BoundedTable):
-                table._most = kept
+            if isinstance(table, TieredTable):
+                table.usual._most = table.large._most = kept
         before = shapes()
         for number in range(40):
             name = f"greedy-{number}"
@@ -75,14 +78,55 @@ def shapes() -> int:
     return sum(type(each) is PodShape for each in gc.get_objects())
 
 
-def test_names_of_resources_count_as_the_memory_that_they_take() -> None:
-    """A pod of 4,000 names takes some 2.6 MB in what is worked out of its 200 KB."""
-    shapes = Shapes()
-    for number in range(60):
-        amounts = {f"example.com/{number}-{i}": "1" for i in range(4000)}
-        shapes.of(pod(f"p{number}", requests=amounts))
-    assert len(shapes._by_text) * 4000 * 330 <= 64 * MIB
-    assert len(shapes._by_containers) == len(shapes._by_parts) == len(shapes._by_text)
+def traced_bytes(remember: Callable[[Pod], object], made: Callable[[int], Pod], count: int) -> int:
+    """The memory of all that is remembered of so many pods that are gone."""
+    remember(made(0))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(1, count):
+            for _ in range(3):  # As it comes with each change of its status.
+                remember(made(number))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def many_names(number: int) -> Pod:
+    return pod(f"p{number}", requests={f"example.com/{number}-{i}": "1" for i in range(2000)})
+
+
+def many_ports(number: int) -> Pod:
+    ports = [ContainerPort(container_port=i + 300, host_port=i + 300) for i in range(2000)]
+    return pod(f"p{number}", containers=[Container(name=f"c{number}", ports=ports)])
+
+
+def own_labels(number: int) -> Pod:
+    labels = {f"key-{number}-{i}": f"value-{number}-{i}" for i in range(10)}
+    return pod(f"p{number}", labels=labels, requests={"cpu": f"{number + 1}m"})
+
+
+@pytest.mark.parametrize(("made", "count"), [(many_names, 12), (many_ports, 20), (own_labels, 400)])
+def test_all_that_is_remembered_of_gone_pods_takes_what_it_may(
+    made: Callable[[int], Pod], count: int
+) -> None:
+    """Together and as memory, whatever the pods have many of: six tables know each of them."""
+    size = 3 * MIB
+    assert traced_bytes(Shapes(size=size).of, made, count) <= size + size // 3
+
+
+@pytest.mark.parametrize(("made", "count"), [(many_names, 12), (many_ports, 20), (own_labels, 400)])
+def test_rows_of_gone_pods_take_what_they_may(made: Callable[[int], Pod], count: int) -> None:
+    assert traced_bytes(PodTermCache(size=MIB).of, made, count) <= 1.1 * MIB
+
+
+def test_large_pods_push_out_no_usual_ones() -> None:
+    shapes = Shapes(size=6 * MIB)
+    usual = [shapes.of(own_labels(number)) for number in range(50)]
+    for number in range(20):
+        shapes.of(many_names(number))
+    assert [shapes.of(own_labels(number)) for number in range(50)] == usual
 
 
 def config_map(number: int, size: int) -> Document:
@@ -133,11 +177,14 @@ def test_a_refused_request_leaves_nothing_for_the_collector() -> None:
     attack(test)
 
 
-def test_pods_that_came_and_went_take_no_more_the_third_time(tmp_path: Path) -> None:
-    """``koord up`` as a process: what is remembered of gone pods is bounded, and fills up soon."""
+def test_pods_that_came_and_went_take_no_more_the_fifth_time(tmp_path: Path) -> None:
+    """``koord up`` as a process: what is remembered of gone pods is bounded, and fills up soon.
+
+    Last of all the server's history, with 64 MiB of pods.
+    """
     with running_place("embedded", tmp_path) as place:
         api, used = place.api("mallory"), [place.resident_bytes()]
-        for span in range(3):
+        for span in range(5):
             for number in range(20):
                 name = f"greedy-{span}-{number}"
                 assert api.post(at("pods", "default"), greedy(name, 4000)).code == 201
@@ -148,5 +195,5 @@ def test_pods_that_came_and_went_take_no_more_the_third_time(tmp_path: Path) -> 
             used.append(place.resident_bytes())
         api.close()
         print(f"memory {[each >> 20 for each in used]} MiB")
-        first, _, third = (after - before for before, after in pairwise(used))
-        assert third <= first / 2
+        first, *_, last = (after - before for before, after in pairwise(used))
+        assert last <= first / 2

@@ -28,17 +28,19 @@ ATTACK_PATIENCE_SECONDS = 300.0
 # How many times as long as without the attack the worst but one of a hundred may wait. Other
 # programs use the machine too and one span has a hundred pods, so two pairs of spans count
 # together, one quiet and one attacked each, and more where they are not enough to tell.
-# Measured are 1.5 to 3.1 times, and 5.6 on a real control plane, which shares two cores with the
-# attacker; what stands above that is for a machine that others use.
-FACTORS = {"embedded": 6.0, "real": 10.0}
-# How many times more may be worked meanwhile, also by the thread beside the loop, for which nobody
-# waits.
-WORK_SHARE = 1.5
+# Measured are 1.5 to 3.1 times in `koord up`. On a real control plane, which shares two cores with
+# the attacker, the API server alone makes a client wait 2 to 6 times as long that binds its pods
+# itself; pods that koord binds wait 0.9 to 1.3 times as much longer, and that counts. What
+# stands above that is for a machine that others use.
+FACTORS = {"embedded": 6.0, "real": 4.0}
+# How many times more than that may be worked meanwhile, also by the thread beside the loop, for
+# which nobody waits.
+WORK_SHARES = {"embedded": 1.5, "real": 4.0}
 PAIRS = 4
-# What attacks may leave in caches that are bounded by bytes, in all informers of one process: 340
-# to 700 MiB are measured, more the more attacks there is time for. That the same again adds ever
-# less is test_memory_afterwards'.
-GROWTH_BYTES = 900 << 20
+# What attacks may leave in caches that are bounded by bytes, in all informers of one process, and
+# in the server's history: 60 to 200 MiB are measured, more the more attacks there is time for. That
+# the same again adds ever less is test_memory_afterwards'.
+GROWTH_BYTES = 500 << 20
 _ROOT = Path(__file__).resolve().parents[2]
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 
@@ -58,7 +60,7 @@ def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> W
 def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
     """One tenant attacks twice, and again where that is not enough to tell."""
     with running_place(name, folder) as place:
-        neighbour = Neighbour(place.api("alice"), place)
+        neighbour = Neighbour(place.api("alice"), place, binds=name == "real")
         neighbour.start()
         neighbour.span(partial(time.sleep, 2.0))
         leases, memory = place.leases(), [place.resident_bytes()]
@@ -68,7 +70,7 @@ def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
             waits.add(attacked(place, neighbour, seed + number, seconds))
             memory.append(place.resident_bytes())
             place.check()
-            found = factor(quiet, waits)
+            found = factor(quiet, waits, WORK_SHARES[name])
             if number and found <= FACTORS[name]:
                 break
         neighbour.stop()
@@ -79,11 +81,12 @@ def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
         assert max(memory[1:3]) <= memory[0] + GROWTH_BYTES
 
 
-def factor(quiet: Waits, waits: Waits) -> float:
+def factor(quiet: Waits, waits: Waits, work_share: float) -> float:
     """How many times as long bindings wait, or answers; what is worked counts by its share.
 
     Quiet answers take a millisecond or two, which is no measure of anything: theirs are compared
-    with bindings.
+    with bindings. Where the neighbour binds pods of its own, what counts is by how much more pods
+    that koord binds wait than those do: the rest is the API server's.
     """
     pairs = {
         "bindings": (p99(quiet.waits), p99(waits.waits)),
@@ -94,7 +97,16 @@ def factor(quiet: Waits, waits: Waits) -> float:
     on_the_clock = f"{p99(quiet.bindings) * 1000:.0f} and {p99(waits.bindings) * 1000:.0f}"
     print(f"p99 quiet and attacked: {', '.join(shown)}; bindings on the clock {on_the_clock}")
     shares = {name: b / a for name, (a, b) in pairs.items()}
-    return max(shares["bindings"], shares["answers"], shares["work"] / WORK_SHARE)
+    if quiet.bare:
+        quick, slow = p99(quiet.bare), p99(waits.bare)
+        alone = max(1.0, slow / quick)
+        told = f"{quick * 1000:.0f} and {slow * 1000:.0f} ms, {alone:.1f} times"
+        print(f"the API server alone {told}; bindings {shares['bindings']:.1f} times")
+        shares["bindings"], shares["answers"] = (
+            shares["bindings"] / alone,
+            shares["answers"] / alone,
+        )
+    return max(shares["bindings"], shares["answers"], shares["work"] / work_share)
 
 
 @pytest.mark.parametrize("name", BOTH)

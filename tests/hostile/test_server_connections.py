@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import resource
 import socket
+import sys
+from asyncio import sslproto
 from collections.abc import Callable
 
 import pytest
@@ -231,3 +234,40 @@ def test_a_body_that_does_not_arrive_is_answered(monkeypatch: pytest.MonkeyPatch
         assert told.startswith(b"HTTP/1.1 400 ")
 
     attack(test)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", LIST], ids=["nothing", "half", "no TLS"])
+def test_a_handshake_that_failed_leaves_no_buffers(sent: bytes) -> None:
+    """Each has a quarter of a megabyte; what lies in a circle stays until the collector comes."""
+
+    async def test(target: Target) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                _, writer = await target.raw(sent)
+                await until(lambda: open_connections(target) == 1)
+                writer.close()
+                await until(lambda: open_connections(target) == 0)
+            held = sum(type(each) is sslproto.SSLProtocol for each in gc.get_objects())
+        finally:
+            gc.enable()
+        assert held <= 1
+
+    attack(test, insecure=False)
+
+
+def test_an_idle_connection_holds_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 256 << 10)  # As Python has it.
+
+    async def test(target: Target) -> None:
+        held = [(await target.raw(b""))[1] for _ in range(20)]
+        await until(lambda: open_connections(target) == 20)
+        buffers = [each for each in gc.get_objects() if type(each) is sslproto.SSLProtocol]
+        assert len(buffers) == 20
+        taken = [sum(map(sys.getsizeof, vars(each).values())) for each in buffers]
+        assert max(taken) <= 64 << 10
+        for writer in held:
+            writer.close()
+
+    attack(test, insecure=False)

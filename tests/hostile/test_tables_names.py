@@ -52,15 +52,15 @@ def test_shapes_are_bounded_by_size() -> None:
     shapes = Shapes(size=1 << 20)
     for i in range(200):
         shapes.of(pod(f"p{i}", cpu="1", annotations={"of/mine": f"{i}" + "x" * 100_000}))
-    assert len(shapes._by_text) <= 11
-    assert len(shapes._by_parts) <= 11
+    assert len(shapes._by_text.large) <= 11
+    assert len(shapes._by_parts.large) <= 11
     for i in range(200):
         name = f"{i}" + "x" * 100_000
         shapes.of(pod(f"q{i}", requests={f"example.com/{name}": "1"}))
-    assert len(shapes._by_containers) <= 11
-    assert len(shapes._by_containers_text) <= 11
-    assert len(shapes._by_spec) <= 11
-    assert len(shapes._by_spec_text) <= 11
+    assert len(shapes._by_containers.large) <= 11
+    assert len(shapes._by_containers_text.large) <= 11
+    assert len(shapes._by_spec.large) <= 11
+    assert len(shapes._by_spec_text.large) <= 11
     # One that is larger than all may be together is still one shape.
     large = pod("large", annotations={"of/mine": "x" * (2 << 20)})
     assert shapes.of(large) is shapes.of(structs.replace(large))

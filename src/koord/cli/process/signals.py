@@ -21,6 +21,8 @@ PATIENCE_SECONDS = 1.5
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SIGNALLED = 128
+# After how long what could not be raised is tried again.
+_AGAIN_SECONDS = 0.001
 
 Handler = Callable[[int, Any], None]
 
@@ -32,6 +34,9 @@ def end_by_signals() -> None:
     SIGTERM ends a process by itself, and asyncio does not put off what a task that never waits
     would not hear of. What is left after :data:`PATIENCE_SECONDS`, such as a thread that looks up
     a name, is not waited for. For the beginning of a program.
+
+    Where Python can raise nothing, as in a callback of a weak reference when an import ends, it is
+    raised again a moment later instead of being shown and forgotten.
     """
 
     def end(number: int, _: object) -> None:
@@ -41,6 +46,16 @@ def end_by_signals() -> None:
             raise KeyboardInterrupt
         raise SystemExit(_SIGNALLED + number)
 
+    def raise_again(unraisable: Any) -> None:
+        raised = unraisable.exc_value
+        if not isinstance(raised, (KeyboardInterrupt, SystemExit)):
+            sys.__unraisablehook__(unraisable)
+            return
+        number = signal.SIGINT if isinstance(raised, KeyboardInterrupt) else signal.SIGTERM
+        signal.signal(signal.SIGALRM, lambda *_: end(number, None))
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
+    sys.unraisablehook = raise_again
     for number in _SIGNALS:
         signal.signal(number, end)
     # Python gives signals their default back before it clears modules: a timer that ran out

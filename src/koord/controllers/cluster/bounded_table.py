@@ -2,15 +2,52 @@
 """A table of what was worked out lately, bounded by how many entries it has and by their size.
 
 A count alone bounds nothing where tenants choose how large an entry is: a pod may have a megabyte.
+And what bounds each of several tables lets them have it several times: they share a budget.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+LARGE_SIZE = 32 << 10
+"""From which on an entry of a :class:`TieredTable` is a large one."""
+
+
+class SizeBudget:
+    """What some tables may have together: the one that has most gives, its oldest entry first.
+
+    Args:
+        most: in the unit of :meth:`BoundedTable.put`; each table may keep one entry all the same.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._size = 0
+        self._tables: list[BoundedTable[Any, Any]] = []
+
+    @property
+    def size(self) -> int:
+        """What they have."""
+        return self._size
+
+    def join(self, table: BoundedTable[Any, Any]) -> None:
+        """One more table has its entries from this."""
+        self._tables.append(table)
+
+    def add(self, size: int) -> None:
+        """A table has so much more, or less."""
+        self._size += size
+
+    def giver(self) -> BoundedTable[Any, Any] | None:
+        """The table that is to give an entry; None where none has to, or can."""
+        if self._size <= self.most:
+            return None
+        able = [table for table in self._tables if len(table) > 1]
+        return max(able, key=lambda table: table.size) if able else None
 
 
 class BoundedTable(Generic[K, V]):
@@ -21,8 +58,10 @@ class BoundedTable(Generic[K, V]):
         size: what they may have together, in the unit of :meth:`put`. One entry may have more.
     """
 
-    def __init__(self, entries: int, size: int) -> None:
-        self._most, self._most_size = entries, size
+    def __init__(self, entries: int, size: int | SizeBudget) -> None:
+        self._most = entries
+        self._budget = SizeBudget(size) if isinstance(size, int) else size
+        self._budget.join(self)
         # In order: to find the first key of a dict after many have gone takes a walk past them.
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self.size = 0
@@ -39,16 +78,51 @@ class BoundedTable(Generic[K, V]):
         """Remembers a value as the newest one.
 
         Returns:
-            The last of the values that had to go for it, None where none had to.
+            The last of this table's values that had to go for it, None where none had to.
         """
-        entries = self._entries
-        before = entries.pop(key, None)
-        if before is not None:
-            self.size -= before[1]
-        entries[key] = value, size
-        self.size += size
+        before = self._entries.pop(key, None)
+        self._count(size - (before[1] if before is not None else 0))
+        self._entries[key] = value, size
         dropped: V | None = None
-        while len(entries) > self._most or (self.size > self._most_size and len(entries) > 1):
-            _, (dropped, gone) = entries.popitem(last=False)
-            self.size -= gone
+        while len(self._entries) > self._most:
+            dropped = self._drop()
+        while (table := self._budget.giver()) is not None:
+            gone = table._drop()
+            if table is self:
+                dropped = gone
         return dropped
+
+    def _drop(self) -> V:
+        _, (value, size) = self._entries.popitem(last=False)
+        self._count(-size)
+        return value
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        self._budget.add(size)
+
+
+class TieredTable(Generic[K, V]):
+    """Two tables in one: whoever brings large entries pushes out nobody's usual ones.
+
+    Args:
+        entries: how many of each there may be.
+        usual: what those below :data:`LARGE_SIZE` have.
+        large: what the others have.
+    """
+
+    def __init__(self, entries: int, usual: SizeBudget, large: SizeBudget) -> None:
+        self.usual: BoundedTable[K, V] = BoundedTable(entries, usual)
+        self.large: BoundedTable[K, V] = BoundedTable(entries, large)
+
+    def __len__(self) -> int:
+        return len(self.usual) + len(self.large)
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, None where it is not remembered."""
+        found = self.usual.get(key)
+        return found if found is not None else self.large.get(key)
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Remembers a value as the newest one of its tier; a key always has the same size."""
+        (self.usual if size < LARGE_SIZE else self.large).put(key, value, size)

@@ -19,7 +19,7 @@ from koord.api import requests
 from koord.api.codec import to_json
 from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
-from koord.controllers.cluster.bounded_table import BoundedTable
+from koord.controllers.cluster.bounded_table import SizeBudget, TieredTable
 from koord.controllers.cluster.pod_fields import fields_of
 
 if TYPE_CHECKING:
@@ -74,9 +74,11 @@ _PACK = [Struct(f"{number}q").pack for number in range(32)]
 # How many states of containers are remembered of pods that run the same ones.
 _STATES = 64
 
-# What of a pod is ordinary takes little beside what all pods share. Beyond so much JSON each byte
-# counts as the memory that is decoded from it, and each name of a resource in its requests or
-# limits as its entries in what is worked out (both measured: 5 to 8 times, 330 bytes).
+# What an entry takes, however small: a pod that shares nothing is in six tables with 7 KiB. Of JSON
+# beyond what is ordinary each byte counts as the memory that is decoded from it, and each name of a
+# resource in its requests or limits as its entries in what is worked out (all measured: 1.2 KiB, 5
+# to 8 times, 330 bytes).
+_ENTRY_BYTES = 2 << 10
 _ORDINARY_BYTES, _DECODED, _NAME_BYTES, _ORDINARY_NAMES = 2 << 10, 8, 384, 8
 
 
@@ -351,28 +353,29 @@ class Shapes:
 
     Args:
         limit: how many of each kind of key are remembered; the oldest go first.
-        size: how many bytes the pods may have together that are remembered of each kind: JSON of
-            ordinary ones, of large ones the memory that is worked out of it.
+        size: how many bytes of memory all kinds may have together of usual pods, as it is counted
+            here; large ones have a third as many of their own.
     """
 
-    def __init__(self, limit: int = 65_536, size: int = 64 << 20) -> None:
+    def __init__(self, limit: int = 65_536, size: int = 96 << 20) -> None:
         self._made = 0
-        self._by_text: BoundedTable[bytes, PodShape] = BoundedTable(limit, size)
+        budgets = SizeBudget(size), SizeBudget(size // 3)
+        self._by_text: TieredTable[bytes, PodShape] = TieredTable(limit, *budgets)
         self._last: tuple[Pod, PodShape] | None = None
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
-        self._by_containers: BoundedTable[
+        self._by_containers: TieredTable[
             bytes, tuple[ContainerRequests, int, tuple[object, ...]]
-        ] = BoundedTable(limit, size)
-        self._by_containers_text: BoundedTable[bytes, ContainerRequests]
-        self._by_containers_text = BoundedTable(limit, size)
-        self._by_spec: BoundedTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
-        self._by_spec = BoundedTable(limit, size)
-        self._by_spec_text: BoundedTable[bytes, _Spec] = BoundedTable(limit, size)
+        ] = TieredTable(limit, *budgets)
+        self._by_containers_text: TieredTable[bytes, ContainerRequests]
+        self._by_containers_text = TieredTable(limit, *budgets)
+        self._by_spec: TieredTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
+        self._by_spec = TieredTable(limit, *budgets)
+        self._by_spec_text: TieredTable[bytes, _Spec] = TieredTable(limit, *budgets)
         self._specs = count()
-        self._by_parts: BoundedTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
-        self._by_parts = BoundedTable(limit, size)
+        self._by_parts: TieredTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
+        self._by_parts = TieredTable(limit, *budgets)
 
     def info(self, pod: Pod) -> PodInfo:
         """A pod with its shape."""
@@ -427,7 +430,7 @@ class Shapes:
         spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
         size = len(text) + spec.size
-        weight = _weight(size, spec.container_requests)
+        weight = memory_of(size, spec.container_requests)
         shape = self._by_text.get(text)
         if shape is None:
             self._made += 1
@@ -446,7 +449,7 @@ class Shapes:
             container_requests, size = self._container_requests(pod, parts[:_CONTAINERS])
             text = to_json((container_requests.number, parts[_CONTAINERS:], scalars))
             size += len(text)
-            weight = _weight(size, container_requests)
+            weight = memory_of(size, container_requests)
             spec = self._by_spec_text.get(text)
             if spec is None:
                 spec = _Spec(next(self._specs), size, container_requests)
@@ -467,9 +470,9 @@ class Shapes:
             found = self._by_containers_text.get(text)
             if found is None:
                 found = ContainerRequests(pod)
-                self._by_containers_text.put(text, found, _weight(size, found))
+                self._by_containers_text.put(text, found, memory_of(size, found))
             known = found, size, parts
-            self._by_containers.put(identity, known, _weight(size, found))
+            self._by_containers.put(identity, known, memory_of(size, found))
         return known[0], known[1]
 
 
@@ -479,13 +482,18 @@ class _Spec(NamedTuple):
     container_requests: ContainerRequests
 
 
-def _weight(size: int, of: ContainerRequests | None = None) -> int:
-    """What is remembered of so many bytes of JSON counts as; see the numbers above."""
+def memory_of(size: int, of: ContainerRequests | None = None) -> int:
+    """Bytes of memory that an entry of a table counts as.
+
+    Args:
+        size: of the JSON of the parts of a pod that the entry keeps.
+        of: what it keeps of what was worked out from those, if that.
+    """
     names = len(of.requests) + len(of.limits) if of is not None else 0
     if size <= _ORDINARY_BYTES and names <= _ORDINARY_NAMES:
-        return size
+        return _ENTRY_BYTES + size
     large = max(0, size - _ORDINARY_BYTES) * (_DECODED - 1)
-    return size + large + max(0, names - _ORDINARY_NAMES) * _NAME_BYTES
+    return _ENTRY_BYTES + size + large + max(0, names - _ORDINARY_NAMES) * _NAME_BYTES
 
 
 def controller(pod: Pod) -> OwnerReference | None:

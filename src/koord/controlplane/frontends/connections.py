@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from asyncio.sslproto import SSLProtocol
+from traceback import clear_frames
 from typing import TYPE_CHECKING
 
 from koord.base import log
@@ -22,6 +24,9 @@ _OTHER_FILES = 256
 HANDSHAKE_SECONDS = 32.0
 # For the other side to agree that a connection ends, before it ends anyway.
 _FAREWELL_SECONDS = 2.0
+# What each TLS connection of this process sets aside to read into: two records. asyncio's own is a
+# quarter of a megabyte, which idle ones would have too: a gigabyte for as many as there may be.
+TLS_READ_BYTES = 32 << 10
 # Until it is tried again to accept where the process has no more files.
 _PAUSE_SECONDS = 1.0
 _log = log.get("controlplane")
@@ -51,6 +56,8 @@ class Acceptor:
         most: int,
     ) -> None:
         listener.setblocking(False)
+        if tls is not None:
+            SSLProtocol.max_size = min(SSLProtocol.max_size, TLS_READ_BYTES)
         self._listener = listener
         self._tls = tls
         self._make = make
@@ -120,3 +127,12 @@ class Acceptor:
             connection.close()
             if not isinstance(error, Exception):
                 raise
+            _let_go(error)
+
+
+def _let_go(error: BaseException) -> None:
+    """Frees what a handshake held, which is a quarter of a megabyte, and not when all else is
+    looked through: the error is known to whom it has passed, and these to the error.
+    """
+    clear_frames(error.__traceback__)
+    error.__traceback__ = None
