@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import requests
-from koord.controllers.descheduler.predicates.fit_columns import FitColumns
+from koord.controllers.descheduler.predicates.fit_columns import NodeFitColumns
 from koord.controllers.descheduler.predicates.node_fit import NodeFit
 from tests.controllers.descheduler.world import cluster, node, pod
 
@@ -46,7 +46,7 @@ def test_the_first_of_the_rows_that_takes_the_pod(
     ]  # fmt: skip
     pods = [_pod(100 + number, each, f"n{place}") for number, (place, each) in enumerate(there)]
     fit = NodeFit(cluster(nodes, pods))
-    columns = FitColumns(nodes, fit)
+    columns = NodeFitColumns(nodes, fit)
     # One after the other, so that answers that are kept are asked for again.
     for number, (each, mask) in enumerate(asked):
         wanted = _pod(number, each)

@@ -31,7 +31,7 @@ _MOST_KEPT = 256
 """Sets of constraints for which answers are kept: some bytes a node each."""
 
 
-class FitColumns:
+class NodeFitColumns:
     """Fit on some nodes of a snapshot, by requests and constraints.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koord.controllers.descheduler.predicates.fit_columns import FitColumns
+from koord.controllers.descheduler.predicates.fit_columns import NodeFitColumns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class TargetLoads:
 
     def __init__(self, targets: Sequence[MeasuredNode], node_fit: NodeFit, *, prod: bool) -> None:
         self._loads = [target.load(prod=prod) for target in targets]
-        self._fit = FitColumns([target.node for target in targets], node_fit)
+        self._fit = NodeFitColumns([target.node for target in targets], node_fit)
         first = self._loads[0] if self._loads else None
         names = [name for name in first.high if name in first.usage] if first else []
         self._left = {
