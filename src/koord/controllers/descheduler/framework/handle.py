@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.migration import DeleteOptions
     from koord.api.kinds.pod import Pod
     from koord.base.clock import Clock
+    from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.framework.limiter import EvictionLimiter
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
 
@@ -89,12 +90,20 @@ class DeschedulerHandle:
         evictor: of the profile.
         evictions: carries evictions out, for evict plugins.
         clock: the time.
+        cluster: for plugins that are controllers; None where rounds run on snapshots alone.
     """
 
-    def __init__(self, evictor: StrategyEvictor, evictions: Evict, clock: Clock) -> None:
+    def __init__(
+        self,
+        evictor: StrategyEvictor,
+        evictions: Evict,
+        clock: Clock,
+        cluster: ClusterAccess | None = None,
+    ) -> None:
         self.evictor = evictor
         self.evictions = evictions
         self.clock = clock
+        self.cluster = cluster
         self._snapshot = ClusterSnapshot(())
         self._node_fit = NodeFit(self._snapshot)
         self._on_round: list[Callable[[ClusterSnapshot], None]] = []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.descheduler.config.profiles import ProfileConfiguration
+    from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.framework.limiter import EvictionLimiter
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
     from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
@@ -36,6 +37,7 @@ class StrategyProfile:
         record: what becomes of pods, shared by all profiles.
         supervisor: lets a strategy fail alone.
         dry_run: whether evictions are only counted.
+        cluster: for plugins that are controllers; None where rounds run on snapshots alone.
 
     Raises:
         KoordError: a plugin refuses its arguments.
@@ -50,17 +52,18 @@ class StrategyProfile:
         record: RoundRecord,
         supervisor: Supervisor,
         dry_run: bool = False,
+        cluster: ClusterAccess | None = None,
     ) -> None:
         self.configuration = configuration
         self._record = record
         self._supervisor = supervisor
-        self.handle = DeschedulerHandle(StrategyEvictor(limiter, dry_run, record), evictions, clock)
+        evictor = StrategyEvictor(limiter, dry_run, record)
+        self.handle = DeschedulerHandle(evictor, evictions, clock, cluster)
         # Once a profile, even where it stands at several points.
         self.plugins: dict[str, DeschedulerPlugin] = {
             name: plugin(configuration.args.get(name), self.handle)
             for name, plugin in configuration.classes.items()
         }
-        evictor = self.handle.evictor
         evictor.filters = [
             plugin for plugin in self._at("filter") if isinstance(plugin, EvictionFilter)
         ]

@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "koord.descheduler.plugins"
-_PACKAGE = "koord.controllers.descheduler.plugins"
+_PACKAGE = "koord.controllers.descheduler"
 
 BUILT_IN: Final[Mapping[str, str]] = {
-    "DefaultEvictor": "kubernetes.default_evictor",
-    "HighNodeUtilization": "kubernetes.node_utilization",
-    "LowNodeLoad": "loadaware.low_node_load",
-    "LowNodeUtilization": "kubernetes.node_utilization",
-    "PodLifeTime": "kubernetes.pod_life_time",
-    "RemoveDuplicates": "kubernetes.duplicates",
-    "RemoveFailedPods": "kubernetes.failed_pods",
-    "RemovePodsHavingTooManyRestarts": "kubernetes.too_many_restarts",
-    "RemovePodsViolatingInterPodAntiAffinity": "kubernetes.inter_pod_anti_affinity",
-    "RemovePodsViolatingNodeAffinity": "kubernetes.node_affinity",
-    "RemovePodsViolatingNodeTaints": "kubernetes.node_taints",
-    "RemovePodsViolatingTopologySpreadConstraint": "kubernetes.topology_spread",
+    "DefaultEvictor": "plugins.kubernetes.default_evictor",
+    "HighNodeUtilization": "plugins.kubernetes.node_utilization",
+    "LowNodeLoad": "plugins.loadaware.low_node_load",
+    "LowNodeUtilization": "plugins.kubernetes.node_utilization",
+    "MigrationController": "migration.migration_controller",
+    "PodLifeTime": "plugins.kubernetes.pod_life_time",
+    "RemoveDuplicates": "plugins.kubernetes.duplicates",
+    "RemoveFailedPods": "plugins.kubernetes.failed_pods",
+    "RemovePodsHavingTooManyRestarts": "plugins.kubernetes.too_many_restarts",
+    "RemovePodsViolatingInterPodAntiAffinity": "plugins.kubernetes.inter_pod_anti_affinity",
+    "RemovePodsViolatingNodeAffinity": "plugins.kubernetes.node_affinity",
+    "RemovePodsViolatingNodeTaints": "plugins.kubernetes.node_taints",
+    "RemovePodsViolatingTopologySpreadConstraint": "plugins.kubernetes.topology_spread",
 }
-"""Plugin to its module below ``koord.controllers.descheduler.plugins``; the class has its name."""
+"""Plugin to its module below ``koord.controllers.descheduler``; the class has its name."""
 
 
 class PluginRegistry:

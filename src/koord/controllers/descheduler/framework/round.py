@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
+    from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.framework.points import Evict
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
@@ -32,6 +33,7 @@ class Descheduling:
         evictions: carries evictions out.
         clock: the time.
         supervisor: lets a strategy fail alone.
+        cluster: for plugins that are controllers; None where rounds run on snapshots alone.
 
     Attributes:
         record: what became of pods in the last round.
@@ -46,6 +48,7 @@ class Descheduling:
         evictions: Evict,
         clock: Clock,
         supervisor: Supervisor,
+        cluster: ClusterAccess | None = None,
     ) -> None:
         self.record = RoundRecord()
         self._limiter = EvictionLimiter(configuration.limits)
@@ -58,6 +61,7 @@ class Descheduling:
                 self.record,
                 supervisor,
                 configuration.dry_run,
+                cluster,
             )
             for profile in configuration.profiles
         ]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plugins that are controllers get of a cluster, beside the snapshot of a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from koord.base.supervision import Supervisor
+    from koord.controllers.cluster.views import InformerViews
+    from koord.kube.client import Client
+    from koord.kube.events import EventRecorder
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """The way to a cluster.
+
+    A plugin asks for its views when it is made, before the informers run, and attaches to them in
+    its ``run``, which is called once this process leads and all views are complete.
+
+    Args:
+        client: reads and writes; fenced by the lead.
+        informers: an informer a kind, shared: ``informers.view(Pod)``, with whole pods.
+        supervisor: keeps the loops of controllers going.
+        events: writes events; run by the program.
+        dry_run: whether nothing may be written.
+    """
+
+    client: Client
+    informers: InformerViews
+    supervisor: Supervisor
+    events: EventRecorder
+    dry_run: bool = False
