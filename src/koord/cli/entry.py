@@ -15,6 +15,11 @@ def main() -> None:
     _run("koord.cli.main", "koord")
 
 
+def descheduler() -> None:
+    """The script ``koord-descheduler``."""
+    _run("koord.cli.daemons.descheduler", "koord-descheduler")
+
+
 def manager() -> None:
     """The script ``koord-manager``."""
     _run("koord.cli.daemons.manager", "koord-manager")

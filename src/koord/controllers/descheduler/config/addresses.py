@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from koord.controllers.scheduler.config.field_path import FieldPath
 
-PORT, EVERYWHERE = 10_251, "0.0.0.0"
+PORT = 10_251
+_EVERYWHERE = "0.0.0.0"
 _EXPECTED = "HOST:PORT, :PORT or an IP address"
 _HIGHEST = 65_535
 
@@ -24,12 +25,12 @@ def read_address(text: str, at: FieldPath) -> str:
     Raises:
         KoordError: a port that is none, or a host that nobody knows.
     """
-    if not text or _is_ip(text):
-        return joined(text or EVERYWHERE, PORT)
+    if _is_ip(text):
+        return joined(text.strip("[]"), PORT)
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port[:6]) <= _HIGHEST
     at.need(bool(colon) and is_port, text, _EXPECTED)
-    host = host.strip("[]") or EVERYWHERE
+    host = host.strip("[]") or _EVERYWHERE
     at.need(_is_ip(host) or _resolves(host), text, f"{_EXPECTED}, of a host that can be looked up")
     return joined(host, int(port))
 

@@ -99,7 +99,9 @@ def load(path: Path, registry: PluginRegistry) -> DeschedulerConfiguration:
     return decode(read_one(path), str(path), registry)
 
 
-def shipped(registry: PluginRegistry, *balance: str, interval: str = "0s") -> DeschedulerConfiguration:
+def shipped(
+    registry: PluginRegistry, *balance: str, interval: str = "0s"
+) -> DeschedulerConfiguration:
     """The configuration that holds where no file is given: only migration jobs are carried out.
 
     Args:

@@ -93,7 +93,9 @@ def remembering(
     Rule: docs/reference/descheduling.md#configuration.
     """
     return tuple(
-        replace(profile, args={name: _lasting(args, interval) for name, args in profile.args.items()})
+        replace(
+            profile, args={name: _lasting(args, interval) for name, args in profile.args.items()}
+        )
         for profile in profiles
     )
 

@@ -51,6 +51,17 @@ class StrategyEvictor:
         """Whether all filter plugins let the pod go now."""
         return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
 
+    def refusal(self, pod: Pod) -> str:
+        """Which filter plugin keeps the pod, and by which rule if it says so; empty for none."""
+        for plugin in self.filters:
+            name = getattr(plugin, "name", type(plugin).__name__)
+            if not plugin.filter(pod):
+                reason = getattr(plugin, "refusal", lambda _: "")(pod)
+                return f"{name}: {reason}" if reason else name
+            if not plugin.pre_eviction_filter(pod):
+                return f"{name}, right before eviction"
+        return ""
+
     def accepts(self, pod: Pod) -> bool:
         """Both filters, as plugins of kubernetes-sigs/descheduler ask them."""
         return self.filter(pod) and self.pre_eviction_filter(pod)
@@ -76,7 +87,8 @@ class StrategyEvictor:
             told = log.fields(pod=pod.title, strategy=request.plugin, reason=reason)
             _LOG.info("would evict a pod", extra=told)
         elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
-            self._record.failed(pod, request)
+            # At once after the answer: nobody else evicts between.
+            self._record.failed(pod, request, str(getattr(self.evict_plugin, "why", "")))
             return False
         self._limiter.add(pod)
         self._record.evicted(pod, request)
