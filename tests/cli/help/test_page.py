@@ -30,12 +30,12 @@ PAGES = {page.path: page for name in PROGRAMS for page in all_of(program(name))}
 
 def test_the_tree_has_every_verb() -> None:
     assert [path for path in PAGES if path.count(" ") < 2] == [
-        "koord", "koord check", "koord up", "koord status", "koord down", "koord completion",
-        "koord topology", "koord quota", "koord resctrl", "koord simulate", "koord explain",
+        "koord", "koord check", "koord migrate", "koord up", "koord status", "koord down",
+        "koord completion", "koord topology", "koord quota", "koord resctrl", "koord simulate", "koord explain",
         "koord crds", "koord node", "koord admission", "koord-scheduler", "koord-manager",
-        "koord-webhook", "koordlet",
+        "koord-webhook", "koord-descheduler", "koordlet",
     ]  # fmt: skip
-    assert len(PAGES) == 18 + 18
+    assert len(PAGES) == 20 + 18
 
 
 @pytest.mark.parametrize("path", PAGES)

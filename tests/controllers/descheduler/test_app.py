@@ -8,11 +8,11 @@ import logging
 
 import pytest
 
+from koord.api.kinds.cluster import Lease
+from koord.controllers.descheduler.app import NAME, supervise
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
 from koord.kube.election import LeadLostError
 from koord.kube.patches import Patch
-from koord.api.kinds.cluster import Lease
-from koord.controllers.descheduler.app import NAME, supervise
 from tests.controllers.descheduler.program_scene import (
     SYSTEM,
     ProgramScene,
