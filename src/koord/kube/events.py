@@ -94,6 +94,7 @@ class EventRecorder:
         reason: str,
         message: str,
         component: str = "",
+        action: str = "",
     ) -> None:
         """Says something of an object.
 
@@ -103,11 +104,13 @@ class EventRecorder:
             reason: one word in CamelCase, for machines.
             message: for people; cut to 1,024 characters.
             component: who says so, where it is another than the recorder's.
+            action: what was done, one word in CamelCase; empty for what needs no word.
         """
         if len(self._waiting) >= self._capacity:
             self._events_total.labels("dropped").inc()
             return
         event = self._make(_reference(about), event_type, reason, message)
+        event.action = action
         if component:
             event.source = EventSource(component, self._source.host)
         self._waiting.append(event)

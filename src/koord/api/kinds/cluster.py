@@ -51,6 +51,7 @@ class Event(Object):
     type: str = ""
     reason: str = ""
     message: str = ""
+    action: str = ""
     count: int = 0
     source: EventSource = field(default_factory=EventSource)
     first_timestamp: Time | None = None

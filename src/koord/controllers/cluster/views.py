@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from koord.api.kinds.registry import Kind
 from koord.base.supervision import Supervisor
 from koord.kube.daemon.missing_kinds import note
 from koord.kube.informers.informer import Informer
@@ -104,7 +105,7 @@ class InformerViews:
         self._metrics = metrics
         self._supervisor = supervisor or Supervisor("views")
         self._options = dict(options or {})
-        self._informers: dict[type | tuple[type, str, str], Informer[Any]] = {}
+        self._informers: dict[type | Kind | tuple[type, str, str], Informer[Any]] = {}
 
     def transform(self, kind: type[ObjectT], by: Callable[[ObjectT], ObjectT]) -> None:
         """Has objects of a kind pass through a function before any cache has them.
@@ -127,6 +128,20 @@ class InformerViews:
             self._informers[kind] = informer
         return informer  # type: ignore[return-value]
 
+    def view_as(self, kind: Kind, into: type[ObjectT]) -> View[ObjectT]:
+        """All objects of a kind that koord does not register, decoded into a type."""
+        informer = self._informers.get(kind)
+        if informer is None:
+            informer = Informer(
+                self._client,
+                kind,
+                project=into,
+                metrics=self._metrics,
+                supervisor=self._supervisor,
+            )
+            self._informers[kind] = informer
+        return informer  # type: ignore[return-value]
+
     def view_of(self, kind: type[ObjectT], namespace: str, name: str) -> View[ObjectT]:
         """One object; its name is all that the server is asked for, and must allow."""
         key = (kind, namespace, name)
@@ -143,12 +158,14 @@ class InformerViews:
 
     def kinds(self) -> list[type]:
         """The kinds that anybody asked for, in that order."""
-        return [key if isinstance(key, type) else key[0] for key in self._informers]
+        return [each.kind for each in self.followed()]
 
     def followed(self) -> list[FollowedKind]:
-        """All informers, with what they ask the server for."""
+        """All informers of registered kinds, with what they ask the server for."""
         found = []
         for key, informer in self._informers.items():
+            if isinstance(key, Kind):
+                continue
             kind, namespace, name = (key, "", "") if isinstance(key, type) else key
             selection = f"metadata.name={name}" if name else ""
             found.append(FollowedKind(kind, namespace, selection, informer))

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from koord.api.kinds.pod import Pod
     from koord.base.supervision import Supervisor
     from koord.controllers.cluster.views import InformerViews
     from koord.kube.client import Client
@@ -26,6 +29,8 @@ class ClusterAccess:
         supervisor: keeps the loops of controllers going.
         events: writes events; run by the program.
         dry_run: whether nothing may be written.
+        count_eviction: gets the result (``success`` or ``error``), the strategy and the pod of each
+            eviction that a controller asks for.
     """
 
     client: Client
@@ -33,3 +38,4 @@ class ClusterAccess:
     supervisor: Supervisor
     events: EventRecorder
     dry_run: bool = False
+    count_eviction: Callable[[str, str, Pod], None] = field(default=lambda result, by, pod: None)

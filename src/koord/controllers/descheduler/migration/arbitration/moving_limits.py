@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many pods may move at a time: checks that time mends, and the expected replicas.
+
+Rule: docs/reference/migration.md#limits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.controllers.descheduler.migration.arbitration.job_index import WHOLE
+from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of, pod_key
+from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.migration.arbitration.job_index import (
+        JobIndex,
+        MovingCounts,
+    )
+    from koord.controllers.descheduler.migration.arbitration.workloads import (
+        Workloads,
+        WorkloadState,
+    )
+    from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
+
+
+class MovingLimits:
+    """Counts of jobs against the limits.
+
+    Args:
+        args: of the plugin.
+        jobs: that there are.
+        workloads: of pods.
+    """
+
+    def __init__(self, args: MigrationControllerArgs, jobs: JobIndex, workloads: Workloads) -> None:
+        self._args = args
+        self._jobs = jobs
+        self._workloads = workloads
+
+    def replicas_refusal(self, pod: Pod) -> Refusal | None:
+        """Whether the pod's workload is too small to lose a pod."""
+        workload = self._workloads.of(pod)
+        args = self._args
+        if workload is None or args.skip_check_expected_replicas or args.skips("ExpectedReplicas"):
+            return None
+        wanted = workload.replicas
+        moving = workload_limit(wanted, args.max_migrating_per_workload)
+        unavailable = workload_limit(wanted, args.max_unavailable_per_workload)
+        if wanted not in (1, moving, unavailable):
+            return None
+        text = f"{workload.title} wants {wanted} replicas; {moving} may move at a time, "
+        text += f"{unavailable} may be unavailable: all of it would be"
+        return Refusal("ExpectedReplicas", text)
+
+    def refusal(self, pod: Pod, arbitrating: bool) -> Refusal | None:
+        """Which limit one more move would exceed; None for none.
+
+        Args:
+            pod: whose own jobs do not count.
+            arbitrating: whether jobs that wait count as nothing.
+        """
+        counts = self._jobs.moving if arbitrating else self._jobs.open
+        return next(self._exceeded(pod, counts), None)
+
+    def _exceeded(self, pod: Pod, counts: MovingCounts) -> Iterator[Refusal]:
+        args, key = self._args, pod_key(pod)
+        node, namespace = pod.spec.node_name, pod.metadata.namespace
+        for gate, limit, index, under, where in (
+            ("MaxMigratingGlobally", args.max_migrating_globally, counts.namespaces, WHOLE,
+             "the cluster"),
+            ("MaxMigratingPerNode", args.max_migrating_per_node if node else None, counts.nodes,
+             node, f"node {node}"),
+            ("MaxMigratingPerNamespace", args.max_migrating_per_namespace, counts.namespaces,
+             namespace, f"namespace {namespace}"),
+        ):  # fmt: skip
+            if not limit or args.skips(gate):
+                continue
+            others = counts.others(index, under, key)
+            # Of a node pods are counted, elsewhere jobs.
+            number = len(others) if index is counts.nodes else others.total()
+            if number >= limit:
+                yield Refusal(gate, f"{number} pods of {where} are moving, {limit} may")
+        workload = self._workloads.of(pod)
+        if workload is not None:
+            yield from self._of_workload(pod, key, counts, workload)
+
+    def _of_workload(
+        self, pod: Pod, key: str, counts: MovingCounts, workload: WorkloadState
+    ) -> Iterator[Refusal]:
+        args, owner = self._args, controller_of(pod)
+        assert owner is not None
+        moving = counts.others(counts.workloads, owner.uid, key)
+        limit = workload_limit(workload.replicas, args.max_migrating_per_workload)
+        gate = "MaxMigratingPerWorkload"
+        if not args.skips(gate) and moving and len(moving) >= limit:
+            yield Refusal(gate, f"{len(moving)} pods of {workload.title} are moving, {limit} may")
+        gate = "MaxUnavailablePerWorkload"
+        if args.skips(gate):
+            return
+        limit = workload_limit(workload.replicas, args.max_unavailable_per_workload)
+        number = len(self._workloads.unavailable(workload).union(moving))
+        if number >= limit:
+            text = f"{number} pods of {workload.title} are unavailable or moving, {limit} may be"
+            yield Refusal(gate, text)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods by their controller and by their gang, and which of them are unavailable; kept by events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.protocol.gang import gang_name
+from koord.controllers.descheduler.snapshot import FINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from koord.api.kinds.meta import OwnerReference
+    from koord.api.kinds.pod import Pod
+
+_NONE: Mapping[str, Pod] = {}
+
+
+class PodIndex:
+    """Pods, each under ``namespace/name``.
+
+    Args:
+        pods: those that are there.
+    """
+
+    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._by_controller: dict[str, dict[str, Pod]] = {}
+        self._unavailable: dict[str, set[str]] = {}
+        self._by_gang: dict[str, dict[str, Pod]] = {}
+        for pod in pods:
+            self.put(pod)
+
+    def put(self, pod: Pod) -> None:
+        """A pod is there, or has changed."""
+        key = pod_key(pod)
+        self.remove(key)
+        self._pods[key] = pod
+        owner = controller_of(pod)
+        if owner is not None:
+            self._by_controller.setdefault(owner.uid, {})[key] = pod
+            if not is_available(pod):
+                self._unavailable.setdefault(owner.uid, set()).add(key)
+        gang = gang_of(pod)
+        if gang and is_active(pod):
+            self._by_gang.setdefault(gang, {})[key] = pod
+
+    def remove(self, key: str) -> None:
+        """A pod is gone."""
+        old = self._pods.pop(key, None)
+        if old is None:
+            return
+        owner = controller_of(old)
+        if owner is not None:
+            _drop(self._by_controller, owner.uid, key)
+            _drop(self._unavailable, owner.uid, key)
+        _drop(self._by_gang, gang_of(old), key)
+
+    def get(self, key: str) -> Pod | None:
+        """The pod of a key."""
+        return self._pods.get(key)
+
+    def controlled_by(self, uid: str) -> Mapping[str, Pod]:
+        """The pods of a controller, by key."""
+        return self._by_controller.get(uid, _NONE)
+
+    def unavailable(self, uid: str) -> Iterable[str]:
+        """Keys of a controller's pods that ended, are being deleted or are not Ready."""
+        return self._unavailable.get(uid, ())
+
+    def members(self, gang: str) -> Mapping[str, Pod]:
+        """The pods of a gang that have not ended and are not being deleted, by key."""
+        return self._by_gang.get(gang, _NONE)
+
+
+def pod_key(pod: Pod) -> str:
+    """``namespace/name``."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The owner that makes the pod anew."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+
+
+def gang_of(pod: Pod) -> str:
+    """``namespace/name`` of the pod's gang; empty for none."""
+    name = gang_name(pod)
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether a pod has neither ended nor is being deleted."""
+    return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether its condition ``Ready`` is ``True``."""
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in pod.status.conditions
+    )
+
+
+def is_available(pod: Pod) -> bool:
+    """Whether a pod counts for its workload."""
+    return is_active(pod) and is_ready(pod)
+
+
+def _drop(index: dict[str, dict[str, Pod]] | dict[str, set[str]], under: str, key: str) -> None:
+    found = index.get(under)
+    if found is None:
+        return
+    if isinstance(found, set):
+        found.discard(key)
+    else:
+        found.pop(key, None)
+    if not found:
+        del index[under]

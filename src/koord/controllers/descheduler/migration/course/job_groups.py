@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that move a gang: all of them, or none.
+
+Rule: docs/reference/migration.md#gangs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from koord.api.kinds.migration import ABORTED, EVICT_DIRECTLY, FAILED, RUNNING, SUCCEEDED
+from koord.controllers.descheduler.migration.arbitration.job_index import group_of
+from koord.controllers.descheduler.migration.course.job_status import (
+    RESERVATION_SCHEDULED,
+    TRUE,
+    condition,
+    eviction_began,
+)
+from koord.controllers.descheduler.migration.course.next_step import GroupState
+
+if TYPE_CHECKING:
+    from koord.api.kinds.migration import PodMigrationJob
+    from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
+
+
+def group_state(job: PodMigrationJob, jobs: JobIndex, default_mode: str) -> GroupState:
+    """How the jobs that move together with one are doing.
+
+    Args:
+        job: which.
+        jobs: all there are.
+        default_mode: of jobs that name none.
+    """
+    group = group_of(job)
+    if not group:
+        return GroupState()
+    members = jobs.of_group(group)
+    begun = any(eviction_began(each.status) for each in members)
+    return GroupState(
+        ready=all(_may_evict(each, default_mode) for each in members),
+        begun=begun,
+        broken=_broken(group, members),
+    )
+
+
+def _broken(group: str, members: list[PodMigrationJob]) -> str:
+    size = group.partition("/")[0]
+    if size.isdecimal() and len(members) < int(size):
+        return f"{int(size) - len(members)} of the {size} jobs of its gang are gone"
+    for each in members:
+        if each.status.phase in (FAILED, ABORTED):
+            why = each.status.reason or each.status.phase
+            return f"job {each.metadata.name} of its gang ended: {why}"
+    return ""
+
+
+def _may_evict(job: PodMigrationJob, default_mode: str) -> bool:
+    if job.status.phase == SUCCEEDED:
+        return True
+    if job.status.phase != RUNNING or job.spec.paused:
+        return False
+    if (job.spec.mode or default_mode) == EVICT_DIRECTLY:
+        return True
+    found = condition(job.status, RESERVATION_SCHEDULED)
+    return found is not None and found.status == TRUE

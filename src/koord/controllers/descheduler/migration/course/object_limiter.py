@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many pods of one workload, or namespace, are evicted in a time.
+
+Rule: docs/reference/migration.md#limiter-of-objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
+from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
+from koord.controllers.descheduler.migration.migration_args import WORKLOAD
+
+if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
+    from koord.controllers.descheduler.migration.migration_args import (
+        MigrationControllerArgs,
+        ObjectLimiterArgs,
+    )
+
+
+@dataclass
+class TokenBucket:
+    """Tokens that come back evenly.
+
+    Args:
+        rate: tokens a second.
+        size: of the bucket.
+        tokens: at ``since``.
+        since: monotonic seconds.
+    """
+
+    rate: float
+    size: float
+    tokens: float
+    since: float
+
+    def fill(self, now: float) -> float:
+        """The tokens now."""
+        self.tokens = min(self.size, self.tokens + (now - self.since) * self.rate)
+        self.since = now
+        return self.tokens
+
+    def take(self, now: float) -> bool:
+        """Takes a token where there is one."""
+        if self.fill(now) < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+class ObjectLimiter:
+    """Buckets by workload and by namespace.
+
+    Args:
+        args: of the plugin.
+        workloads: of pods.
+    """
+
+    def __init__(self, args: MigrationControllerArgs, workloads: Workloads) -> None:
+        self._args = args
+        self._workloads = workloads
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+
+    def is_exceeded(self, pod: Pod, now: float) -> bool:
+        """Whether evicting the pod now would be too soon.
+
+        Args:
+            now: monotonic seconds.
+        """
+        for kind, _ in self._limiters():
+            bucket = self._buckets.get((kind, _key(kind, pod)))
+            if bucket is not None and bucket.fill(now) < 1:
+                return True
+        return False
+
+    def evicted(self, pod: Pod, now: float) -> None:
+        """Charges an eviction."""
+        self._forget(now)
+        for kind, limiter in self._limiters():
+            key, number = _key(kind, pod), self._number(kind, limiter, pod)
+            if not key or not number:
+                continue
+            rate = number * 1e9 / limiter.duration.nanoseconds
+            size = limiter.burst or 1
+            bucket = self._buckets.setdefault((kind, key), TokenBucket(rate, size, size, now))
+            bucket.fill(now)
+            bucket.rate = rate
+            bucket.take(now)
+
+    def _limiters(self) -> list[tuple[str, ObjectLimiterArgs]]:
+        found = sorted(self._args.object_limiters.items())
+        return [(kind, limiter) for kind, limiter in found if limiter.duration.nanoseconds]
+
+    def _number(self, kind: str, limiter: ObjectLimiterArgs, pod: Pod) -> int:
+        if kind != WORKLOAD:
+            return limiter.max_migrating if isinstance(limiter.max_migrating, int) else 0
+        workload = self._workloads.of(pod)
+        amount = limiter.max_migrating
+        if amount is None:
+            amount = self._args.max_migrating_per_workload
+        return workload_limit(workload.replicas, amount) if workload is not None else 0
+
+    def _forget(self, now: float) -> None:
+        """Drops buckets that nobody took from for one and a half of their durations."""
+        for kind, limiter in self._limiters():
+            longest = 1.5 * limiter.duration.nanoseconds / 1e9
+            old = [k for k, b in self._buckets.items() if k[0] == kind and now - b.since > longest]
+            for key in old:
+                del self._buckets[key]
+
+
+def _key(kind: str, pod: Pod) -> str:
+    """Whose bucket a pod takes from; empty for none."""
+    if kind != WORKLOAD:
+        return pod.metadata.namespace
+    owner = controller_of(pod)
+    return owner.uid if owner is not None else ""

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservations of jobs: made, found, labelled, deleted.
+
+Rule: docs/reference/migration.md#reservation-of-a-job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from koord.api.kinds.meta import ObjectReference
+from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.registry import kind_of_type
+from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import keys
+from koord.base import faults
+from koord.controllers.descheduler.migration.course.next_step import is_own
+from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
+from koord.kube.errors import ApiError
+from koord.kube.patches import Patch, preconditions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from koord.base.clock import Clock
+    from koord.base.documents import Document
+    from koord.kube.client import Client
+
+T = TypeVar("T")
+_NOT_FOUND = 404
+_POD, _JOB, _RESERVATION = (kind_of_type(k) for k in (Pod, PodMigrationJob, Reservation))
+
+
+class Reservations:
+    """Writes of reservations.
+
+    Args:
+        client: the way to the API server.
+        clock: the time.
+        without_claims: whether volumes of claims are left out.
+    """
+
+    def __init__(self, client: Client, clock: Clock, without_claims: bool = False) -> None:
+        self._client = client
+        self._clock = clock
+        self._without_claims = without_claims
+
+    async def get(self, name: str) -> Reservation | None:
+        """The reservation, asked of the server."""
+        return await _or_none(self._client.get(Reservation, name))
+
+    async def make(self, job: PodMigrationJob, pod: Pod) -> ObjectReference | None:
+        """Makes the reservation, or takes the one that an earlier try made.
+
+        Returns:
+            The reference to it; None where the pod is gone.
+
+        Raises:
+            ApiError: the server refuses, or another's has that name.
+            TransportError: no answer came.
+        """
+        meta = pod.metadata
+        whole: Document | None = await _or_none(self._client.get(_POD, meta.name, meta.namespace))
+        if whole is None or whole["metadata"].get("uid") != meta.uid:
+            return None
+        asked = await self._client.get(_JOB, job.metadata.name)
+        if asked["metadata"].get("uid") != job.metadata.uid:
+            return None
+        wanted = reservation_of(asked, whole, self._now_millis(), self._without_claims)
+        faults.point("descheduler.migration.reserve")
+        try:
+            made = await self._client.create(wanted, kind=_RESERVATION)
+        except ApiError as error:
+            name = wanted["metadata"]["name"]
+            found = await self.get(name) if error.reason == "AlreadyExists" else None
+            if found is None or not is_own(found, job):
+                raise
+            return _reference(name, found.metadata.uid)
+        faults.point("descheduler.migration.reserve.done")
+        return _reference(made["metadata"]["name"], made["metadata"]["uid"])
+
+    async def order(self, reservation: Reservation) -> None:
+        """Labels a reservation with its order."""
+        label = {"labels": {keys.RESERVATION_ORDER: str(self._now_millis())}}
+        meta = reservation.metadata
+        change = {"metadata": {**label, **preconditions_of(meta)}}
+        faults.point("descheduler.migration.order")
+        await self._client.patch(Reservation, meta.name, Patch.merge(change))
+
+    async def delete(self, reservation: Reservation) -> None:
+        """Deletes that very reservation; one that is gone already is well."""
+        meta = reservation.metadata
+        faults.point("descheduler.migration.release")
+        try:
+            await self._client.delete(
+                Reservation, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except ApiError as error:
+            if error.http_status != _NOT_FOUND:
+                raise
+        faults.point("descheduler.migration.release.done")
+
+    def _now_millis(self) -> int:
+        return int(self._clock.wall_seconds() * 1000)
+
+
+def _reference(name: str, uid: str) -> ObjectReference:
+    return ObjectReference(
+        api_version=_RESERVATION.api_version, kind=_RESERVATION.name, name=name, uid=uid
+    )
+
+
+async def _or_none(asked: Awaitable[T]) -> T | None:
+    try:
+        return await asked
+    except ApiError as error:
+        if error.http_status != _NOT_FOUND:
+            raise
+        return None
