@@ -214,8 +214,8 @@ class Cluster:
         while True:
             try:
                 with urllib.request.urlopen(self.url + path, timeout=5) as answer:
-                    text = answer.read().decode()
-                    found = json.loads(text) if text[:1] in "{[" and text[1:2] != "+" else text
+                    text, kind = answer.read().decode(), answer.headers.get_content_type()
+                    found = json.loads(text) if kind == "application/json" else text
                     if until(found):
                         return found
             except (OSError, urllib.error.URLError):

@@ -34,13 +34,17 @@ def _served(story: Callable[[DeschedulerEndpoints, Get], Awaitable[None]]) -> No
                 async def get(path: str) -> tuple[int, Any]:
                     async with session.get(path) as answer:
                         text = await answer.text()
-                        return answer.status, json.loads(text) if text[:1] in "{[" else text
+                        return answer.status, json.loads(text) if _is_json(answer) else text
 
                 await story(endpoints, get)
         finally:
             await endpoints.stop()
 
     asyncio.run(run())
+
+
+def _is_json(answer: aiohttp.ClientResponse) -> bool:
+    return answer.content_type == "application/json"
 
 
 def _app(**more: Any) -> Any:

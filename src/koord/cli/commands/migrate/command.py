@@ -65,8 +65,8 @@ def migrate(
             "--timeout",
             metavar=DURATION,
             parser=seconds("--timeout"),
-            help="of --wait: stop to follow after so long",
-            show_default="never",
+            help="of --wait: stop to follow after so long; by default never",
+            show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
