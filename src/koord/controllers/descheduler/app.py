@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from koord.api.kinds.migration import PodMigrationJob
 from koord.base import log
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.views import InformerViews
@@ -103,8 +104,13 @@ class DeschedulerApp:
             ClusterAccess(client, self.views, self.supervisor, recorder, dry_run),
         )
         self.history = RoundHistory(dry_run)
+        migrates = PodMigrationJob in self.views.kinds()
         self.explainer = MoveExplainer(
-            configuration, self._descheduling.profiles, self._snapshots, self.history
+            configuration,
+            self._descheduling.profiles,
+            self._snapshots,
+            self.history,
+            self.views.view(PodMigrationJob) if migrates else None,
         )
         self._elector = elector
         if elector is not None:

@@ -11,6 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
+from koord.api.kinds.migration import PENDING
+from koord.api.protocol import keys
 from koord.api.wirestruct import WireStruct
 from koord.base.errors import Code, KoordError
 from koord.controllers.descheduler.config.load import selects_node
@@ -19,8 +21,10 @@ from koord.controllers.descheduler.snapshot import is_ready
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from koord.api.kinds.migration import PodMigrationJob
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
+    from koord.controllers.cluster.views import View
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.framework.outcomes import PodOutcome
     from koord.controllers.descheduler.framework.profile import StrategyProfile
@@ -65,6 +69,27 @@ class ProfileVerdict(WireStruct):
     refusal: str = ""
 
 
+class PodMigration(WireStruct):
+    """A PodMigrationJob of a pod.
+
+    Attributes:
+        job: its name.
+        pod, new_pod: the pod that was to move, and the one that came in its stead.
+        node: where it goes; empty while that is open.
+        phase, reason, message: how far it is, and why.
+        trigger: the plugin or the program that asked for it.
+    """
+
+    job: str = ""
+    pod: str = ""
+    new_pod: str = ""
+    node: str = ""
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    trigger: str = ""
+
+
 class MoveExplanation(WireStruct):
     """The answer about one pod or node.
 
@@ -79,6 +104,7 @@ class MoveExplanation(WireStruct):
         outcomes: the newest first.
         not_shown: further ones.
         errors: of the last round, where it failed.
+        migrations: jobs that moved the pod, or brought it; of a node none.
         verdicts: of the profiles, now.
     """
 
@@ -92,6 +118,7 @@ class MoveExplanation(WireStruct):
     outcomes: list[PastOutcome] = []
     not_shown: int = 0
     errors: list[str] = []
+    migrations: list[PodMigration] = []
     verdicts: list[ProfileVerdict] = []
 
 
@@ -103,6 +130,7 @@ class MoveExplainer:
         profiles: that judge.
         snapshots: of the cluster now.
         history: of rounds.
+        jobs: PodMigrationJobs; None where no plugin carries any out.
     """
 
     def __init__(
@@ -111,7 +139,9 @@ class MoveExplainer:
         profiles: Sequence[StrategyProfile],
         snapshots: InformerSnapshot,
         history: RoundHistory,
+        jobs: View[PodMigrationJob] | None = None,
     ) -> None:
+        self._jobs = jobs
         self._configuration = configuration
         self._profiles = profiles
         self._snapshots = snapshots
@@ -128,10 +158,10 @@ class MoveExplainer:
             f"{namespace}/{name}",
             lambda outcome: (outcome.namespace, outcome.name) == (namespace, name),
         )
-        if pod is None and not answer.outcomes:
-            raise KoordError(
-                "POD", "", f"{namespace}/{name}", "a pod that is there or was moved", Code.NOT_FOUND
-            )
+        answer.migrations = list(self._migrations(namespace, name))
+        if pod is None and not answer.outcomes and not answer.migrations:
+            expected = "a pod that is there, or was moved"
+            raise KoordError("POD", "", f"{namespace}/{name}", expected, Code.NOT_FOUND)
         answer.exists = pod is not None
         if pod is not None:
             answer.node = pod.spec.node_name
@@ -152,6 +182,19 @@ class MoveExplainer:
         if node is not None:
             answer.verdicts = [self._of_node(node, profile) for profile in self._profiles]
         return answer
+
+    def _migrations(self, namespace: str, name: str) -> Iterator[PodMigration]:
+        """Those of a pod, the newest first."""
+        jobs = [job for _, job in self._jobs.items()] if self._jobs is not None else []
+        jobs = [job for job in jobs if _concerns(job, namespace, name)]
+        jobs.sort(key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
+        for job in reversed(jobs):
+            status, new = job.status, job.status.pod_ref
+            yield PodMigration(
+                job.metadata.name, _pod_of(job), new.name if new is not None else "",
+                status.node_name, status.phase or PENDING, status.reason, status.message,
+                job.metadata.annotations.get(keys.EVICT_TRIGGER, ""),
+            )  # fmt: skip
 
     def _past(self, name: str, concerns: Callable[[PodOutcome], bool]) -> MoveExplanation:
         found = list(self._outcomes(concerns))
@@ -202,6 +245,16 @@ class MoveExplainer:
         if selector is not None and not selectors.matches(selector, labels):
             return "nodeSelector of the profile does not match it"
         return ""
+
+
+def _concerns(job: PodMigrationJob, namespace: str, name: str) -> bool:
+    refs = (job.spec.pod_ref, job.status.pod_ref)
+    return any(ref is not None and (ref.namespace, ref.name) == (namespace, name) for ref in refs)
+
+
+def _pod_of(job: PodMigrationJob) -> str:
+    ref = job.spec.pod_ref
+    return f"{ref.namespace}/{ref.name}" if ref is not None else ""
 
 
 def _verdict(profile: StrategyProfile) -> ProfileVerdict:

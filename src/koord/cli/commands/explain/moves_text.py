@@ -34,6 +34,8 @@ def moves(answer: Answer) -> None:
     for line in _head(answer, is_pod):
         say(line)
     _outcomes(answer, is_pod)
+    for migration in answer.get("migrations", []):
+        say(_migration(migration))
     for verdict in answer.get("verdicts", []):
         say(_verdict(verdict, is_pod))
 
@@ -71,6 +73,18 @@ def _outcomes(answer: Answer, is_pod: bool) -> None:
         if more:
             say(f"and {more} more, earlier")
         say()
+
+
+def _migration(migration: Answer) -> str:
+    line = f"Migration {migration['job']} of {migration['pod']}: {migration['phase']}"
+    if migration.get("node"):
+        line += f", to {migration['node']}"
+    if migration.get("newPod"):
+        line += f", as {migration['newPod']}"
+    asked = f", asked for by {migration['trigger']}" if migration.get("trigger") else ""
+    words = [migration.get(key, "") for key in ("reason", "message")]
+    why = ": ".join(word for word in words if word)
+    return f"{line}{asked}{f' ({why})' if why else ''}."
 
 
 def _verdict(verdict: Answer, is_pod: bool) -> str:

@@ -83,11 +83,11 @@ class MigrationFollower:
             if error.http_status != _NOT_FOUND:
                 raise
             raise ConnectionError(f"migration {self._name} was deleted before it ended") from None
-        await self._tell_events()
         phase = job.get("status", {}).get("phase", "")
         if phase != self._phase and phase not in ENDED:
             self._phase = phase
             self._told(MigrationStep("Normal", phase, ""))
+        await self._tell_events()
         return job  # type: ignore[no-any-return]
 
     async def _tell_events(self) -> None:
