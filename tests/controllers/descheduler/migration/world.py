@@ -143,9 +143,15 @@ class World:
         await self.client.create(node)
         await self.client.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
 
-    async def deployment(self, name: str, replicas: int, **template: Any) -> None:
+    async def budget(self, name: str, least: int) -> None:
+        """A PodDisruptionBudget of a Deployment, once its status is known."""
+        spec = {"minAvailable": least, "selector": {"matchLabels": {"app": name}}}
+        await self.create("policy/v1", "PodDisruptionBudget", name, spec=spec)
+        await asyncio.sleep(2.0)
+
+    async def deployment(self, name: str, replicas: int, cpu: str = "1", **template: Any) -> None:
         labels = {"app": name}
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
         pod = {
             "metadata": {"labels": labels, **template},
             "spec": {"containers": [container], "schedulerName": _SCHEDULER},
