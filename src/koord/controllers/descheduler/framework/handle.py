@@ -56,7 +56,8 @@ class StrategyEvictor:
         for plugin in self.filters:
             name = getattr(plugin, "name", type(plugin).__name__)
             if not plugin.filter(pod):
-                reason = getattr(plugin, "refusal", lambda _: "")(pod)
+                found = getattr(plugin, "refusal", lambda _: "")(pod)
+                reason = getattr(found, "message", found)
                 return f"{name}: {reason}" if reason else name
             if not plugin.pre_eviction_filter(pod):
                 return f"{name}, right before eviction"

@@ -55,7 +55,8 @@ class Balance(Protocol):
 class EvictionFilter(Protocol):
     """Whether a pod may go.
 
-    One that has ``refusal(pod)`` too says by which rule it may not, in one line; empty if it may.
+    One that has ``refusal(pod)`` too says by which rule it may not, in one line or with that as its
+    ``message``; empty or None if it may.
     """
 
     def filter(self, pod: Pod) -> bool:
