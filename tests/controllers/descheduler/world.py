@@ -20,6 +20,8 @@ from koord.controllers.descheduler.snapshot import ClusterSnapshot
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
+
 NOW = 1_700_000_000.0
 """Wall time of all rounds."""
 
@@ -126,6 +128,8 @@ def make(
     args: dict[str, Any] | None,
     evictions: RecordedEvictions,
     evictor: dict[str, Any] | None = None,
+    access: ClusterAccess | None = None,
+    clock: VirtualClock | None = None,
     **configuration: Any,
 ) -> Descheduling:
     """Rounds of one plugin; DefaultEvictor filters and evicts."""
@@ -148,7 +152,8 @@ def make(
         **configuration,
     }
     configured = decode(document, "the test's configuration", PluginRegistry([]))
-    return Descheduling(configured, evictions, VirtualClock(NOW), Supervisor("descheduler"))
+    supervisor = Supervisor("descheduler")
+    return Descheduling(configured, evictions, clock or VirtualClock(NOW), supervisor, access)
 
 
 def _only(name: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ CREATED_BY: Final = "app.kubernetes.io/created-by"
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+SCALE_DOWN_RANK: Final = "descheduler.koordinator.sh/scale-down-rank"  # koord
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 

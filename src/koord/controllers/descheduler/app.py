@@ -45,6 +45,7 @@ NAME = "koord-descheduler"
 _LOG = log.get("descheduler")
 _WITHOUT = {
     "NodeMetric": "nodes are not judged by their use",
+    "NodeSLO": "batch pods that starve are not found",
     "PodMigrationJob": "no pod is migrated",
     "Reservation": "no place is reserved for a pod that is to move",
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from koord.api.kinds.cluster import Namespace, PriorityClass
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
@@ -85,6 +86,7 @@ class InformerSnapshot:
         self._budgets = views.view(PodDisruptionBudget)
         self._claims = views.view(PersistentVolumeClaim)
         self._node_metrics = views.view(NodeMetric)
+        self._node_slos = views.view(NodeSLO)
         self._pods_by_node = PodsByNode(self._pods)
 
     def take(self) -> ClusterSnapshot:
@@ -105,6 +107,7 @@ class InformerSnapshot:
                 for _, claim in self._claims.items()
             },
             dict(self._node_metrics.items()),
+            dict(self._node_slos.items()),
             self._pods_by_node.ordered(),
         )
 

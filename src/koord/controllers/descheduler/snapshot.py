@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.cluster import Namespace, PriorityClass
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetric
+    from koord.api.kinds.nodeslo import NodeSLO
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.api.kinds.workloads import PodDisruptionBudget
@@ -29,13 +30,15 @@ class ClusterSnapshot:
     """Objects by the keys that plugins look for.
 
     Args:
-        nodes: those that are looked at, in the order of their names.
+        nodes: those that are looked at, in the order of their names, as ``cluster.transforms``
+            makes them: allocatable is what the node's reservation leaves.
         pods: all of the cluster, in any order.
         namespaces: by name.
         priority_classes: by name.
         budgets: PodDisruptionBudgets of all namespaces.
         claims: PersistentVolumeClaims by namespace and name.
         node_metrics: by node.
+        node_slos: by node.
         pods_by_node: bound ones in the order of namespace and name; None to work them out.
     """
 
@@ -46,6 +49,7 @@ class ClusterSnapshot:
     budgets: Sequence[PodDisruptionBudget] = ()
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     node_metrics: Mapping[str, NodeMetric] = field(default_factory=dict)
+    node_slos: Mapping[str, NodeSLO] = field(default_factory=dict)
     pods_by_node: Mapping[str, Sequence[Pod]] | None = None
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.base import log
+from koord.controllers.descheduler.framework.object_writer import ObjectWriter
 from koord.controllers.descheduler.framework.points import Evict, EvictionFilter, PodEviction
 from koord.controllers.descheduler.predicates.node_fit import NodeFit
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -37,7 +38,7 @@ class StrategyEvictor:
 
     def __init__(self, limiter: EvictionLimiter, dry_run: bool, record: RoundRecord) -> None:
         self._limiter = limiter
-        self._dry_run = dry_run
+        self.dry_run = dry_run
         self._record = record
         self.filters: Sequence[EvictionFilter] = ()
         self.evict_plugin: Evict | None = None
@@ -68,7 +69,12 @@ class StrategyEvictor:
         return self.filter(pod) and self.pre_eviction_filter(pod)
 
     async def evict(
-        self, pod: Pod, reason: str = "", delete_options: DeleteOptions | None = None
+        self,
+        pod: Pod,
+        reason: str = "",
+        delete_options: DeleteOptions | None = None,
+        *,
+        dry_run: bool = False,
     ) -> bool:
         """Whether the pod goes: within the round's limits, and by the evict plugin.
 
@@ -76,7 +82,12 @@ class StrategyEvictor:
             pod: which.
             reason: for people.
             delete_options: how; the evict plugin's own where it is None.
+            dry_run: of the strategy alone: the pod is told in the log, counts for no limit and
+                counts as gone.
         """
+        if dry_run:
+            self._log_eviction(pod, reason)
+            return True
         request = PodEviction(self.strategy, reason)
         if delete_options is not None:
             request = PodEviction(self.strategy, reason, delete_options)
@@ -84,9 +95,8 @@ class StrategyEvictor:
         if refusal:
             self._record.refused(pod, request, refusal)
             return False
-        if self._dry_run:
-            told = log.fields(pod=pod.title, strategy=request.plugin, reason=reason)
-            _LOG.info("would evict a pod", extra=told)
+        if self.dry_run:
+            self._log_eviction(pod, reason)
         elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
             # At once after the answer: nobody else evicts between.
             self._record.failed(pod, request, str(getattr(self.evict_plugin, "why", "")))
@@ -94,6 +104,10 @@ class StrategyEvictor:
         self._limiter.add(pod)
         self._record.evicted(pod, request)
         return True
+
+    def _log_eviction(self, pod: Pod, reason: str) -> None:
+        told = log.fields(pod=pod.title, strategy=self.strategy, reason=reason)
+        _LOG.info("would evict a pod", extra=told)
 
 
 class DeschedulerHandle:
@@ -104,6 +118,10 @@ class DeschedulerHandle:
         evictions: carries evictions out, for evict plugins.
         clock: the time.
         cluster: for plugins that are controllers; None where rounds run on snapshots alone.
+        profile: its name.
+
+    Attributes:
+        writer: what strategies write beside evictions.
     """
 
     def __init__(
@@ -112,11 +130,14 @@ class DeschedulerHandle:
         evictions: Evict,
         clock: Clock,
         cluster: ClusterAccess | None = None,
+        profile: str = "",
     ) -> None:
         self.evictor = evictor
         self.evictions = evictions
         self.clock = clock
         self.cluster = cluster
+        self.profile = profile
+        self.writer = ObjectWriter(cluster, dry_run=evictor.dry_run)
         self._snapshot = ClusterSnapshot(())
         self._node_fit = NodeFit(self._snapshot)
         self._on_round: list[Callable[[ClusterSnapshot], None]] = []

@@ -58,7 +58,7 @@ class StrategyProfile:
         self._record = record
         self._supervisor = supervisor
         evictor = StrategyEvictor(limiter, dry_run, record)
-        self.handle = DeschedulerHandle(evictor, evictions, clock, cluster)
+        self.handle = DeschedulerHandle(evictor, evictions, clock, cluster, configuration.name)
         # Once a profile, even where it stands at several points.
         self.plugins: dict[str, DeschedulerPlugin] = {
             name: plugin(configuration.args.get(name), self.handle)

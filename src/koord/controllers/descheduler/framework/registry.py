@@ -25,7 +25,10 @@ GROUP = "koord.descheduler.plugins"
 _PACKAGE = "koord.controllers.descheduler"
 
 BUILT_IN: Final[Mapping[str, str]] = {
+    "CustomPriority": "plugins.custompriority.custom_priority",
     "DefaultEvictor": "plugins.kubernetes.default_evictor",
+    "EvictPodsOnReservedResources": "plugins.reservednode.evict_pods_on_reserved_resources",
+    "FragmentationAware": "plugins.fragmentationaware.fragmentation_aware",
     "HighNodeUtilization": "plugins.kubernetes.node_utilization",
     "LowNodeLoad": "plugins.loadaware.low_node_load",
     "LowNodeUtilization": "plugins.kubernetes.node_utilization",
@@ -38,6 +41,8 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "RemovePodsViolatingNodeAffinity": "plugins.kubernetes.node_affinity",
     "RemovePodsViolatingNodeTaints": "plugins.kubernetes.node_taints",
     "RemovePodsViolatingTopologySpreadConstraint": "plugins.kubernetes.topology_spread",
+    "ScaleDownBinPack": "plugins.scaledownbinpack.scale_down_bin_pack",
+    "StarvedPods": "plugins.starvedpods.starved_pods",
 }
 """Plugin to its module below ``koord.controllers.descheduler``; the class has its name."""
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
-from koord.base import log
 from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
-from koord.controllers.descheduler.plugins.kubernetes.strategy_args import pod_filter
 from koord.controllers.descheduler.plugins.loadaware.anomaly import AnomalyDetectors
 from koord.controllers.descheduler.plugins.loadaware.balance_phase import BalancePhase, by_load
 from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import (
@@ -26,7 +24,7 @@ from koord.controllers.descheduler.plugins.loadaware.measured_nodes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
         NodeGroups,
         UnitsByResource,
     )
-
-_LOG = log.get("descheduler")
 
 
 class LowNodeLoad(DeschedulerPlugin):
@@ -126,9 +122,8 @@ class LowNodeLoad(DeschedulerPlugin):
             self._detectors[prod].reset([node.name], now)
 
         fit = self.handle.node_fit if self.args.node_fit else None
-        return BalancePhase(
-            prod, fit, weights, self._selected(), self._evict, is_relieved, percentages
-        )
+        selected = self.args.pod_filter(self.handle.evictor.filter)
+        return BalancePhase(prod, fit, weights, selected, self._evict, is_relieved, percentages)
 
     def _anomalous(
         self, nodes: Sequence[MeasuredNode], condition: AnomalyCondition, *, prod: bool
@@ -137,23 +132,8 @@ class LowNodeLoad(DeschedulerPlugin):
         names = self._detectors[prod].abnormal(_names(nodes), condition, now)
         return [node for node in nodes if node.name in names]
 
-    def _selected(self) -> Callable[[Pod], bool]:
-        chosen = [named.selector for named in self.args.pod_selectors if named.selector]
-        evictor = self.handle.evictor
-
-        def accepts(pod: Pod) -> bool:
-            labels = pod.metadata.labels
-            is_chosen = not chosen or any(selectors.matches(each, labels) for each in chosen)
-            return is_chosen and evictor.filter(pod)
-
-        return pod_filter(self.args.evictable_namespaces, None, accepts)
-
     async def _evict(self, pod: Pod, reason: str) -> bool:
-        if self.args.dry_run:
-            told = log.fields(pod=pod.title, strategy=self.name, reason=reason)
-            _LOG.info("would evict a pod", extra=told)
-            return True
-        return await self.handle.evictor.evict(pod, reason)
+        return await self.handle.evictor.evict(pod, reason, dry_run=self.args.dry_run)
 
 
 def _pool_nodes(pool: LoadPool, nodes: Sequence[Node], processed: set[str]) -> Sequence[Node]:

@@ -12,11 +12,9 @@ from msgspec import field, structs
 
 from koord.api.duration import Duration
 from koord.api.kinds.meta import LabelSelector
-from koord.controllers.descheduler.plugins.kubernetes.strategy_args import (
-    Namespaces,
-    check_selector,
-)
-from koord.controllers.scheduler.config.plugin_args import ConfigStruct, PluginArgs
+from koord.controllers.descheduler.plugins.kubernetes.strategy_args import check_selector
+from koord.controllers.descheduler.plugins.selection_args import SelectionArgs
+from koord.controllers.scheduler.config.plugin_args import ConfigStruct
 
 if TYPE_CHECKING:
     from koord.controllers.scheduler.config.field_path import FieldPath
@@ -38,13 +36,6 @@ class AnomalyCondition(ConfigStruct, frozen=True):
         """Counters are above 0."""
         at.inside("consecutiveAbnormalities").at_least(self.consecutive_abnormalities, 1)
         at.inside("consecutiveNormalities").at_least(self.consecutive_normalities, 1)
-
-
-class NamedPodSelector(ConfigStruct, frozen=True):
-    """Pods by labels; the name is for people."""
-
-    name: str = ""
-    selector: LabelSelector | None = None
 
 
 class LoadPool(ConfigStruct, frozen=True):
@@ -83,16 +74,13 @@ class LoadPool(ConfigStruct, frozen=True):
             self.anomaly_condition.check(at.inside("anomalyCondition"))
 
 
-class LowNodeLoadArgs(PluginArgs, frozen=True):
+class LowNodeLoadArgs(SelectionArgs, frozen=True):
     """Which nodes are too loaded, and which pods may leave them."""
 
     paused: bool = False
     dry_run: bool = False
     number_of_nodes: int = 0
     node_metric_expiration_seconds: int = 180
-    evictable_namespaces: Namespaces | None = None
-    node_selector: LabelSelector | None = None
-    pod_selectors: list[NamedPodSelector] = []
     node_fit: bool = True
     use_deviation_thresholds: bool = False
     high_thresholds: Percentages | None = None
@@ -121,10 +109,7 @@ class LowNodeLoadArgs(PluginArgs, frozen=True):
         at.inside("numberOfNodes").at_least(self.number_of_nodes, 0)
         seconds = self.node_metric_expiration_seconds
         at.inside("nodeMetricExpirationSeconds").at_least(seconds, 1)
-        if self.evictable_namespaces is not None:
-            self.evictable_namespaces.check(at.inside("evictableNamespaces"))
-        for index, named in enumerate(self.pod_selectors):
-            check_selector(named.selector, at.inside("podSelectors", index, "selector"))
+        super().check(at)
         top, *others = self.pools()
         top.check(at)
         for index, pool in enumerate(others):
