@@ -27,6 +27,7 @@ _MODULES = {
     "crds": "crds",
     "node": "node.command",
     "admission": "admission.command",
+    "deschedule": "deschedule.command",
 }
 _GROUPS = {
     "topology": "See a machine's CPUs and try the CPU picker.",
@@ -37,6 +38,7 @@ _GROUPS = {
     "crds": "Install koord's CustomResourceDefinitions into a cluster, or check them.",
     "node": "See what the agent of this machine does, and put the machine back.",
     "admission": "See what admission would do, before it does it.",
+    "deschedule": "See what the descheduler would do, before it does it.",
 }
 _EXAMPLES = {
     "topology": "koord topology show",
@@ -47,6 +49,7 @@ _EXAMPLES = {
     "crds": "koord crds install --dry-run && koord crds install",
     "node": "koord node status --watch",
     "admission": "koord admission review -f job.yaml --profiles profiles.yaml",
+    "deschedule": "koord deschedule plan --snapshot cluster.yaml",
 }
 _VERBS: dict[str, Callable[..., None]] = {
     "check": check,

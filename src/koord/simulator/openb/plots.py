@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from koord.simulator.openb.defragmentation import PLANNED
 from koord.simulator.svg_charts import STYLE, legend_above, pyplot, svg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from koord.simulator.openb.defragmentation import MeansOfRule
     from koord.simulator.openb.published_results import Curves
     from koord.simulator.openb.replay import ReplayedNodes
 
@@ -57,6 +59,24 @@ def curves_svg(
         axes.set_ylabel(ylabel)
         axes.margins(x=0)
         legend_above(axes, len(curves))
+        return svg(figure)
+
+
+def moves_svg(rows: Sequence[MeansOfRule]) -> str:
+    """A line a policy and rule over the moves: GPUs that later arrivals get more than without."""
+    plots = pyplot()
+    with plots.rc_context(STYLE):
+        figure, axes = plots.subplots(figsize=(7.2, 3.6))
+        for row in rows:
+            axes.plot(
+                [each.moves for each in row.points], [each.gained_gpus for each in row.points],
+                color=COLOURS.get(row.policy, "#333333"), lw=2, marker="o", ms=4,
+                ls="-" if row.rule == PLANNED else ":", label=f"{row.policy}, {row.rule}",
+            )  # fmt: skip
+        axes.set_xlabel("moves")
+        axes.set_ylabel("GPUs gained")
+        axes.margins(x=0.02)
+        legend_above(axes, 3)
         return svg(figure)
 
 

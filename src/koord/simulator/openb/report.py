@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.simulator import html_page
-from koord.simulator.openb.plots import curves_svg, heat_map_svg
+from koord.simulator.openb.defragmentation import rows_of
+from koord.simulator.openb.plots import curves_svg, heat_map_svg, moves_svg
 from koord.simulator.openb.published_results import PublishedResults
 from koord.simulator.openb.result_tables import curves
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from koord.simulator.openb.defragmentation import DefragmentedRun
     from koord.simulator.openb.published_results import Curves
     from koord.simulator.openb.replay import ReplayedNodes, RunResult
 
@@ -52,6 +54,33 @@ def write_report(
     if partial:
         parts.insert(1, f"<p><b>Partial result:</b> interrupted after {escape(partial)}.</p>")
     return html_page.write(directory, "GPU allocation and fragmentation", parts)
+
+
+def write_moves_report(runs: Sequence[DefragmentedRun], directory: Path, command: str) -> Path:
+    """The same about moves: what later arrivals gain by them, planned and one by one.
+
+    Raises:
+        OSError: the directory or the file cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    rows, first = rows_of(runs), runs[0]
+    best = max(rows, key=lambda row: row.points[-1].gained_gpus)
+    last = best.points[-1]
+    parts = [
+        "<h1>GPUs that moves make usable</h1>",
+        f"<p>{first.placed} pods are placed in the first run until 100 % of the GPUs have been "
+        f"asked for, then pods move, then {first.arrivals} more arrive.</p>",
+        f"<p><code>{escape(command)}</code></p>",
+        html_page.figure(
+            "GPUs gained over moves",
+            f"{last.moves} moves make {last.gained_gpus:.0f} GPUs usable to later arrivals "
+            f"({best.policy}, {best.rule}).",
+            "GPUs that later arrivals get more than without moves; means over the runs. Dotted: "
+            "by the one-by-one rule.",
+            moves_svg(rows),
+        ),
+    ]
+    return html_page.write(directory, "GPUs that moves make usable", parts)
 
 
 def _parts(

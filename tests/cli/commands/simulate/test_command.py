@@ -182,3 +182,26 @@ def test_a_share_finer_than_percent_ends_in_one_line(openb, small, tmp_path: Pat
     status, _, err = openb(*small, "--through-scheduler", PROFILE)
     assert (status, err.count("\n")) == (2, 1)
     assert "gpu_milli: got 255, expected a multiple of 10" in err
+
+
+def test_moves_are_shown_planned_and_one_by_one(openb, tmp_path: Path) -> None:
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "bestfit", "--order", ORDER]
+    status, out, _ = openb(*words, "--defragment", "5", "-o", "json")
+    assert status == 0
+    (run,) = json.loads(out)["runs"]
+    assert [point["moves"] for point in run["planned"]] == [0, 5]
+    assert run["planned"][1]["gpus_fit"] > run["planned"][0]["gpus_fit"]
+    assert run["one_by_one"][0] == run["planned"][0]
+    status, out, _ = openb(*words, "--defragment", "5", "--report", tmp_path)
+    assert status == 0
+    lines = out.splitlines()
+    assert [line.split()[:2] for line in lines[2:4]] == [["bestfit", "planned"], ["bestfit", "one"]]
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").count("<svg") == 1
+
+
+def test_moves_do_not_go_through_the_scheduler(openb, tmp_path: Path) -> None:
+    words = ["--nodes", NODES, "--pods", PODS, "--policy", "bestfit", "--defragment", "5"]
+    status, _, error = openb(*words, "--through-scheduler", tmp_path / "none.yaml")
+    assert status == 2
+    assert "none beside --defragment" in error

@@ -17,8 +17,10 @@ import typer
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest
 from koord.cli.commands.simulate.colocation import colocation
+from koord.cli.commands.simulate.defragmentation import MOST_MOVES
+from koord.cli.commands.simulate.defragmentation import defragment as show_defragmented
 from koord.cli.help.typer_help import TyperApp
-from koord.cli.options.values import parse_seeds
+from koord.cli.options.values import parse_seeds, whole_number
 from koord.cli.process.signals import keeping_results, warn_of_partial_results
 from koord.cli.terminal.output import (
     Format,
@@ -32,6 +34,7 @@ from koord.cli.terminal.output import (
 )
 
 if TYPE_CHECKING:
+    from koord.simulator.openb.defragmentation import DefragmentedRun
     from koord.simulator.openb.published_results import PublishedResults
     from koord.simulator.openb.replay import Experiment, RunResult
     from koord.simulator.openb.scheduler_replay import Scheduling
@@ -80,6 +83,15 @@ SchedulerOption = Annotated[
         help="KubeSchedulerConfiguration: send the pods through the whole scheduler too",
     ),
 ]
+DefragmentOption = Annotated[
+    int | None,
+    typer.Option(
+        "--defragment",
+        metavar="N",
+        parser=whole_number("--defragment", 1, MOST_MOVES),
+        help="move so many pods at most, planned and one by one",
+    ),
+]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="write an HTML report there")
 ]
@@ -100,12 +112,15 @@ def openb(
     order: OrderOption = None,
     more_orders: MoreOrders = None,
     through_scheduler: SchedulerOption = None,
+    defragment: DefragmentOption = None,
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Replay the openb GPU trace through the scheduler's own kernels.
 
-    Pods arrive one by one; each is placed or dropped for good.
+    Pods arrive one by one; each is placed or dropped for good. With
+    --defragment pods move once 100 % of the GPUs are asked for, and what of
+    the later arrivals fits says what the moves are worth.
 
     Exit status:
       0  done
@@ -124,6 +139,8 @@ def openb(
     target = parse_load(DEFAULT_LOAD if load is None else load)
     orders = _orders(order, more_orders, seeds, load)
     numbers = [] if orders else parse_seeds(DEFAULT_SEEDS if seeds is None else seeds)
+    if defragment is not None:
+        refuse_beside("--defragment", {"--through-scheduler": through_scheduler})
     if report is not None:
         prepare_report(report)
     scheduling = read_scheduling(through_scheduler) if through_scheduler else None
@@ -131,6 +148,10 @@ def openb(
     workloads = [read_order(path, experiment.nodes, experiment.pods) for path in orders] + [
         sample(experiment.nodes, experiment.pods, target, seed) for seed in numbers
     ]
+    if defragment is not None:
+        write = None if report is None else partial(_write_moves_report, report)
+        show_defragmented(experiment, policies, workloads, defragment, output, write)
+        return
     with keeping_results() as ending:
         runs = run_all(experiment, policies, workloads, ending.requested)
         if scheduling is not None:
@@ -322,5 +343,15 @@ def _write_report(
     command = shlex.join(["koord", *sys.argv[1:]])
     try:
         return write_report(runs, directory, published, command, missing)
+    except OSError as error:
+        raise KoordError.wrap("--report", "", error) from error
+
+
+def _write_moves_report(directory: Path, runs: Sequence[DefragmentedRun]) -> Path:
+    from koord.simulator.openb.report import write_moves_report
+
+    command = shlex.join(["koord", *sys.argv[1:]])
+    try:
+        return write_moves_report(runs, directory, command)
     except OSError as error:
         raise KoordError.wrap("--report", "", error) from error

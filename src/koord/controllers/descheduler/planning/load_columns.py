@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes use, as columns, while the moves of a plan are counted; and what a move gains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from koord.api import requests
+from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measure, raw_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+RESOURCES = (requests.CPU, requests.MEMORY)
+SHIPPED_THRESHOLDS = {requests.CPU: 75.0, requests.MEMORY: 80.0}
+"""Percent above which load counts where no strategy of the configuration says it."""
+_FOR_EVER_SECONDS = 2**31
+
+
+class LoadColumns:
+    """Use by node and resource: measured where there is a NodeMetric, else what is requested.
+
+    Args:
+        snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
+        thresholds: percent by resource above which load counts.
+
+    Attributes:
+        used: shape (nodes, resources), CPU in milli, memory in bytes.
+        offered: the same, what nodes offer before amplification; at least 1.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot, thresholds: Mapping[str, float]) -> None:
+        self._row = {node.metadata.name: row for row, node in enumerate(snapshot.nodes)}
+        self._pods: dict[tuple[str, str], Mapping[str, int]] = {}
+        # As of time 0 no NodeMetric has expired.
+        measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
+        usage = {each.name: each.whole.usage for each in measured}
+        for each in measured:
+            self._pods |= each.pod_usage
+        for node in snapshot.nodes:
+            name = node.metadata.name
+            if name not in usage:
+                usage[name] = _requested(snapshot.pods_on(name))
+        rows = [[usage[name].get(key, 0) for key in RESOURCES] for name in self._row]
+        self.used = np.array(rows, np.int64).reshape(-1, len(RESOURCES))
+        offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
+        self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
+        self._high = np.array([thresholds.get(name, 100.0) for name in RESOURCES])
+
+    def percent(self) -> NDArray[np.float64]:
+        """Use in percent of what is offered, by node and resource."""
+        percent: NDArray[np.float64] = 100.0 * self.used / self.offered
+        return percent
+
+    def overload(self) -> float:
+        """Percentage points above thresholds, nodes and resources added up."""
+        return float(np.maximum(self.percent() - self._high, 0.0).sum())
+
+    def move(self, pod: Pod, source: str, target: str) -> float:
+        """Counts a move; by how much :meth:`overload` falls, below 0 where it rises."""
+        amounts = self._amounts(pod)
+        rows = [self._row[name] for name in (source, target) if name in self._row]
+        before = self._overload_of(rows)
+        if source in self._row:
+            self.used[self._row[source]] -= amounts
+        if target in self._row:
+            self.used[self._row[target]] += amounts
+        return before - self._overload_of(rows)
+
+    def _overload_of(self, rows: list[int]) -> float:
+        percent = 100.0 * self.used[rows] / self.offered[rows]
+        return float(np.maximum(percent - self._high, 0.0).sum())
+
+    def _amounts(self, pod: Pod) -> NDArray[np.int64]:
+        """What a pod takes along: what it is measured to use, or else what it asks for."""
+        usage = self._pods.get((pod.metadata.namespace, pod.metadata.name))
+        found = requests.counted(pod) if usage is None else usage
+        return np.array([found.get(name, 0) for name in RESOURCES], np.int64)
+
+
+def _requested(pods: Iterable[Pod]) -> dict[str, int]:
+    total = dict.fromkeys(RESOURCES, 0)
+    for pod in pods:
+        for name, amount in requests.counted(pod).items():
+            if name in total:
+                total[name] += amount
+    return total

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans rounds and carries them out: strategies say which pods, the scheduler where, limits how
+many; nothing is evicted before all of it is known.
+
+Rule: docs/reference/descheduling.md#a-planned-round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
+from koord.controllers.descheduler.planning.load_columns import RESOURCES, SHIPPED_THRESHOLDS
+from koord.controllers.descheduler.planning.plan import (
+    PlannedNode,
+    PlannedStep,
+    RoundPlan,
+    StayingPod,
+    StayReason,
+)
+from koord.controllers.descheduler.planning.planning_evictor import PlanningEvictor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.config.load import DeschedulerConfiguration
+    from koord.controllers.descheduler.framework.outcomes import RoundRecord
+    from koord.controllers.descheduler.framework.points import Evict
+    from koord.controllers.descheduler.framework.profile import StrategyProfile
+    from koord.controllers.descheduler.framework.round import Descheduling
+    from koord.controllers.descheduler.planning.landing import LandingNodes
+    from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+
+class PlannedRounds:
+    """Rounds that are planned before anything is evicted; takes the place of the rounds given.
+
+    Args:
+        rounds: profiles and limits; of a configuration that is no dry run, since what a dry run
+            would evict is not asked about.
+        landing: makes, over the cluster of a snapshot, who says where pods would go; None plans
+            by the one-by-one rule, by which nobody looks where pods go.
+        thresholds: percent by resource above which load counts in gains.
+        now: wall time in seconds since the Unix epoch.
+        dry_run: whether plans are made and not carried out.
+        is_current: whether a pod is still where the plan has it; asked right before its eviction.
+
+    Attributes:
+        last: the plan of the last round.
+    """
+
+    def __init__(
+        self,
+        rounds: Descheduling,
+        landing: Callable[[ClusterSnapshot], LandingNodes] | None,
+        thresholds: Mapping[str, float],
+        now: Callable[[], float],
+        *,
+        dry_run: bool = False,
+        is_current: Callable[[Pod], bool] = lambda pod: True,
+    ) -> None:
+        self._rounds, self._landing = rounds, landing
+        self._thresholds, self._now = thresholds, now
+        self._dry_run, self._is_current = dry_run, is_current
+        self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
+        self.last = RoundPlan()
+
+    @property
+    def profiles(self) -> Sequence[StrategyProfile]:
+        """Of the rounds."""
+        return self._rounds.profiles
+
+    @property
+    def record(self) -> RoundRecord:
+        """What became of pods in the last round."""
+        return self._rounds.record
+
+    async def plan(self, snapshot: ClusterSnapshot) -> RoundPlan:
+        """The plan of a round over a snapshot; nothing is evicted.
+
+        Raises:
+            KoordError: there are too few nodes, or a plugin cannot work with what is there.
+        """
+        plan, _ = await self._planned(snapshot)
+        return plan
+
+    async def run(self, snapshot: ClusterSnapshot) -> RoundRecord:
+        """Plans a round and carries it out, step by step.
+
+        A step that is refused ends those that depend on it; all others are still tried.
+
+        Raises:
+            KoordError: see :meth:`plan`.
+        """
+        plan, evictor = await self._planned(snapshot)
+        record = self._rounds.record
+        if self._dry_run:
+            return record
+        record.outcomes = [each for each in record.outcomes if each.result != EVICTED]
+        lost: set[int] = set()
+        for step, wanted in zip(plan.steps, evictor.wanted, strict=True):
+            ended = sorted(lost.intersection(step.requires))
+            if ended:
+                why = f"step {ended[0]}, which makes room on {step.target}, was not done"
+                record.refused(wanted.pod, wanted.request, why)
+            elif not self._is_current(wanted.pod):
+                record.refused(wanted.pod, wanted.request, f"it is not on {step.node} any more")
+            elif await self._carrier(wanted.profile).evict(wanted.pod, wanted.request):
+                record.evicted(wanted.pod, wanted.request)
+                continue
+            else:
+                record.failed(wanted.pod, wanted.request)
+            lost.add(step.number)
+        return record
+
+    def _carrier(self, profile: int) -> Evict:
+        carrier = self._carriers[profile]
+        assert carrier is not None, "a profile has exactly one evict plugin"
+        return carrier
+
+    async def _planned(self, snapshot: ClusterSnapshot) -> tuple[RoundPlan, PlanningEvictor]:
+        landing = None if self._landing is None else self._landing(snapshot)
+        evictor = PlanningEvictor(snapshot, landing, self._thresholds)
+        for number, profile in enumerate(self._rounds.profiles):
+            profile.handle.evictor.evict_plugin = evictor.of_profile(number)
+        plan = RoundPlan(self._now(), thresholds=dict(self._thresholds))
+        plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
+        try:
+            with nullcontext() if landing is None else landing.planning():
+                record = await self._rounds.run(snapshot)
+        finally:
+            for profile, carrier in zip(self._rounds.profiles, self._carriers, strict=True):
+                profile.handle.evictor.evict_plugin = carrier
+        plan.overload_after, after = evictor.loads.overload(), evictor.loads.percent()
+        plan.steps, plan.errors = evictor.steps, list(record.errors)
+        plan.staying = evictor.staying + _over_limits(record)
+        plan.nodes = _nodes(snapshot, before, after, plan.steps)
+        self.last = plan
+        return plan, evictor
+
+
+def _over_limits(record: RoundRecord) -> list[StayingPod]:
+    return [
+        StayingPod(
+            each.namespace, each.name, each.node, each.plugin, StayReason.LIMIT, each.message
+        )
+        for each in record.outcomes
+        if each.result == REFUSED
+    ]
+
+
+def _nodes(
+    snapshot: ClusterSnapshot,
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    steps: Sequence[PlannedStep],
+) -> list[PlannedNode]:
+    leaving = Counter(step.node for step in steps)
+    arriving = Counter(step.target for step in steps)
+    made = []
+    for row, node in enumerate(snapshot.nodes):
+        name = node.metadata.name
+        then, later = (
+            dict(zip(RESOURCES, percent[row].round(2).tolist(), strict=True))
+            for percent in (before, after)
+        )
+        made.append(PlannedNode(name, then, later, leaving[name], arriving[name]))
+    return made
+
+
+def load_thresholds(configuration: DeschedulerConfiguration) -> Mapping[str, float]:
+    """Percent above which load counts: LowNodeLoad's of the first profile that has it."""
+    for profile in configuration.profiles:
+        args = profile.args.get("LowNodeLoad")
+        found = getattr(args, "high_thresholds", None)
+        if found and not getattr(args, "use_deviation_thresholds", False):
+            return {name: float(found[name]) for name in RESOURCES if name in found}
+    return SHIPPED_THRESHOLDS

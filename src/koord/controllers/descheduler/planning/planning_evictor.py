@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says of each pod that a strategy wants whether its move is a step of the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from koord.controllers.descheduler.planning.disruption_ledger import DisruptionLedger
+from koord.controllers.descheduler.planning.load_columns import LoadColumns
+from koord.controllers.descheduler.planning.plan import PlannedStep, StayingPod, StayReason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.framework.points import PodEviction
+    from koord.controllers.descheduler.planning.landing import LandingNodes
+    from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+BY_LOAD = frozenset({"LowNodeLoad"})
+"""Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
+
+
+class WantedPod(NamedTuple):
+    """A pod that moves, and what wanted it: the profile by its place, and the strategy."""
+
+    pod: Pod
+    request: PodEviction
+    profile: int
+
+
+class PlanningEvictor:
+    """Stands for the evict plugins of a planned round: a pod goes if it can land and may leave.
+
+    Args:
+        snapshot: of the round.
+        landing: where pods would go; None for a round that is walked, which does not ask.
+        thresholds: see :class:`LoadColumns`.
+
+    Attributes:
+        steps: so far.
+        wanted: the pods of these.
+        staying: pods that it refused, in the order in which they were wanted.
+        loads: what nodes use once all steps are done.
+    """
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        landing: LandingNodes | None,
+        thresholds: Mapping[str, float],
+    ) -> None:
+        self._landing = landing
+        self._budgets = DisruptionLedger(snapshot)
+        self.loads = LoadColumns(snapshot, thresholds)
+        self._moving: set[str] = set()
+        self.steps: list[PlannedStep] = []
+        self.wanted: list[WantedPod] = []
+        self.staying: list[StayingPod] = []
+
+    def of_profile(self, number: int) -> ProfilePlanningEvictor:
+        """The evict plugin of one profile, by its place."""
+        return ProfilePlanningEvictor(self, number)
+
+    def take(self, pod: Pod, request: PodEviction) -> bool:
+        """Whether the pod's move is a step of the plan now."""
+        why = self._forbidden(pod)
+        if why is not None:
+            return self._stays(pod, request, *why)
+        if self._landing is None:
+            self._add(pod, request, "", (), 0.0)
+            return True
+        landing = self._landing.move(pod)
+        if landing.reason is not None:
+            return self._stays(pod, request, landing.reason, landing.message)
+        source = pod.spec.node_name
+        gain = self.loads.move(pod, source, landing.node)
+        if request.plugin in BY_LOAD and gain <= 0:
+            self.loads.move(pod, landing.node, source)
+            self._landing.take_back()
+            message = f"on {landing.node}, where the scheduler puts it, load would be as high"
+            return self._stays(pod, request, StayReason.NO_GAIN, message)
+        self._add(pod, request, landing.node, landing.requires, gain)
+        return True
+
+    def _forbidden(self, pod: Pod) -> tuple[StayReason, str] | None:
+        if pod.metadata.uid in self._moving:
+            return StayReason.PLANNED, "an earlier step of the plan moves it"
+        if pod.metadata.deletion_timestamp is not None:
+            return StayReason.ENDING, "it is being deleted"
+        budget = self._budgets.refusal(pod) if self._landing is not None else ""
+        return (StayReason.BUDGET, budget) if budget else None
+
+    def _add(
+        self,
+        pod: Pod,
+        request: PodEviction,
+        target: str,
+        requires: tuple[int, ...],
+        gain: float,
+    ) -> None:
+        self._moving.add(pod.metadata.uid)
+        self._budgets.add(pod)
+        step = PlannedStep(
+            len(self.steps) + 1, pod.metadata.namespace, pod.metadata.name, pod.metadata.uid,
+            pod.spec.node_name, target, request.plugin, request.reason,
+            [number + 1 for number in requires], gain,
+        )  # fmt: skip
+        self.steps.append(step)
+
+    @property
+    def why(self) -> str:
+        """Why the last pod that stays does, in one line."""
+        return self.staying[-1].message if self.staying else ""
+
+    def _stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
+        meta, node = pod.metadata, pod.spec.node_name
+        stays = StayingPod(meta.namespace, meta.name, node, request.plugin, reason, message)
+        self.staying.append(stays)
+        return False
+
+
+class ProfilePlanningEvictor:
+    """The evict plugin of one profile while a round is planned.
+
+    Args:
+        planning: of the round.
+        profile: by its place.
+    """
+
+    def __init__(self, planning: PlanningEvictor, profile: int) -> None:
+        self._planning, self._profile = planning, profile
+
+    @property
+    def why(self) -> str:
+        """Why the last pod stays, in one line."""
+        return self._planning.why
+
+    async def evict(self, pod: Pod, request: PodEviction) -> bool:
+        """Whether the pod's move is a step of the plan."""
+        if not self._planning.take(pod, request):
+            return False
+        self._planning.wanted.append(WantedPod(pod, request, self._profile))
+        return True
