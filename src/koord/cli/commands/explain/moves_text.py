@@ -47,7 +47,7 @@ def _head(answer: Answer, is_pod: bool) -> list[str]:
     within = f"{counted(answer.get('rounds', 0), 'round')} since {since}"
     counts = answer.get("counts", {})
     if counts:
-        told = ", ".join(f"{count} times {result}" for result, count in counts.items())
+        told = ", ".join(f"{result} {count}" for result, count in counts.items())
         lines = [f"In {within}: {told}."]
     else:
         lines = [f"In {within} no strategy wanted {'it' if is_pod else 'a pod of it'} to go."]
