@@ -34,6 +34,9 @@ def course(draw: random.Random) -> Json:
         bound["metadata"].update(name="fresh", uid="uid-fresh")
         bound["spec"]["nodeName"] = "n2"
         pods.append(bound)
+    if pods and held and "object" in held["spec"]["owners"][0] and draw.random() < 0.7:
+        unplaced = {"type": "PodScheduled", "status": draw.choice(["False", "False", "True"])}
+        pods[0]["status"] = {"phase": "Pending", "conditions": [unplaced]}
     args = {"defaultJobMode": "EvictDirectly"} if draw.random() < 0.1 else {}
     return {
         "ask": "course", "args": args, "jobs": [job], "pods": pods, "reservation": held,
@@ -108,7 +111,7 @@ def _reservation(draw: random.Random) -> Json:
         status["currentOwners"] = [{"namespace": "default", "name": "fresh", "uid": "uid-fresh"}]
     owner = {"controller": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
                             "uid": "uid-rs", "controller": True, "namespace": "default"}}  # fmt: skip
-    if draw.random() < 0.15:
+    if draw.random() < 0.25:
         owner = {"object": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web"}}
     labels = {_ORDER: "1"} if draw.random() < 0.9 else {}
     template = {"spec": {"containers": [{"name": "c"}]}}

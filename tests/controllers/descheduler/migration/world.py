@@ -114,7 +114,8 @@ class World:
         registry = Registry(outside=[])
         app = App(scheduler, shipped(registry), self.clock, recorder, registry=registry)
         built_in = Client(self.plane.transport(), "controllers", requests_per_second=None)
-        which = [name for name in NAMES if name != "binder"]
+        # No kubelet here says that its node is well.
+        which = [name for name in NAMES if name not in ("binder", "nodelifecycle")]
         controllers = BuiltinControllers(built_in, self.clock, which)
         for run in (app.run, recorder.run, controllers.run, self._kubelet):
             self._tasks.append(asyncio.create_task(run()))

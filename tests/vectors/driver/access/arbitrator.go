@@ -26,7 +26,7 @@ func NewRound(args *config.MigrationControllerArgs, c client.Client, handle fram
 	f := &filter{
 		client:                     c,
 		args:                       args,
-		controllerFinder:           &controllerfinder.ControllerFinder{Client: c},
+		controllerFinder:           controllerfinder.NewFinder(c),
 		clock:                      clock.RealClock{},
 		arbitratedPodMigrationJobs: map[types.UID]bool{},
 		skipEvictionGates:          newEvictionGateSet(args.SkipEvictionGates),

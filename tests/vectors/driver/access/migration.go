@@ -22,7 +22,7 @@ func NewCourse(args *config.MigrationControllerArgs, c client.Client, recorder e
 		eventRecorder:          recorder,
 		reservationInterpreter: interpreter,
 		evictorInterpreter:     pods,
-		controllerFinder:       &controllerfinder.ControllerFinder{Client: c},
+		controllerFinder:       controllerfinder.NewFinder(c),
 		assumedCache:           newAssumedCache(),
 		clock:                  now,
 	}

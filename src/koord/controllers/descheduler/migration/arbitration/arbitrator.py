@@ -24,6 +24,7 @@ from koord.controllers.descheduler.migration.arbitration.job_writer import passe
 from koord.controllers.descheduler.migration.arbitration.pod_index import (
     gang_of,
     is_active,
+    pod_key,
 )
 from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
 from koord.controllers.descheduler.migration.course.job_status import StatusDraft
@@ -120,7 +121,11 @@ class Arbitrator:
         for job, pod in pods:
             if kept is not None:
                 break
-            kept = self._checks.passing(pod, arbitrating=True) or budgets.refusal(pod)
+            kept = (
+                self._moved_already(job, pod)
+                or self._checks.passing(pod, arbitrating=True)
+                or budgets.refusal(pod)
+            )
             if kept is None:
                 self._jobs.let_pass(job.metadata.uid)
                 budgets.take(pod, 1)
@@ -136,6 +141,13 @@ class Arbitrator:
             budgets.take(pod, -1)
         for job in unit:
             await self._tried(job, self._tell(job, kept))
+
+    def _moved_already(self, job: PodMigrationJob, pod: Pod) -> Refusal | None:
+        """Whether another job moves the pod."""
+        for other in self._jobs.of_pod(pod_key(pod)):
+            if other.metadata.uid != job.metadata.uid and self._jobs.is_moving(other):
+                return Refusal("ExistingJob", f"job {other.metadata.name} moves the pod")
+        return None
 
     async def _settle_doubts(self) -> None:
         """Asks for the jobs whose last verdict nobody answered to."""

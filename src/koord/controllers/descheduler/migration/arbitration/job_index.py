@@ -137,6 +137,10 @@ class JobIndex:
         if uid in self._jobs:
             self.put(self._jobs[uid])
 
+    def is_moving(self, job: PodMigrationJob) -> bool:
+        """Whether a job has not ended, and runs or may go on."""
+        return is_open(job) and self.has_passed(job)
+
     def is_doubtful(self, job: PodMigrationJob) -> bool:
         """Whether a job was let pass and does not say so: the write may have taken effect."""
         return job.metadata.uid in self._passed and not has_passed(job)

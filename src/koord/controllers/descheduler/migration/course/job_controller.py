@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.migration import EVICT_DIRECTLY, RUNNING, PodMigrationJob
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import FAILED, SUCCEEDED, Reservation
 from koord.api.protocol import keys
@@ -22,23 +22,26 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     is_ours,
     job_pod_key,
 )
+from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
 from koord.controllers.descheduler.migration.course import next_step as steps
 from koord.controllers.descheduler.migration.course.job_groups import group_state
+from koord.controllers.descheduler.migration.course.job_links import JobLinks
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
     FAILED_EVICT,
     FALSE,
+    RESERVATION_BOUND,
     RESERVATION_CREATED,
+    TRUE,
     StatusDraft,
     condition,
 )
+from koord.controllers.descheduler.migration.course.reservation_turns import ReservationTurns
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from koord.base.clock import Clock
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
@@ -97,6 +100,7 @@ class JobController:
         self._held = cluster.informers.view(Reservation)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
+        self._turns = ReservationTurns()
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -114,6 +118,7 @@ class JobController:
 
     async def run(self) -> None:
         """Works until cancelled."""
+        self._hold_turns()
         async with asyncio.TaskGroup() as tasks:
             sweep = self._cluster.supervisor.keep("podmigrationjob sweep", self._sweep)
             tasks.create_task(sweep, name="podmigrationjob sweep")
@@ -130,6 +135,8 @@ class JobController:
         if job.status.pod_ref is not None:
             linked.append(f"pod {job.status.pod_ref.namespace}/{job.status.pod_ref.name}")
         self._links.put(uid, linked)
+        if not is_open(job) or _is_bound(job):
+            self._release_turn(uid)
         self._queue(uid)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
@@ -139,6 +146,7 @@ class JobController:
         """A job was deleted: its reservation goes too."""
         uid = job.metadata.uid
         self._links.put(uid, ())
+        self._release_turn(uid)
         if is_ours(job):
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
@@ -156,6 +164,8 @@ class JobController:
         name = reservation.metadata.name
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
+                if reservation.status.phase in (SUCCEEDED, FAILED):
+                    self._release_turn(owner.uid)
                 self._made[owner.uid] = name
                 self._queue(owner.uid)
         for uid in self._links.of(f"reservation {name}"):
@@ -167,6 +177,10 @@ class JobController:
         if options is not None and options.reservation_ref is not None:
             return options.reservation_ref.name
         return self._made.get(uid, uid)
+
+    def _release_turn(self, uid: str) -> None:
+        for waiting in self._turns.release(uid):
+            self._queue(waiting)
 
     def _queue(self, uid: str) -> None:
         self._controller.queue.add(uid)
@@ -279,7 +293,28 @@ class JobController:
         )
         mode = self._args.default_job_mode
         group = group_state(job, self._jobs, mode)
-        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group)
+        may_reserve = named or pod is None or self._may_reserve(job, pod)
+        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group, may_reserve)
+
+    def _may_reserve(self, job: PodMigrationJob, pod: Pod) -> bool:
+        """Whether it is the job's turn among those of its workload."""
+        if job.status.phase != RUNNING or (job.spec.mode or self._args.default_job_mode) == (
+            EVICT_DIRECTLY
+        ):
+            return False
+        owner, group = controller_of(pod), group_of(job)
+        members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
+        return self._turns.take(owner.uid if owner else "", job.metadata.uid, members)
+
+    def _hold_turns(self) -> None:
+        """Takes the turns of jobs that an earlier process reserved for."""
+        for job in self._jobs:
+            held = self._held.get(self._reservation_name(job))
+            if held is None or not is_open(job) or _is_bound(job):
+                continue
+            for owner in held.spec.owners:
+                if owner.controller is not None:
+                    self._turns.hold(owner.controller.uid, job.metadata.uid)
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
         key, ref = job_pod_key(job), job.spec.pod_ref
@@ -335,6 +370,11 @@ class JobController:
             _LOG.warning("an old job is not deleted", extra=told)
 
 
+def _is_bound(job: PodMigrationJob) -> bool:
+    found = condition(job.status, RESERVATION_BOUND)
+    return found is not None and found.status == TRUE
+
+
 def _is_old(job: PodMigrationJob, now: float) -> bool:
     created, ttl = job.metadata.creation_timestamp, job.spec.ttl
     if created is None:
@@ -343,27 +383,3 @@ def _is_old(job: PodMigrationJob, now: float) -> bool:
     if ttl is not None and ttl.nanoseconds > 0:
         most = ttl.nanoseconds / 1e9 + _MARGIN_SECONDS
     return now - created.timestamp() >= most
-
-
-class JobLinks:
-    """Which jobs have to do with a thing."""
-
-    def __init__(self) -> None:
-        self._by_thing: dict[str, set[str]] = {}
-        self._by_job: dict[str, frozenset[str]] = {}
-
-    def put(self, uid: str, things: Iterable[str]) -> None:
-        """Says all that a job has to do with."""
-        for thing in self._by_job.pop(uid, frozenset()):
-            self._by_thing[thing].discard(uid)
-            if not self._by_thing[thing]:
-                del self._by_thing[thing]
-        linked = frozenset(things)
-        for thing in linked:
-            self._by_thing.setdefault(thing, set()).add(uid)
-        if linked:
-            self._by_job[uid] = linked
-
-    def of(self, thing: str) -> list[str]:
-        """Uids of jobs."""
-        return sorted(self._by_thing.get(thing, ()))

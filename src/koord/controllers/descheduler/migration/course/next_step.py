@@ -18,6 +18,7 @@ from koord.controllers.descheduler.migration.course import job_status as said
 from koord.controllers.descheduler.migration.course.job_status import StatusDraft
 
 if TYPE_CHECKING:
+    from koord.api.kinds.meta import ObjectReference
     from koord.api.kinds.migration import PodMigrationJob, PodMigrationJobStatus
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import Reservation, ReservationCondition
@@ -56,6 +57,7 @@ class JobSurroundings:
         limited: whether the limiter of objects keeps the pod.
         default_mode: of jobs that name none.
         group: of a job that moves alone, nothing.
+        may_reserve: whether no other job of the workload has a reservation that waits.
     """
 
     now_seconds: float
@@ -65,6 +67,7 @@ class JobSurroundings:
     limited: bool = False
     default_mode: str = ""
     group: GroupState = field(default_factory=GroupState)
+    may_reserve: bool = True
 
 
 @dataclass(frozen=True)
@@ -174,10 +177,11 @@ class _Pass:
         options, held = self._job.spec.reservation_options, self._around.reservation
         ref = options.reservation_ref if options is not None else None
         if ref is None:
-            return self._missing_pod() if self._around.pod is None else self._end(RESERVE)
+            if self._around.pod is None:
+                return self._missing_pod()
+            return self._end(RESERVE if self._around.may_reserve else NOTHING)
         if held is None:
-            text = f'Abort job caused by missing Reservation "{_named(ref.namespace, ref.name)}"'
-            return self._fail("MissingReservation", text)
+            return self._missing_reservation(ref)
         if keys.RESERVATION_ORDER not in held.metadata.labels:
             return self._end(ORDER)
         self._draft.report(said.RESERVATION_CREATED, said.TRUE)
@@ -258,7 +262,9 @@ class _Pass:
             return self._fail("JobGroupFailed", group.broken)
         if not group.begun and not group.ready:
             return self._end()
-        held = self._around.reservation
+        held, options = self._around.reservation, self._job.spec.reservation_options
+        if held is None and options is not None and options.reservation_ref is not None:
+            return self._missing_reservation(options.reservation_ref)
         if held is not None and held.status.phase == kinds.SUCCEEDED:
             return self._taken()
         if known is None:
@@ -294,6 +300,10 @@ class _Pass:
 
     def _missing_pod(self) -> JobStep:
         return self._fail("MissingPod", f"Abort job caused by missing Pod {self._title}")
+
+    def _missing_reservation(self, ref: ObjectReference) -> JobStep:
+        text = f'Abort job caused by missing Reservation "{_named(ref.namespace, ref.name)}"'
+        return self._fail("MissingReservation", text)
 
     def _taken(self) -> JobStep:
         text = "Reservation is already bound by another Pod"
