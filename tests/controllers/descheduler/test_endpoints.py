@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from koord.base.errors import Code, KoordError
-from koord.controllers.descheduler.endpoints import SHOWN_ROUNDS, DeschedulerEndpoints
+from koord.controllers.descheduler.endpoints import DEFAULT_ROUNDS, DeschedulerEndpoints
 from koord.controllers.descheduler.framework.outcomes import RoundRecord
 from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
@@ -54,7 +54,7 @@ def _app(**more: Any) -> Any:
         raise KoordError("POD", "", "/".join(names), "another", Code.NOT_FOUND)
 
     history = RoundHistory(False)
-    for number in range(SHOWN_ROUNDS + 5):
+    for number in range(DEFAULT_ROUNDS + 5):
         record = RoundRecord()
         record.refused(pod(f"p{number}"), PodEviction("S", "why"), "the limit")
         history.add(record, ClusterSnapshot(()), float(number), 0.5)
@@ -99,7 +99,7 @@ def test_rounds_come_the_newest_first_and_as_many_as_are_asked_for() -> None:
         endpoints.attach(_app())
         _, told = await get("/debug/rounds")
         numbers = [each["number"] for each in told["rounds"]]
-        assert numbers == list(range(SHOWN_ROUNDS + 5, 5, -1))
+        assert numbers == list(range(DEFAULT_ROUNDS + 5, 5, -1))
         assert told["rounds"][0]["outcomes"][0]["message"] == "the limit"
         _, told = await get("/debug/rounds?limit=2")
         assert len(told["rounds"]) == 2

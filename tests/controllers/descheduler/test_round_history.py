@@ -43,5 +43,5 @@ def test_rounds_and_outcomes_are_bounded() -> None:
     # One round may have more than all may: it is the last one, and is kept.
     history.add(_record(MOST_OF_ROUND + 3), NOTHING, 11.0, 1.0)
     (only,) = history.newest_first()
-    assert (len(only.outcomes), only.not_shown) == (MOST_OF_ROUND, 3)
+    assert (len(only.outcomes), only.omitted) == (MOST_OF_ROUND, 3)
     assert only.counts == {"evicted": MOST_OF_ROUND + 3}

@@ -17,8 +17,7 @@ from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import ConnectionSettings, listen
 from koord.cli.options import go_flags
 from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
-from koord.controllers.descheduler.flag_pairs import PAIRS
-from koord.controllers.descheduler.options import DeschedulerOptions
+from koord.controllers.descheduler.options import PAIRS, DeschedulerOptions
 from koord.controllers.descheduler.unused_flags import UNUSED
 
 if TYPE_CHECKING:

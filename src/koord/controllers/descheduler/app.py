@@ -193,10 +193,10 @@ class DeschedulerApp:
         record = self._descheduling.record
         past = self.history.add(record, snapshot, started, seconds, error)
         self.metrics.round_ended(record, seconds, failed=bool(error or record.errors))
-        self._tell(past, snapshot)
+        self._report(past, snapshot)
         return past
 
-    def _tell(self, past: PastRound, snapshot: ClusterSnapshot) -> None:
+    def _report(self, past: PastRound, snapshot: ClusterSnapshot) -> None:
         """Says what a round did: a line in the log, an event of each node that pods left."""
         if not past.outcomes:
             return

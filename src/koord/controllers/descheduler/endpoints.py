@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Answer = Callable[[DeschedulerApp, web.Request], Any]
 
 _NOT_LEADER = {"message": "the instance is not leader"}
-SHOWN_ROUNDS = 20
+DEFAULT_ROUNDS = 20
 """Rounds that are shown unless more are asked for."""
 
 
@@ -94,7 +94,7 @@ def _parts(app: DeschedulerApp, request: web.Request) -> Any:
 
 def _rounds(app: DeschedulerApp, request: web.Request) -> Any:
     """The last rounds, the newest first; ``?limit=N`` of them."""
-    text = request.query.get("limit", str(SHOWN_ROUNDS))
+    text = request.query.get("limit", str(DEFAULT_ROUNDS))
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
         raise KoordError("/debug/rounds", "limit", text, "a whole number above 0")
     rounds = list(app.history.newest_first())

@@ -102,7 +102,7 @@ class MoveExplanation(WireStruct):
         interval_seconds: between two rounds; 0 for one round and no more.
         counts: outcomes by result.
         outcomes: the newest first.
-        not_shown: further ones.
+        omitted: further ones.
         errors: of the last round, where it failed.
         migrations: jobs that moved the pod, or brought it; of a node none.
         verdicts: of the profiles, now.
@@ -116,7 +116,7 @@ class MoveExplanation(WireStruct):
     interval_seconds: float = 0.0
     counts: dict[str, int] = {}
     outcomes: list[PastOutcome] = []
-    not_shown: int = 0
+    omitted: int = 0
     errors: list[str] = []
     migrations: list[PodMigration] = []
     verdicts: list[ProfileVerdict] = []
@@ -206,7 +206,7 @@ class MoveExplainer:
             interval_seconds=self._configuration.interval_seconds,
             counts=dict(sorted(Counter(outcome.result for outcome in found).items())),
             outcomes=found[:MOST_OUTCOMES],
-            not_shown=max(0, len(found) - MOST_OUTCOMES),
+            omitted=max(0, len(found) - MOST_OUTCOMES),
             errors=last.errors if last is not None else [],
         )
 

@@ -14,13 +14,14 @@ import msgspec
 
 from koord.api.duration import Duration
 from koord.base.errors import KoordError
+from koord.base.flag_pairs import Pair
 from koord.controllers.descheduler.config.addresses import PORT, joined
 from koord.controllers.descheduler.config.configuration_file import LEASE, NAMESPACE
 from koord.controllers.descheduler.config.load import load, shipped
 from koord.controllers.descheduler.feature_gates import feature_gates
 from koord.controllers.descheduler.plugins.kubernetes.strategy_args import check_selector_text
 from koord.controllers.scheduler.config.field_path import FieldPath
-from koord.kube.daemon.secure_port_options import SecurePortOptions
+from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT, SecurePortOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -130,3 +131,19 @@ class DeschedulerOptions(SecurePortOptions):
 
 def _as_written(value: object) -> object:
     return Duration.of_seconds(value) if isinstance(value, float) else value
+
+
+_LEASE = (
+    "leader_elect_lease_duration", "leader_elect_renew_deadline", "leader_elect_retry_period",
+    "leader_elect_resource_lock", "leader_elect_resource_name", "leader_elect_resource_namespace",
+)  # fmt: skip
+
+
+PAIRS = (
+    Pair(("address", "port"), "--config", False, lambda options: bool(options.file)),
+    Pair((*_LEASE, "leader_elect"), "--dry-run", False, lambda options: options.dry_run),
+    Pair(_LEASE, "--leader-elect=false", False, lambda options: not options.leader_elect),
+    Pair(BESIDE_SECURE_PORT, "--secure-port", True, lambda options: not options.secure_port),
+)  # fmt: skip
+"""Flags that have no effect beside others, or without them; of several that apply to a flag the
+first counts."""

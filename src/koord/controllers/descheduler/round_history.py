@@ -40,7 +40,7 @@ class PastRound(WireStruct):
         errors: of the round and its plugins, a line each.
         counts: pods by result.
         outcomes: a pod each, in the order in which strategies wanted them.
-        not_shown: outcomes that are only counted.
+        omitted: outcomes that are only counted.
     """
 
     number: int = 0
@@ -54,7 +54,7 @@ class PastRound(WireStruct):
     errors: list[str] = []
     counts: dict[str, int] = {}
     outcomes: list[PodOutcome] = []
-    not_shown: int = 0
+    omitted: int = 0
 
 
 class RoundHistory:

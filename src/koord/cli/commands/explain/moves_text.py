@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Answer = Mapping[str, Any]
 
-_MOST_SHOWN = 10
+_MOST_ROWS = 10
 _DRY_RUN = "would go"
 
 
@@ -59,7 +59,7 @@ def _head(answer: Answer, is_pod: bool) -> list[str]:
 def _outcomes(answer: Answer, is_pod: bool) -> None:
     outcomes = answer.get("outcomes", [])
     rows = []
-    for each in outcomes[:_MOST_SHOWN]:
+    for each in outcomes[:_MOST_ROWS]:
         at = datetime.fromtimestamp(each["at"]).strftime("%H:%M:%S")
         result = each["result"]
         if each.get("dryRun") and result == "evicted":
@@ -69,7 +69,7 @@ def _outcomes(answer: Answer, is_pod: bool) -> None:
     if rows:
         say()
         print_table(["AT", "RESULT", "NODE" if is_pod else "POD", "BY", "WHY"], rows)
-        more = len(outcomes) - len(rows) + answer.get("notShown", 0)
+        more = len(outcomes) - len(rows) + answer.get("omitted", 0)
         if more:
             say(f"and {more} more, earlier")
         say()

@@ -31,47 +31,55 @@ def _read_mode(text: str) -> str:
     return text
 
 
+_Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the pod")
+]
+_Target = Annotated[
+    str, typer.Option("--to", metavar="NODE", help="go there; else where the scheduler says")
+]
+_Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        metavar=f"{RESERVATION_FIRST}|{EVICT_DIRECTLY}",
+        parser=_read_mode,
+        help="reserve the new place first, or evict at once",
+    ),
+]
+_TTL = Annotated[
+    float,
+    typer.Option(
+        "--ttl",
+        metavar=DURATION,
+        parser=seconds("--ttl"),
+        help="give up and undo after so long; 0 for never",
+    ),
+]
+_Wait = Annotated[bool, typer.Option("--wait", help="follow the migration to its end")]
+_Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar=DURATION,
+        parser=seconds("--timeout"),
+        help="of --wait: stop to follow after so long; by default never",
+        show_default=False,
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="let the server check the job and store nothing")
+]
+
+
 def migrate(
     name: Annotated[str, typer.Argument(metavar="POD")],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the pod")
-    ] = "default",
-    node: Annotated[
-        str,
-        typer.Option("--to", metavar="NODE", help="go there; else where the scheduler says"),
-    ] = "",
-    mode: Annotated[
-        str,
-        typer.Option(
-            "--mode",
-            metavar=f"{RESERVATION_FIRST}|{EVICT_DIRECTLY}",
-            parser=_read_mode,
-            help="reserve the new place first, or evict at once",
-        ),
-    ] = RESERVATION_FIRST,
-    ttl: Annotated[
-        float,
-        typer.Option(
-            "--ttl",
-            metavar=DURATION,
-            parser=seconds("--ttl"),
-            help="give up and undo after so long; 0 for never",
-        ),
-    ] = 300.0,
-    wait: Annotated[bool, typer.Option("--wait", help="follow the migration to its end")] = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            metavar=DURATION,
-            parser=seconds("--timeout"),
-            help="of --wait: stop to follow after so long; by default never",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="let the server check the job and store nothing")
-    ] = False,
+    namespace: _Namespace = "default",
+    node: _Target = "",
+    mode: _Mode = RESERVATION_FIRST,
+    ttl: _TTL = 300.0,
+    wait: _Wait = False,
+    timeout: _Timeout = None,
+    dry_run: _DryRun = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     output: OutputOption = Format.TEXT,
@@ -129,7 +137,7 @@ async def _carried_out(
     if not wait:
         return made, False
     _aside(f"{made['metadata']['name']}: made")
-    follower = MigrationFollower(client, made["metadata"]["name"], _tell)
+    follower = MigrationFollower(client, made["metadata"]["name"], _print_step)
     return await follower.until_ended(timeout or 0.0), True
 
 
@@ -145,7 +153,7 @@ async def _is_led(client: Client) -> bool:
     return bool(lease.spec.holder_identity)
 
 
-def _tell(step: MigrationStep) -> None:
+def _print_step(step: MigrationStep) -> None:
     sign = "! " if step.kind == "Warning" else "  "
     _aside(f"{sign}{step.reason}{f': {step.message}' if step.message else ''}")
 

@@ -44,11 +44,11 @@ class MigrationFollower:
     Args:
         client: the way to the API server.
         name: of the job.
-        told: gets each step once, in order.
+        on_step: gets each step once, in order.
     """
 
-    def __init__(self, client: Client, name: str, told: Callable[[MigrationStep], None]) -> None:
-        self._client, self._name, self._told = client, name, told
+    def __init__(self, client: Client, name: str, on_step: Callable[[MigrationStep], None]) -> None:
+        self._client, self._name, self._on_step = client, name, on_step
         self._seen: set[tuple[str, str]] = set()
         self._phase = ""
 
@@ -69,7 +69,7 @@ class MigrationFollower:
             if phase in ENDED:
                 # Events are written aside of the job, the last one perhaps after it.
                 await asyncio.sleep(_POLL_SECONDS)
-                await self._tell_events()
+                await self._report_events()
                 return job
             if loop.time() >= deadline:
                 text = f"migration {self._name} has not ended in {timeout_seconds:g} s"
@@ -86,11 +86,11 @@ class MigrationFollower:
         phase = job.get("status", {}).get("phase", "")
         if phase != self._phase and phase not in ENDED:
             self._phase = phase
-            self._told(MigrationStep("Normal", phase, ""))
-        await self._tell_events()
+            self._on_step(MigrationStep("Normal", phase, ""))
+        await self._report_events()
         return job  # type: ignore[no-any-return]
 
-    async def _tell_events(self) -> None:
+    async def _report_events(self) -> None:
         selector = f"involvedObject.kind={JOB.name},involvedObject.name={self._name}"
         try:
             found = await self._client.list(Event, namespace=_EVENTS, field_selector=selector)
@@ -102,7 +102,7 @@ class MigrationFollower:
             key = (event.reason, event.message)
             if key not in self._seen:
                 self._seen.add(key)
-                self._told(MigrationStep(event.type, event.reason, event.message))
+                self._on_step(MigrationStep(event.type, event.reason, event.message))
 
 
 def _state(job: Document) -> str:

@@ -54,10 +54,10 @@ async def job_of(client: Client, request: MigrationRequest) -> Document:
     Raises:
         KoordError: there is no such pod or node, or the pod cannot move, or not there.
     """
-    pod = await _found(client, Pod, "POD", request.name, request.namespace)
+    pod = await _existing(client, Pod, "POD", request.name, request.namespace)
     _check_pod(pod, request)
     if request.node:
-        node = await _found(client, Node, "--to", request.node, "")
+        node = await _existing(client, Node, "--to", request.node, "")
         _check_node(pod, node, request.node)
     meta = pod["metadata"]
     reference = {"namespace": request.namespace, "name": request.name, "uid": meta["uid"]}
@@ -101,7 +101,7 @@ def template_on(pod: Document, node: str) -> Document:
     return {"metadata": meta, "spec": spec}
 
 
-async def _found(client: Client, kind: type, argument: str, name: str, namespace: str) -> Any:
+async def _existing(client: Client, kind: type, argument: str, name: str, namespace: str) -> Any:
     try:
         return await client.get(kind_of_type(kind), name, namespace)
     except ApiError as error:

@@ -86,9 +86,8 @@ def up(
 ) -> None:
     """Start a cluster in this process: API server, controllers, simulated machines.
 
-    koord's definitions and priority classes are installed. How clients reach
-    it is printed when it is ready. Ctrl-C ends everything. Without --data
-    nothing is kept.
+    koord's definitions and priority classes are installed. How clients reach it is printed
+    when it is ready. Ctrl-C ends everything. Without --data nothing is kept.
 
     Exit status:
       0  ended in order, by Ctrl-C or SIGTERM too; with --detach: is up
