@@ -163,3 +163,22 @@ def test_wrong_arguments_name_their_place(args: dict[str, Any], message: str) ->
         make("deschedule", "PodLifeTime", {"states": ["Failed"]}, RecordedEvictions(), args)
     assert message in str(caught.value)
     assert ".pluginConfig[0].args." in str(caught.value)
+
+
+def test_a_verdict_is_of_the_round_and_of_the_pod() -> None:
+    descheduling = make("deschedule", "PodLifeTime", {"maxPodLifeTimeSeconds": 0},
+                        RecordedEvictions())  # fmt: skip
+    handle = descheduling.profiles[0].handle
+    judged = pod("a")
+    handle.begin_round(cluster([node("n1")], [judged]))
+    assert handle.evictor.filter(judged)
+    judged.metadata.owner_references = []
+    # Within a round a pod does not change; the next one looks again.
+    assert handle.evictor.filter(judged)
+    handle.begin_round(cluster([node("n1")], [judged]))
+    assert not handle.evictor.filter(judged)
+    # Pods of whoever asks with his own come and go, and each is judged by itself.
+    for number in range(50):
+        assert handle.evictor.filter(pod(f"p{number}")) != handle.evictor.filter(
+            pod(f"q{number}", owner=None)
+        )

@@ -40,17 +40,33 @@ class StrategyEvictor:
         self._limiter = limiter
         self.dry_run = dry_run
         self._record = record
-        self.filters: Sequence[EvictionFilter] = ()
+        self._filters: Sequence[EvictionFilter] = ()
+        # One filter, as most profiles have, is asked without going through a list.
+        self._only_filter: EvictionFilter | None = None
         self.evict_plugin: Evict | None = None
         self.strategy = ""
 
+    @property
+    def filters(self) -> Sequence[EvictionFilter]:
+        """The filter plugins, in order."""
+        return self._filters
+
+    @filters.setter
+    def filters(self, filters: Sequence[EvictionFilter]) -> None:
+        self._filters = filters
+        self._only_filter = filters[0] if len(filters) == 1 else None
+
     def filter(self, pod: Pod) -> bool:
         """Whether all filter plugins let the pod be a candidate; the first no ends it."""
-        return all(plugin.filter(pod) for plugin in self.filters)
+        if self._only_filter is not None:
+            return self._only_filter.filter(pod)
+        return all(plugin.filter(pod) for plugin in self._filters)
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Whether all filter plugins let the pod go now."""
-        return all(plugin.pre_eviction_filter(pod) for plugin in self.filters)
+        if self._only_filter is not None:
+            return self._only_filter.pre_eviction_filter(pod)
+        return all(plugin.pre_eviction_filter(pod) for plugin in self._filters)
 
     def refusal(self, pod: Pod) -> str:
         """Which filter plugin keeps the pod, and by which rule if it says so; empty for none."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from koord.api import requests, selectors
 from koord.api.tolerations import KEEPS_OUT, untolerated
 from koord.controllers.descheduler.predicates.node_selection import selects
+from koord.controllers.descheduler.predicates.pod_requests import PodRequests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,11 +28,15 @@ class NodeFit:
 
     Args:
         snapshot: nodes and pods.
+
+    Attributes:
+        requested: what a pod asks for, one pod included.
     """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
         self._free: dict[str, dict[str, int]] = {}
+        self.requested = PodRequests()
 
     def fits(self, pod: Pod, node: Node) -> bool:
         """Whether the node takes the pod: constraints, anti-affinity, requests and a pod's room.
@@ -65,17 +70,15 @@ class NodeFit:
         if name not in self._free:
             free = requests.offered(node)
             for pod in self._snapshot.pods_on(name):
-                for resource, amount in requests.requested(pod).items():
+                for resource, amount in self.requested(pod).items():
                     free[resource] = free.get(resource, 0) - amount
             self._free[name] = free
         return self._free[name]
 
-    @staticmethod
-    def _has(free: Mapping[str, int], pod: Pod) -> bool:
-        asked = requests.requested(pod)
+    def _has(self, free: Mapping[str, int], pod: Pod) -> bool:
         return all(
             amount <= free.get(resource, 0)
-            for resource, amount in asked.items()
+            for resource, amount in self.requested(pod).items()
             if resource != requests.PODS
         )
 

@@ -6,7 +6,7 @@ Rule: docs/reference/descheduling.md#defaultevictor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import field
 
@@ -167,6 +167,13 @@ class DefaultEvictorArgs(PluginArgs, frozen=True):
         }
 
 
+class FilterVerdict(NamedTuple):
+    """What a round's filter said of a pod, which is held, so that its identity is its own."""
+
+    pod: Pod
+    may_go: bool
+
+
 class DefaultEvictor(DeschedulerPlugin):
     """Filters, and evicts where the profile has it at ``evict`` too."""
 
@@ -180,12 +187,21 @@ class DefaultEvictor(DeschedulerPlugin):
         self._node_selector = label_text.parse(args.node_selector)
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
+        self._verdicts: dict[int, FilterVerdict] = {}
+        self._most_verdicts = 0
         handle.on_round(self._begin_round)
         self._constraints = tuple(self._held_constraints())
 
     def filter(self, pod: Pod) -> bool:
-        """Whether the pod may be a candidate at all."""
-        return not self.refusal(pod)
+        """Whether the pod may be a candidate at all; one answer a round, however often asked."""
+        verdict = self._verdicts.get(id(pod))
+        if verdict is not None:
+            return verdict.may_go
+        verdict = FilterVerdict(pod, not self.refusal(pod))
+        # Those of the round, and of whoever asks with pods of his own: some, never more and more.
+        if self.args.min_pod_age is None and len(self._verdicts) < self._most_verdicts:
+            self._verdicts[id(pod)] = verdict
+        return verdict.may_go
 
     def refusal(self, pod: Pod) -> str:
         """By which rule the pod is no candidate; empty where it is one."""
@@ -222,6 +238,8 @@ class DefaultEvictor(DeschedulerPlugin):
         return await self.handle.evictions.evict(pod, request)
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
+        self._verdicts = {}
+        self._most_verdicts = 2 * len(snapshot.pods)
         self._threshold = self._priority_threshold(snapshot)
         self._targets = [
             node

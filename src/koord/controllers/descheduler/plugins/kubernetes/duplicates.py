@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.config.field_path import FieldPath
 
 
+_MOST_KEPT = 256
+"""Sets of constraints whose nodes are remembered: some bytes a node each."""
+
+
 class RemoveDuplicatesArgs(PluginArgs, frozen=True):
     """Which pods are looked at; there is no selector of labels."""
 
@@ -58,8 +62,9 @@ class RemoveDuplicates(DeschedulerPlugin):
         """Evicts what a node has above the average of the nodes that an owner's pods may use."""
         evictor = self.handle.evictor
         duplicates, occurrences = self._duplicates(nodes)
+        usable = _UsableNodes(nodes)
         for key, by_node in duplicates.items():
-            targets = _targets([pod for pods in by_node.values() for pod in pods], nodes)
+            targets = usable.of([pod for pods in by_node.values() for pod in pods])
             if len(targets) < 2:
                 continue
             most = math.ceil(occurrences[key] / len(targets))
@@ -80,9 +85,12 @@ class RemoveDuplicates(DeschedulerPlugin):
             for pod in self.handle.snapshot.pods_on(node.metadata.name):
                 if not selected(pod) or not self._is_owned(pod):
                     continue
-                owner_keys = _owner_keys(pod)
-                occurrences.update(owner_keys)
-                identity = _identity(pod)
+                images = sorted(container.image for container in pod.spec.containers)
+                owner_keys = _owner_keys(pod, images)
+                for key in owner_keys:
+                    occurrences[key] += 1
+                # A single owner's key says all that an identity does.
+                identity = owner_keys[0] if len(owner_keys) == 1 else _identity(pod, images)
                 if identity in identities:
                     for key in owner_keys:
                         by_node = duplicates.setdefault(key, {})
@@ -95,47 +103,61 @@ class RemoveDuplicates(DeschedulerPlugin):
         return bool(kinds) and kinds.isdisjoint(self.args.exclude_owner_kinds)
 
 
-def _images(pod: Pod) -> list[str]:
-    return sorted(container.image for container in pod.spec.containers)
-
-
-def _owner_keys(pod: Pod) -> list[OwnerKey]:
-    images = "#".join(_images(pod))
+def _owner_keys(pod: Pod, images: Sequence[str]) -> list[OwnerKey]:
+    joined = "#".join(images)
     return [
-        OwnerKey(pod.metadata.namespace, owner.kind, owner.name, images)
+        OwnerKey(pod.metadata.namespace, owner.kind, owner.name, joined)
         for owner in pod.metadata.owner_references
     ]
 
 
-def _identity(pod: Pod) -> tuple[str, ...]:
+def _identity(pod: Pod, images: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         sorted(
             f"{pod.metadata.namespace}/{owner.kind}/{owner.name}/{image}"
             for owner in pod.metadata.owner_references
-            for image in _images(pod)
+            for image in images
         )
     )
 
 
-def _targets(pods: Iterable[Pod], nodes: Sequence[Node]) -> set[str]:
-    """Nodes that the pods may use, by name; what fits a single node counts for nothing."""
-    targets: set[str] = set()
-    alike: set[tuple[object, ...]] = set()
-    for pod in pods:
-        key = (
-            frozenset(map(msgspec.json.encode, pod.spec.tolerations)),
-            msgspec.json.encode(required_affinity(pod), order="deterministic"),
-            tuple(sorted(pod.spec.node_selector.items())),
-        )
-        if key in alike:
-            continue
-        alike.add(key)
-        usable = {
-            node.metadata.name
-            for node in nodes
-            if selects(pod, node)
-            and untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT) is None
-        }
-        if len(usable) > 1:
-            targets |= usable
-    return targets
+class _UsableNodes:
+    """Nodes that pods may use, worked out once for pods of the same constraints.
+
+    Args:
+        nodes: of the profile.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._by_constraints: dict[tuple[object, ...], frozenset[str]] = {}
+
+    def of(self, pods: Iterable[Pod]) -> set[str]:
+        """By name; what fits a single node counts for nothing."""
+        targets: set[str] = set()
+        alike: set[tuple[object, ...]] = set()
+        for pod in pods:
+            key = (
+                frozenset(map(msgspec.json.encode, pod.spec.tolerations)),
+                msgspec.json.encode(required_affinity(pod), order="deterministic"),
+                tuple(sorted(pod.spec.node_selector.items())),
+            )
+            if key not in alike:
+                alike.add(key)
+                targets |= self._usable(key, pod)
+        return targets
+
+    def _usable(self, key: tuple[object, ...], pod: Pod) -> frozenset[str]:
+        found = self._by_constraints.get(key)
+        if found is None:
+            usable = frozenset(
+                node.metadata.name
+                for node in self._nodes
+                if selects(pod, node)
+                and untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT) is None
+            )
+            if len(self._by_constraints) >= _MOST_KEPT:
+                self._by_constraints.clear()
+            found = usable if len(usable) > 1 else frozenset()
+            self._by_constraints[key] = found
+        return found

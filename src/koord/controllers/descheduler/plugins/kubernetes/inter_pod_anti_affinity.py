@@ -14,7 +14,7 @@ from koord.controllers.descheduler.predicates.node_fit import is_selected, requi
 from koord.controllers.descheduler.predicates.pod_order import by_priority
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from koord.api.kinds.constraints import PodAffinityTerm
     from koord.api.kinds.node import Node
@@ -40,31 +40,66 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin):
         evictor = self.handle.evictor
         selected = self.args.pod_filter()
         by_name = {node.metadata.name: node for node in nodes}
-        on_node = {
-            name: [pod for pod in self.handle.snapshot.pods_on(name) if selected(pod)]
-            for name in by_name
-        }
         present: PodsByNamespace = {}
-        for pods in on_node.values():
+        owners: list[list[Pod]] = []
+        for name in by_name:
+            pods = [pod for pod in self.handle.snapshot.pods_on(name) if selected(pod)]
             for pod in pods:
-                present.setdefault(pod.metadata.namespace, {})[pod.metadata.name] = pod
-        for pods in on_node.values():
-            for pod in by_priority(pods):
+                meta = pod.metadata
+                if meta.namespace not in present:
+                    present[meta.namespace] = {}
+                present[meta.namespace][meta.name] = pod
+            owners.append([pod for pod in pods if pod.spec.affinity is not None])
+        present_pods = _PresentPods(present)
+        for pods in owners:
+            for pod in by_priority(pod for pod in pods if required_anti_affinity(pod)):
                 if (
-                    _violates(pod, present, by_name)
+                    _violates(pod, present_pods, by_name)
                     and evictor.accepts(pod)
                     and await evictor.evict(pod)
                 ):
                     del present[pod.metadata.namespace][pod.metadata.name]
 
 
-def _violates(pod: Pod, present: PodsByNamespace, nodes: Mapping[str, Node]) -> bool:
+class _PresentPods:
+    """Which pods a term selects, by labels that are looked up where the selector names one.
+
+    Args:
+        pods: by namespace and name; those that go are taken out.
+    """
+
+    def __init__(self, pods: PodsByNamespace) -> None:
+        self._pods = pods
+        self._by_label: dict[tuple[str, str], dict[str, list[Pod]]] = {}
+
+    def selected(self, term: PodAffinityTerm, owner: Pod) -> Iterator[Pod]:
+        """Pods other than the owner of the term that it selects and that are still there."""
+        for namespace in term.namespaces or [owner.metadata.namespace]:
+            there = self._pods.get(namespace, {})
+            for pod in self._candidates(namespace, term):
+                if is_selected(term, owner, pod) and there.get(pod.metadata.name) is pod:
+                    yield pod
+
+    def _candidates(self, namespace: str, term: PodAffinityTerm) -> Iterable[Pod]:
+        """All pods of a namespace, or those of the value that the selector wants of one label."""
+        selector = term.label_selector
+        if selector is None or not selector.match_labels:
+            return list(self._pods.get(namespace, {}).values())
+        label, value = next(iter(selector.match_labels.items()))
+        by_value = self._by_label.get((namespace, label))
+        if by_value is None:
+            by_value = self._by_label[namespace, label] = {}
+            for pod in self._pods.get(namespace, {}).values():
+                by_value.setdefault(pod.metadata.labels.get(label, ""), []).append(pod)
+        return by_value.get(value, ())
+
+
+def _violates(pod: Pod, present: _PresentPods, nodes: Mapping[str, Node]) -> bool:
     """Whether a required anti-affinity term of the pod selects one in the same domain."""
     return any(
-        is_selected(term, pod, other) and _share_domain(term, pod, other, nodes)
+        _share_domain(term, pod, other, nodes)
         for term in required_anti_affinity(pod)
-        for namespace in term.namespaces or [pod.metadata.namespace]
-        for other in present.get(namespace, {}).values()
+        for other in present.selected(term, pod)
     )
 
 

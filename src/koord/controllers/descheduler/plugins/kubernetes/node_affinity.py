@@ -62,7 +62,8 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin):
                 continue
             for node in nodes:
                 for pod in self.handle.snapshot.pods_on(node.metadata.name):
-                    if pod.metadata.uid in gone or not selected(pod):
+                    # The filters are asked last of all that is cheap to know.
+                    if node_affinity(pod) is None or pod.metadata.uid in gone or not selected(pod):
                         continue
                     if judge(pod, node, nodes) and await evictor.evict(pod):
                         gone.add(pod.metadata.uid)

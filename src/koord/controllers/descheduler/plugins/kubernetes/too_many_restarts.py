@@ -55,7 +55,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin):
             pods = [
                 pod
                 for pod in self.handle.snapshot.all_pods_on(node.metadata.name)
-                if selected(pod) and self._is_due(pod)
+                if self._is_due(pod) and selected(pod)
             ]
             for pod in sorted(pods, key=self._restarts, reverse=True):
                 await evictor.evict(pod)

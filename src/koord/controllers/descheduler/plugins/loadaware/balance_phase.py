@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from koord.api import requests
+from koord.controllers.descheduler.plugins.loadaware.target_loads import TargetLoads
 from koord.controllers.descheduler.predicates.pod_order import by_sorter
 
 if TYPE_CHECKING:
@@ -61,40 +62,24 @@ class BalancePhase:
             targets: low nodes, in the order in which pods try them.
             available: what the targets still take, by resource; less after each eviction.
         """
+        fit = self.node_fit
+        loads = TargetLoads(targets, fit, prod=self.prod) if fit is not None else None
         for source in sources if targets else ():
             pods = source.prod_pods if self.prod else source.pods
-            candidates = [pod for pod in pods if self._may_go(pod, source, targets)]
+            candidates = [pod for pod in pods if self._may_go(pod, source, loads)]
             for pod in self._ordered(candidates, source):
                 if not self._goes_on(source, available):
                     break
                 if self.selected(pod) and await self.evict(pod, self._reason(source)):
                     self._count(pod, source, available)
 
-    def _may_go(self, pod: Pod, source: MeasuredNode, targets: Iterable[MeasuredNode]) -> bool:
+    def _may_go(self, pod: Pod, source: MeasuredNode, loads: TargetLoads | None) -> bool:
         if not self.selected(pod):
             return False
-        if self.node_fit is None:
+        if loads is None:
             return True
         used = source.pod_usage.get((pod.metadata.namespace, pod.metadata.name))
-        return used is not None and self._fits(pod, used, targets, self.node_fit)
-
-    def _fits(
-        self, pod: Pod, used: Mapping[str, int], targets: Iterable[MeasuredNode], fit: NodeFit
-    ) -> bool:
-        """Whether a target takes the pod without becoming high; the usage stays counted there."""
-        for target in targets:
-            if not fit.fits_by_requests(pod, target.node):
-                continue
-            load = target.load(prod=self.prod)
-            within = all(
-                load.usage[name] + used.get(name, 0) <= most
-                for name, most in load.high.items()
-                if name in load.usage
-            )
-            if within:
-                load.add({name: amount for name, amount in used.items() if name in load.high})
-                return True
-        return False
+        return used is not None and loads.place(pod, used)
 
     def _ordered(self, pods: Sequence[Pod], source: MeasuredNode) -> list[Pod]:
         excess = source.load(prod=self.prod).excess()

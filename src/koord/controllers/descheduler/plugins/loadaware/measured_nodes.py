@@ -173,10 +173,11 @@ def _measured(
         used = _units(entry.pod_usage.resources if entry.pod_usage else {})
         key = entry.namespace, entry.name
         pod_usage[key] = used
-        for name in names:
-            whole[name] += used.get(name, 0)
-            if key in prod_names:
-                prod[name] += used.get(name, 0)
+        loads = (whole, prod) if key in prod_names else (whole,)
+        for name, amount in used.items():
+            for load in loads:
+                if name in load:
+                    load[name] += amount
     whole[requests.PODS], prod[requests.PODS] = len(pods), len(prod_pods)
     allocatable = raw_units(node)
     return MeasuredNode(node, allocatable, pods, prod_pods, pod_usage, Load(whole), Load(prod))
@@ -192,8 +193,9 @@ def raw_units(node: Node) -> UnitsByResource:
 
 
 def _units(quantities: Mapping[str, object], rounding: Rounding = Rounding.UP) -> UnitsByResource:
+    amount = requests.amount
     return {
-        name: requests.amount(name, quantity, rounding)  # type: ignore[arg-type]
+        name: amount(name, quantity, rounding)  # type: ignore[arg-type]
         for name, quantity in quantities.items()
     }
 
