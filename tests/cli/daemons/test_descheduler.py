@@ -193,7 +193,7 @@ class Cluster:
     def descheduler(self, *words: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
         """The program; killed where it still runs."""
         address = self.url.removeprefix("http://")
-        times = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+        times = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "500ms"}
         path = configuration(
             self.folder, healthzBindAddress=address, metricsBindAddress=address,
             leaderElection=times, **more,
