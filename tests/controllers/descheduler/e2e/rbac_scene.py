@@ -27,7 +27,7 @@ from koord.kube.patches import Patch
 from tests.real.rbac.account import Account
 from tests.real.rbac.recording import Recorder
 
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 60.0
 KRUISE = (
     ("apps.kruise.io", "CloneSet", "clonesets"),
     ("apps.kruise.io", "StatefulSet", "statefulsets"),
@@ -126,22 +126,23 @@ async def _fill(admin: Client) -> None:
         await admin.create(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
         )
-    made = await admin.create(_replica_set())
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True,
-             "uid": made["metadata"]["uid"]}  # fmt: skip
+    # A workload each: jobs of one workload go one after another, and one here does not end.
     for name in ("old", *JOBS):
-        labels = {"app": "web", **({"old": ""} if name == "old" else {})}
+        made = await admin.create(_replica_set(name))
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True,
+                 "uid": made["metadata"]["uid"]}  # fmt: skip
+        labels = {"app": name, **({"old": ""} if name == "old" else {})}
         await admin.create(_pod(name, labels, owner))
         running = {"phase": "Running", "conditions": ready}
         await admin.patch(Pod, name, Patch.merge({"status": running}), "default", "status")
 
 
-def _replica_set() -> Document:
-    labels = {"app": "web"}
+def _replica_set(name: str) -> Document:
+    labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": _pod_spec()}
     return {
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": "web", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"replicas": 20, "selector": {"matchLabels": labels}, "template": template},
     }  # fmt: skip
 
