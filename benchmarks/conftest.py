@@ -15,7 +15,8 @@ from benchmarks.ratio import Ratio, compare
 
 pytest_plugins = ["tests.retries"]
 
-_ROWS: list[tuple[str, Ratio, float]] = []
+# Under this name the report of a test has a ratio, so that it reaches the table from any worker.
+_RATIO = "ratio"
 
 # A neighbour that held the machine through one measurement does not through three.
 RETRIES = 2
@@ -27,13 +28,20 @@ Record = Callable[[str, Ratio, float], None]
 
 
 @pytest.fixture
-def record() -> Record:
+def record(record_property: Callable[[str, object], None]) -> Record:
     """Puts a ratio into the table and gates it, for a test that times both sides by itself."""
-    return _record
+
+    def check(name: str, ratio: Ratio, at_least: float) -> None:
+        record_property(_RATIO, [name, ratio.ours_seconds, ratio.reference_seconds, at_least])
+        assert ratio.times_faster >= at_least, (
+            f"{name}: {ratio.times_faster:.2f}x the reference, gate {at_least}x"
+        )
+
+    return check
 
 
 @pytest.fixture
-def gate(benchmark) -> Gate:
+def gate(benchmark, record: Record) -> Gate:
     def check(
         name: str, ours: Callable[[], object], reference: Callable[[], object], at_least: float
     ) -> Ratio:
@@ -47,26 +55,28 @@ def gate(benchmark) -> Gate:
             name=name, times_faster=ratio.times_faster, reference_seconds=ratio.reference_seconds
         )
         benchmark.pedantic(ours, rounds=5, warmup_rounds=1)
-        _record(name, ratio, at_least)
+        record(name, ratio, at_least)
         return ratio
 
     return check
 
 
-def _record(name: str, ratio: Ratio, at_least: float) -> None:
-    _ROWS.append((name, ratio, at_least))
-    assert ratio.times_faster >= at_least, (
-        f"{name}: {ratio.times_faster:.2f}x the reference, gate {at_least}x"
-    )
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter) -> None:
-    if not _ROWS:
+    reports = [each for some in terminalreporter.stats.values() for each in some]
+    found = [
+        value
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for key, value in report.user_properties
+        if key == _RATIO
+    ]
+    if not found:
         return
+    rows = [(name, Ratio(ours, theirs), at_least) for name, ours, theirs, at_least in sorted(found)]
     terminalreporter.section("ratios (reference / ours, same run)")
-    width = max(len(name) for name, _, _ in _ROWS)
-    for name, ratio, at_least in _ROWS:
+    width = max(len(name) for name, _, _ in rows)
+    for name, ratio, at_least in rows:
         terminalreporter.write_line(
             f"{name:<{width}}  ours {_human(ratio.ours_seconds):>9}  reference "
             f"{_human(ratio.reference_seconds):>9}  {ratio.times_faster:9.2f}x  gate {at_least:g}x"

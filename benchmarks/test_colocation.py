@@ -54,6 +54,6 @@ def test_machines_are_shared_out_as_columns() -> None:
 def test_a_day_gains_and_services_are_hardly_short(given: Path | None, gain: float) -> None:
     """Of the seeds 1 to 10 none is below it: the table of docs/colocation.md."""
     day = scenario_file.varied(scenario_file.load(_SHIPPED), nodes=20, step="60s")
-    found = simulate(slo_config.overlaid(day, given) if given else day, 1, processes=2)
+    found = simulate(slo_config.overlaid(day, given) if given else day, 1, processes=1)
     assert found.utilisation_ratio >= gain
     assert found.added_short_percent < 0.1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import logging
 import os
 import shutil
@@ -40,6 +41,25 @@ def pytest_collection() -> Generator[None, object, object]:
     """
     with collection_paused():
         return (yield)
+
+
+# After so many tests what is left of them, as caches and modules, is no longer looked at either.
+_TESTS_BETWEEN = 100
+_ended = 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """Between two files, where no fixture of theirs is left, what stays goes out of sight."""
+    global _ended
+    yield
+    _ended += 1
+    if _ended >= _TESTS_BETWEEN and (nextitem is None or nextitem.path != item.path):
+        _ended = 0
+        gc.collect()
+        gc.freeze()
 
 
 def _reference_data() -> Path | None:

@@ -15,18 +15,14 @@ _HERE = Path(__file__).resolve().parent
 RACES_THE_CLOCK = {
     "../benchmarks": "ratios of times, beside whatever else the machine runs",
     "agent/e2e": "koordlet as a process, beside a kubelet and an API server of the test",
-    "agent/states": "polls of a kubelet over real connections, with time limits",
-    "agent/strategies/eviction/test_cgroup_killer.py": "processes that take their time to die",
+    "agent/states/test_states.py": "polls of a kubelet over real connections, with time limits",
     "cli": "programs that start, are interrupted and end within seconds",
     "contract": "both servers as processes; watches and controllers that are waited for",
     "controllers/manager/e2e": "koord-manager as a process on a control plane",
-    "controllers/manager/test_endpoints.py": "served over a real connection",
     "controllers/manager/node_objects/test_sweep.py": "a sweep that has to come by itself",
     "controllers/scheduler/e2e": "koord-scheduler as a process on a control plane",
-    "controllers/scheduler/plugins/reservation/test_on_a_cluster.py": "a scheduler in real time",
     "controllers/scheduler/cycles/test_api_failures.py": "retries with real delays",
     "controllers/scheduler/test_on_a_cluster.py": "a scheduler in real time",
-    "controllers/scheduler/test_endpoints.py": "served over a real connection",
     "controlplane": "controllers in real time, connections with time limits",
     "hostile/test_koordlet.py": "koordlet as a process, beside processes that burn the same CPUs",
     "hostile/test_scheduler_attempts.py": "leases of seconds, renewed beside a busy interpreter",
@@ -34,7 +30,6 @@ RACES_THE_CLOCK = {
     "loop": "scheduler, manager and agent together in real time",
     "real": "kube-apiserver, etcd and kube-controller-manager as processes",
     "scenes": "shares of a processor that others use too",
-    "simulator/live": "a cluster that lives at a speed of its own",
     "vm": "a guest under emulation",
 }
 

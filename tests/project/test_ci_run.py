@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Each says that it was called; the step that WAITS lasts until the guest beside it has begun.
+# Each says that it was called; the step that WAITS lasts until the guest beside it has begun, the
+# real control plane until what is compiled has.
 MAKE = """#!/bin/sh
 echo "$1 $(nice)" >>called
 if [ "$1" = test-guest ]; then
@@ -23,15 +24,18 @@ if [ "$1" = test-guest ]; then
   if [ -n "$LASTS" ]; then exec sleep 600; fi
 fi
 if [ "$1" = "$WAITS" ]; then while [ ! -e guest ]; do sleep 0.01; done; fi
+if [ "$1" = test-real ]; then while [ ! -e native ]; do sleep 0.01; done; fi
 [ "$1" != "$FAILS" ]
 """
 NATIVE = """#!/bin/sh
 echo "native $(nice)" >>called
+echo "what compiles says"
+touch native
 [ native != "$FAILS" ]
 """
-BESIDE = ["test-guest", "build-real"]
+BESIDE = ["test-guest", "build-real", "native"]
 STEPS = [
-    "compiler-cache", "install-lint", "test", "lint", "native", "test-scenes", "test-real", "bench",
+    "compiler-cache", "install-lint", "test", "lint", "test-scenes", "test-real", "bench",
 ]  # fmt: skip
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,20 +79,23 @@ def test_all_steps_pass_and_what_is_beside_others_is_shown(run: Run, tmp_path: P
     assert done.stdout.count("what the guest says") == 1
     assert done.stdout.index("this machine's kernel") < done.stdout.index("what the guest says")
     assert done.stdout.index("what the guest says") < done.stdout.index("real control plane")
+    assert done.stdout.count("what compiles says") == 1
+    assert done.stdout.index("what compiles says") < done.stdout.index("benchmark gates")
 
 
 @pytest.mark.parametrize(
     ("fails", "last"),
     [
-        ("test", "test"), ("lint", "lint"), ("native", "native"), ("test-guest", "test-scenes"),
-        ("build-real", "test-scenes"), ("test-real", "test-real"), ("bench", "bench"),
+        ("test", "test"), ("lint", "lint"), ("test-guest", "test-scenes"),
+        ("build-real", "test-scenes"), ("test-real", "test-real"), ("native", "test-real"),
+        ("bench", "bench"),
     ],
 )  # fmt: skip
 def test_a_step_that_fails_ends_the_run(run: Run, tmp_path: Path, fails: str, last: str) -> None:
     done = run(FAILS=fails, WAITS="test-scenes")
     assert done.returncode != 0
     assert called(tmp_path) == STEPS[: STEPS.index(last) + 1]
-    over = fails in ("test-guest", "build-real", "test-real", "bench")
+    over = fails in ("test-guest", "build-real", "test-real", "native", "bench")
     assert ("what the guest says" in done.stdout) == over
     assert "== seconds (of)" in done.stdout
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
+from koord.api import Node, Pod
+from koord.api.kinds.profile import ClusterColocationProfile
 from koord.base.clock import SystemClock
 from koord.base.metrics import registry
 from koord.base.supervision import Supervisor
@@ -92,19 +95,35 @@ class AdmissionScene:
         for kind, document in zip((MUTATING, VALIDATING), documents, strict=True):
             await self.client.create(document, kind=kind)
 
-    async def remove(self) -> None:
-        """Takes configurations and the Secret away."""
+    async def clear(self) -> None:
+        """Takes away what scripts make, until the API server calls nobody any more."""
         named = (
             (MUTATING, MUTATING_NAME, ""),
             (VALIDATING, VALIDATING_NAME, ""),
-            (SECRET, "koordinator-webhook-certs", NAMESPACE),
+            (SECRET, self.environment.secret, NAMESPACE),
         )
         for kind, name, namespace in named:
-            try:
+            with _unless_missing():
                 await self.client.delete(kind, name, namespace)
-            except ApiError as error:
-                if error.http_status != 404:
-                    raise
+        # Of a configuration that it follows by a watch, and whose webhook may not be missed.
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await self._made("cleared"):
+                await asyncio.sleep(0.05)
+        for pod in (await self.client.list(Pod)).items:
+            where = pod.metadata.namespace
+            await self.client.delete(Pod, pod.metadata.name, where, grace_period_seconds=0)
+        await self.client.delete_collection(Node)
+        with _unless_missing():  # as its kind may be
+            await self.client.delete_collection(ClusterColocationProfile)
+
+    async def _made(self, name: str) -> bool:
+        try:
+            await self.create_pod(name)
+        except ApiError as error:
+            if "failed calling webhook" not in str(error):
+                raise
+            return False
+        return True
 
     @asynccontextmanager
     async def replica(
@@ -163,6 +182,15 @@ class AdmissionScene:
                 await asyncio.sleep(0.05)
 
 
+@contextmanager
+def _unless_missing() -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.http_status != HTTPStatus.NOT_FOUND:
+            raise
+
+
 Script = Callable[[AdmissionScene], Awaitable[None]]
 Play = Callable[[Script], None]
-"""Runs a script against an API server of its own."""
+"""Runs a script against an API server that nobody else uses meanwhile."""
