@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test
 from koord.kernels.cgroup_parse import Version
 from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
+from tests.controllers.descheduler.migration.histories import live as migrations
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.controllers.webhook.histories.world import live as admission
@@ -33,6 +34,7 @@ _TESTS = Path(__file__).resolve().parent.parent
 _DAY_ROUNDS, _DAY_STEP = 6, 120
 _ATTACK_SECONDS = 30
 _ADMISSION_STEPS = 200
+_MIGRATION_STEPS = 50
 
 
 class OutdatedError(Exception):
@@ -181,6 +183,28 @@ class AdmissionHistory:
         admission(*history)
 
 
+class Migrations:
+    """PodMigrationJobs through deschedulers that fail. A history: seed, steps."""
+
+    name = "controllers/descheduler/migration/histories"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            count += 1
+            history = (draw.getrandbits(32), _MIGRATION_STEPS)
+            try:
+                self.replay(history)
+            except Exception as error:
+                return Outcome(count, error, history)
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        migrations(*history)
+
+
 class HostileTenant:
     """A neighbour beside one who attacks. A history: seed, seconds of an attack."""
 
@@ -235,6 +259,7 @@ def subjects() -> Iterator[Subject]:
     yield SmallCluster()
     yield AgentDay()
     yield AdmissionHistory()
+    yield Migrations()
     yield HostileTenant()
     yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):

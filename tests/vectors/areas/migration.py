@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MigrationController: arguments, Filter, a round of arbitration, the Reservation of a job, and
-how far a job comes while nothing around it moves.
+how far a job comes while nothing surroundings it moves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
 )
 from koord.controllers.descheduler.migration.arbitration.movability import Movability
 from koord.controllers.descheduler.migration.arbitration.moving_limits import MovingLimits
-from koord.controllers.descheduler.migration.arbitration.pod_checks import PodChecks
+from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
 from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
 from koord.controllers.descheduler.migration.course import next_step as steps
@@ -122,7 +122,7 @@ class _Cluster:
         threshold = args.priority_threshold.value if args.priority_threshold else None
         movability = Movability(args, lambda: threshold)
         limits = MovingLimits(args, self.jobs, workloads)
-        self.checks = PodChecks(args, movability, limits, self.jobs)
+        self.checks = MigrationChecks(args, movability, limits, self.jobs)
         for job in _decoded(case["jobs"], PodMigrationJob):
             self.jobs.put(job)
         for uid in case["passed"]:
@@ -194,16 +194,16 @@ def _course(case: Json, args: MigrationControllerArgs) -> Json:
         if named and named.status.current_owners:
             owner = named.status.current_owners[0]
             bound = pods.get(f"{owner.namespace}/{owner.name}")
-        around = steps.JobSurroundings(
+        surroundings = steps.JobSurroundings(
             case["now"], pods.get(job_pod_key(job)), named, bound, False, args.default_job_mode
         )
-        step = steps.next_step(job, around)
+        step = steps.next_step(job, surroundings)
         job = copy.deepcopy(job)
         if step.status is not None:
             job.status = step.status
         _tell(found, *(f"{kind} {reason}" for kind, reason, _ in step.events))
         if step.action == steps.NAME_POD:
-            job.spec.pod_ref.uid = around.pod.metadata.uid  # type: ignore[union-attr]
+            job.spec.pod_ref.uid = surroundings.pod.metadata.uid  # type: ignore[union-attr]
         elif step.action == steps.RESERVE:
             held = _reserve(case, job)
             found["created"] += 1

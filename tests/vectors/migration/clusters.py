@@ -11,10 +11,21 @@ if TYPE_CHECKING:
     from tests.vectors.area import Json
 
 NOW = 1_700_000_000
-_GATES = ["MaxUnavailablePerWorkload", "MaxMigratingPerWorkload", "MaxMigratingPerNode",
-          "MaxMigratingPerNamespace", "MaxMigratingGlobally", "ExpectedReplicas", "PVC", "BarePods",
-          "LocalStorage", "SystemCritical", "PriorityThreshold", "LabelSelector",
-          "Namespaces"]  # fmt: skip
+_GATES = [
+    "MaxUnavailablePerWorkload",
+    "MaxMigratingPerWorkload",
+    "MaxMigratingPerNode",
+    "MaxMigratingPerNamespace",
+    "MaxMigratingGlobally",
+    "ExpectedReplicas",
+    "PVC",
+    "BarePods",
+    "LocalStorage",
+    "SystemCritical",
+    "PriorityThreshold",
+    "LabelSelector",
+    "Namespaces",
+]
 _AMOUNTS = [1, 2, 3, "10%", "50%", "80%", "150%"]
 _PASSED = "descheduler.koordinator.sh/passed-arbitration"
 
@@ -22,15 +33,22 @@ _PASSED = "descheduler.koordinator.sh/passed-arbitration"
 def arguments(draw: random.Random, number: int) -> list[Json]:
     """Arguments of which a third or so are wrong."""
     wrong: list[Json] = [
-        {"skipEvictionGates": ["Unknown"]}, {"skipEvictionGates": ["pvc"]},
-        {"maxMigratingGlobally": -1}, {"maxMigratingPerNode": -2},
-        {"maxMigratingPerNamespace": -1}, {"maxMigratingPerWorkload": "ten"},
-        {"maxUnavailablePerWorkload": "10"}, {"maxMigratingPerWorkload": -1},
-        {"evictQPS": "0"}, {"evictBurst": -1}, {"maxConcurrentReconciles": -1},
-        {"defaultJobMode": "Sideways"}, {"defaultJobTTL": "-1m"},
+        {"skipEvictionGates": ["Unknown"]},
+        {"skipEvictionGates": ["pvc"]},
+        {"maxMigratingGlobally": -1},
+        {"maxMigratingPerNode": -2},
+        {"maxMigratingPerNamespace": -1},
+        {"maxMigratingPerWorkload": "ten"},
+        {"maxUnavailablePerWorkload": "10"},
+        {"maxMigratingPerWorkload": -1},
+        {"evictQPS": "0"},
+        {"evictBurst": -1},
+        {"maxConcurrentReconciles": -1},
+        {"defaultJobMode": "Sideways"},
+        {"defaultJobTTL": "-1m"},
         {"namespaces": {"include": ["a"], "exclude": ["b"]}},
         {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}},
-    ]  # fmt: skip
+    ]
     return [
         {**args(draw), **(draw.choice(wrong) if draw.random() < 0.4 else {})} for _ in range(number)
     ]
@@ -39,19 +57,24 @@ def arguments(draw: random.Random, number: int) -> list[Json]:
 def args(draw: random.Random) -> Json:
     """Arguments that hold."""
     options: dict[str, tuple[float, list[Any]]] = {
-        "evictFailedBarePods": (0.2, [True]), "evictAllBarePods": (0.1, [True]),
-        "evictLocalStoragePods": (0.2, [True]), "evictSystemCriticalPods": (0.15, [True]),
-        "ignorePvcPods": (0.3, [True]), "priorityThreshold": (0.2, [{"value": 9000}]),
+        "evictFailedBarePods": (0.2, [True]),
+        "evictAllBarePods": (0.1, [True]),
+        "evictLocalStoragePods": (0.2, [True]),
+        "evictSystemCriticalPods": (0.15, [True]),
+        "ignorePvcPods": (0.3, [True]),
+        "priorityThreshold": (0.2, [{"value": 9000}]),
         "labelSelector": (0.15, [{"matchLabels": {"app": "a"}}]),
         "namespaces": (0.2, [{"exclude": ["other"]}, {"include": ["default"]}]),
-        "maxMigratingGlobally": (0.3, [1, 2, 4]), "maxMigratingPerNode": (0.5, [1, 2, 3, 0]),
+        "maxMigratingGlobally": (0.3, [1, 2, 4]),
+        "maxMigratingPerNode": (0.5, [1, 2, 3, 0]),
         "maxMigratingPerNamespace": (0.3, [1, 2, 3]),
-        "maxMigratingPerWorkload": (0.4, _AMOUNTS), "maxUnavailablePerWorkload": (0.4, _AMOUNTS),
+        "maxMigratingPerWorkload": (0.4, _AMOUNTS),
+        "maxUnavailablePerWorkload": (0.4, _AMOUNTS),
         "skipCheckExpectedReplicas": (0.4, [True, False]),
         "defaultJobMode": (0.3, ["EvictDirectly", "ReservationFirst"]),
         "schedulerNames": (0.1, [["other-scheduler", "koord-scheduler"]]),
         "skipEvictionGates": (0.25, [draw.sample(_GATES, 2)]),
-    }  # fmt: skip
+    }
     return {
         name: draw.choice(values)
         for name, (share, values) in options.items()
@@ -62,8 +85,12 @@ def args(draw: random.Random) -> Json:
 def world(draw: random.Random, ask: str) -> Json:
     """A cluster of some workloads."""
     found: dict[str, list[Json]] = {
-        "pods": [], "jobs": [], "deployments": [], "replicaSets": [], "statefulSets": [],
-    }  # fmt: skip
+        "pods": [],
+        "jobs": [],
+        "deployments": [],
+        "replicaSets": [],
+        "statefulSets": [],
+    }
     for number in range(draw.randint(1, 4)):
         _workload(draw, f"w{number}", found)
     if draw.random() < 0.4:
@@ -88,8 +115,13 @@ def _workload(draw: random.Random, name: str, found: dict[str, list[Json]]) -> N
         found["deployments"].append({"metadata": meta, "spec": spec})
         sets = [f"{name}-x", f"{name}-y"]
         for each in sets:
-            of_set = {"name": each, "namespace": space, "uid": f"uid-{each}",
-                      "labels": {"of": name}, "ownerReferences": [{**owner, "controller": True}]}  # fmt: skip
+            of_set = {
+                "name": each,
+                "namespace": space,
+                "uid": f"uid-{each}",
+                "labels": {"of": name},
+                "ownerReferences": [{**owner, "controller": True}],
+            }
             found["replicaSets"].append({"metadata": of_set, "spec": {"replicas": 1}})
         owners = [{**owner, "kind": "ReplicaSet", "name": s, "uid": f"uid-{s}"} for s in sets]
     else:
@@ -107,8 +139,12 @@ def _workload(draw: random.Random, name: str, found: dict[str, list[Json]]) -> N
 
 def _pod(draw: random.Random, name: str, space: str, owner: Json | None) -> Json:
     meta: dict[str, Any] = {
-        "name": name, "namespace": space, "uid": f"uid-of-{name}", "labels": {}, "annotations": {},
-    }  # fmt: skip
+        "name": name,
+        "namespace": space,
+        "uid": f"uid-of-{name}",
+        "labels": {},
+        "annotations": {},
+    }
     if owner is not None:
         meta["ownerReferences"] = [{**owner, "controller": True}]
     notes: dict[str, tuple[float, list[str]]] = {
@@ -133,8 +169,14 @@ def _pod(draw: random.Random, name: str, space: str, owner: Json | None) -> Json
     priority = draw.choice([None, None, 100, 5500, 9000, 9500, 2_000_000_000])
     if priority is not None:
         spec["priority"] = priority
-    volume = draw.choice([None] * 6 + [{"emptyDir": {}}, {"hostPath": {"path": "/a"}},
-                                       {"persistentVolumeClaim": {"claimName": "c"}}])  # fmt: skip
+    volume = draw.choice(
+        [None] * 6
+        + [
+            {"emptyDir": {}},
+            {"hostPath": {"path": "/a"}},
+            {"persistentVolumeClaim": {"claimName": "c"}},
+        ]
+    )
     if volume:
         spec["volumes"] = [{"name": "v", **volume}]
     phase = draw.choice(["Running"] * 8 + ["Failed", "Succeeded", "Pending"])
@@ -154,8 +196,11 @@ def _jobs(draw: random.Random, found: dict[str, list[Json]]) -> list[str]:
         uid = f"job-{meta['name']}"
         ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
         phase = draw.choice(["", "Pending", "Pending", "Pending", "Running", "Failed", "Succeeded"])
-        job: Json = {"metadata": {"name": uid, "uid": uid, "annotations": {}},
-                     "spec": {"podRef": ref}, "status": {"phase": phase}}  # fmt: skip
+        job: Json = {
+            "metadata": {"name": uid, "uid": uid, "annotations": {}},
+            "spec": {"podRef": ref},
+            "status": {"phase": phase},
+        }
         job["metadata"]["creationTimestamp"] = _moment(NOW - age)
         if draw.random() < 0.05:
             job["spec"]["podRef"] = {**ref, "name": "missing", "uid": "missing"}

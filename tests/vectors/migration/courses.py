@@ -39,10 +39,18 @@ def course(draw: random.Random) -> Json:
         pods[0]["status"] = {"phase": "Pending", "conditions": [unplaced]}
     args = {"defaultJobMode": "EvictDirectly"} if draw.random() < 0.1 else {}
     return {
-        "ask": "course", "args": args, "jobs": [job], "pods": pods, "reservation": held,
-        "now": NOW, "refused": draw.random() < 0.15, "passed": [],
-        "deployments": [], "replicaSets": [], "statefulSets": [],
-    }  # fmt: skip
+        "ask": "course",
+        "args": args,
+        "jobs": [job],
+        "pods": pods,
+        "reservation": held,
+        "now": NOW,
+        "refused": draw.random() < 0.15,
+        "passed": [],
+        "deployments": [],
+        "replicaSets": [],
+        "statefulSets": [],
+    }
 
 
 def _job(draw: random.Random, made: bool) -> Json:
@@ -64,8 +72,12 @@ def _job(draw: random.Random, made: bool) -> Json:
     if draw.random() < 0.5:
         notes["koordinator.sh/evict-reason"] = draw.choice(["hot", ""])
         notes["koordinator.sh/evict-trigger"] = "LowNodeLoad"
-    meta = {"name": "job", "uid": "uid-job", "annotations": notes,
-            "creationTimestamp": _moment(NOW - draw.choice([1, 30, 100, 400]))}  # fmt: skip
+    meta = {
+        "name": "job",
+        "uid": "uid-job",
+        "annotations": notes,
+        "creationTimestamp": _moment(NOW - draw.choice([1, 30, 100, 400])),
+    }
     return {"metadata": meta, "spec": spec, "status": _status(draw, phase, made)}
 
 
@@ -74,10 +86,12 @@ def _status(draw: random.Random, phase: str, made: bool) -> Json:
     if phase != "Running":
         return status
     chain = [
-        ("ReservationCreated", "True", "", ""), ("ReservationScheduled", "True", "", ""),
-        ("Eviction", "False", "Evicting", "gone"), ("Eviction", "True", "EvictComplete", ""),
+        ("ReservationCreated", "True", "", ""),
+        ("ReservationScheduled", "True", "", ""),
+        ("Eviction", "False", "Evicting", "gone"),
+        ("Eviction", "True", "EvictComplete", ""),
         ("ReservationBound", "True", "", ""),
-    ]  # fmt: skip
+    ]
     reached = draw.randint(0, len(chain)) if made else draw.choice([0, 0, 3, 4])
     conditions: dict[str, Json] = {}
     for kind, value, reason, message in chain[:reached]:
@@ -95,47 +109,83 @@ def _status(draw: random.Random, phase: str, made: bool) -> Json:
 
 
 def _reservation(draw: random.Random) -> Json:
-    phase = draw.choice(["", "Pending", "Available", "Available", "Available", "Succeeded",
-                         "Succeeded", "Failed"])  # fmt: skip
+    phase = draw.choice(
+        ["", "Pending", "Available", "Available", "Available", "Succeeded", "Succeeded", "Failed"]
+    )
     status: dict[str, Any] = {"phase": phase, "conditions": []}
     if phase in ("Available", "Succeeded"):
         status["nodeName"] = draw.choice(["n2", "n2", "n2", "n1"])
         status["conditions"].append({"type": "Scheduled", "status": "True", "reason": "Scheduled"})
     elif draw.random() < 0.5:
-        status["conditions"].append({"type": "Scheduled", "status": "False",
-                                     "reason": "Unschedulable", "message": "no room"})  # fmt: skip
+        status["conditions"].append(
+            {
+                "type": "Scheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "no room",
+            }
+        )
     if phase == "Failed":
-        status["conditions"].append({"type": "Ready", "status": "False",
-                                     "reason": draw.choice(["Expired", "Expired", "Other"])})  # fmt: skip
+        status["conditions"].append(
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": draw.choice(["Expired", "Expired", "Other"]),
+            }
+        )
     if phase == "Succeeded" or (phase == "Available" and draw.random() < 0.2):
         status["currentOwners"] = [{"namespace": "default", "name": "fresh", "uid": "uid-fresh"}]
-    owner = {"controller": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
-                            "uid": "uid-rs", "controller": True, "namespace": "default"}}  # fmt: skip
+    owner = {
+        "controller": {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "web",
+            "uid": "uid-rs",
+            "controller": True,
+            "namespace": "default",
+        }
+    }
     if draw.random() < 0.25:
         owner = {"object": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web"}}
     labels = {_ORDER: "1"} if draw.random() < 0.9 else {}
     template = {"spec": {"containers": [{"name": "c"}]}}
-    return {"metadata": {"name": "held", "uid": "uid-held", "labels": labels},
-            "spec": {"owners": [owner], "template": template}, "status": status}  # fmt: skip
+    return {
+        "metadata": {"name": "held", "uid": "uid-held", "labels": labels},
+        "spec": {"owners": [owner], "template": template},
+        "status": status,
+    }
 
 
 def _pod(draw: random.Random) -> Json:
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-rs",
-               "controller": draw.random() < 0.9}]  # fmt: skip
+    owners = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "web",
+            "uid": "uid-rs",
+            "controller": draw.random() < 0.9,
+        }
+    ]
     meta: dict[str, Any] = {
-        "name": "web", "namespace": "default", "uid": "uid-web", "labels": {"app": "web"},
+        "name": "web",
+        "namespace": "default",
+        "uid": "uid-web",
+        "labels": {"app": "web"},
         "annotations": {"a": "b"},
-    }  # fmt: skip
+    }
     if draw.random() < 0.85:
         meta["ownerReferences"] = owners
-    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}],
-                            "schedulerName": "koord-scheduler"}  # fmt: skip
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "image": "i"}],
+        "schedulerName": "koord-scheduler",
+    }
     status: dict[str, Any] = {"phase": "Running"}
     conditions = [{"type": "Ready", "status": draw.choice(["True", "True", "False"])}]
     if draw.random() < 0.15:
         status["phase"] = "Pending"
-        conditions.append({"type": "PodScheduled", "status": draw.choice(["False", "True"]),
-                           "message": "no room"})  # fmt: skip
+        conditions.append(
+            {"type": "PodScheduled", "status": draw.choice(["False", "True"]), "message": "no room"}
+        )
     if draw.random() < 0.9:
         spec["nodeName"] = "n1"
     if draw.random() < 0.3:
@@ -160,8 +210,10 @@ def _template(draw: random.Random) -> Json:
     if draw.random() < 0.5:
         spec["owners"] = [{"labelSelector": {"matchLabels": {"own": "yes"}}}]
     if draw.random() < 0.5:
-        spec["template"] = {"metadata": {"labels": {"x": "y"}},
-                            "spec": {"containers": [{"name": "z"}], "nodeName": "n9"}}  # fmt: skip
+        spec["template"] = {
+            "metadata": {"labels": {"x": "y"}},
+            "spec": {"containers": [{"name": "z"}], "nodeName": "n9"},
+        }
     if draw.random() < 0.4:
         spec["ttl"] = "10m"
     meta = {"name": "named", "labels": {"mine": "yes"}} if draw.random() < 0.5 else {}

@@ -21,14 +21,14 @@ from koord.controllers.descheduler.framework.plugin import DeschedulerPlugin
 from koord.controllers.descheduler.migration.arbitration.job_index import IDENTITY, JobIndex
 from koord.controllers.descheduler.migration.arbitration.movability import Movability
 from koord.controllers.descheduler.migration.arbitration.moving_limits import MovingLimits
-from koord.controllers.descheduler.migration.arbitration.pod_checks import PodChecks
+from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
 from koord.controllers.descheduler.migration.arbitration.pod_index import (
     PodIndex,
     gang_of,
     pod_key,
 )
 from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
-from koord.controllers.descheduler.migration.cluster_parts import ClusterParts
+from koord.controllers.descheduler.migration.cluster_loops import ClusterLoops
 from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
 from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 from koord.controllers.descheduler.plugins.kubernetes.default_evictor import (
@@ -40,7 +40,7 @@ from koord.kube.errors import ApiError, TransportError
 if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.handle import DeschedulerHandle
     from koord.controllers.descheduler.framework.points import PodEviction
-    from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+    from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 _NAMES = uuid.UUID("6d6f7665-2d70-6f64-2d6a-6f622d6b6f6f")
@@ -72,15 +72,15 @@ class MigrationController(DeschedulerPlugin):
         )
         movability = Movability(args, self._priority_threshold)
         limits = MovingLimits(args, self.jobs, self._workloads)
-        self.checks = PodChecks(args, movability, limits, self.jobs)
+        self.checks = MigrationChecks(args, movability, limits, self.jobs)
         self.limiter = ObjectLimiter(args, self._workloads)
         fits = args.node_fit and not args.skips("NodeFit")
         fit_args = DefaultEvictorArgs(node_fit=fits, node_selector=args.node_selector)
         self._node_fit = DefaultEvictor(fit_args, handle)
         handle.on_round(self._begin_round)
-        self.parts: ClusterParts | None = None
+        self.loops: ClusterLoops | None = None
         if cluster is not None:
-            self.parts = ClusterParts(
+            self.loops = ClusterLoops(
                 args, cluster, handle.clock, self.pods, self.jobs, self._workloads,
                 self.checks, self.limiter,
             )  # fmt: skip
@@ -90,16 +90,16 @@ class MigrationController(DeschedulerPlugin):
 
         In a dry run of the whole program nothing is carried out.
         """
-        if self.parts is None or self.parts.cluster.dry_run:
+        if self.loops is None or self.loops.cluster.dry_run:
             await asyncio.Event().wait()
         else:
-            await self.parts.run()
+            await self.loops.run()
 
     def filter(self, pod: Pod) -> bool:
         """Whether the pod may be a candidate."""
         return self.refusal(pod) is None
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: Pod) -> MoveRefusal | None:
         """Why the pod may not be a candidate; None where it may."""
         return self.checks.refusal(pod)
 

@@ -26,7 +26,7 @@ from koord.controllers.descheduler.migration.arbitration.pod_index import (
     is_active,
     pod_key,
 )
-from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.migration.course.job_status import StatusDraft
 from koord.kube.errors import ApiError, TransportError
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.arbitration.budgets import Budgets
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
     from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
-    from koord.controllers.descheduler.migration.arbitration.pod_checks import PodChecks
+    from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 
 FORBIDDEN = "ForbiddenMigratePod"
 INCOMPLETE = "GangIncomplete"
-_TOLD_SECONDS = 10.0
+_REPORT_SECONDS = 10.0
 _GROUPS = uuid.UUID("6d6f7665-2d74-6f67-6574-6865722d6b6f")
 _LOG = log.get("descheduler.arbitration")
 
@@ -67,7 +67,7 @@ class Arbitrator:
         interval_seconds: float,
         jobs: JobIndex,
         pods: PodIndex,
-        checks: PodChecks,
+        checks: MigrationChecks,
         budgets: Budgets,
         writer: JobWriter,
         clock: Clock,
@@ -80,7 +80,7 @@ class Arbitrator:
         self._writer = writer
         self._clock = clock
         self._changed = asyncio.Event()
-        self._told: dict[str, tuple[str, float]] = {}
+        self._reports: dict[str, tuple[str, float]] = {}
 
     def wake(self) -> None:
         """Something that a verdict depends on has changed."""
@@ -99,7 +99,7 @@ class Arbitrator:
         """Looks at all jobs that wait, once."""
         await self._settle_doubts()
         jobs = [job for job in self._jobs.waiting() if not self._jobs.is_doubtful(job)]
-        self._told = {job.metadata.uid: told for job in jobs if (told := self._last_told(job))}
+        self._reports = {job.metadata.uid: told for job in jobs if (told := self._last_report(job))}
         pod_of = {job.metadata.uid: pod for job in jobs if (pod := self._pod(job)) is not None}
         budgets = BudgetRound(self._budgets, self._moving_pods)
         for unit in _units(ordered(jobs, pod_of, self._migrating), pod_of):
@@ -140,13 +140,13 @@ class Arbitrator:
             self._jobs.take_back(job.metadata.uid)
             budgets.take(pod, -1)
         for job in unit:
-            await self._tried(job, self._tell(job, kept))
+            await self._tried(job, self._report(job, kept))
 
-    def _moved_already(self, job: PodMigrationJob, pod: Pod) -> Refusal | None:
+    def _moved_already(self, job: PodMigrationJob, pod: Pod) -> MoveRefusal | None:
         """Whether another job moves the pod."""
         for other in self._jobs.of_pod(pod_key(pod)):
             if other.metadata.uid != job.metadata.uid and self._jobs.is_moving(other):
-                return Refusal("ExistingJob", f"job {other.metadata.name} moves the pod")
+                return MoveRefusal("ExistingJob", f"job {other.metadata.name} moves the pod")
         return None
 
     async def _settle_doubts(self) -> None:
@@ -157,7 +157,7 @@ class Arbitrator:
 
     def _incomplete(
         self, unit: list[PodMigrationJob], pods: list[tuple[PodMigrationJob, Pod]]
-    ) -> Refusal | None:
+    ) -> MoveRefusal | None:
         """What is missing of a gang, which moves as a whole or not at all."""
         gang = gang_of(pods[0][1]) if pods else ""
         if not gang:
@@ -166,7 +166,7 @@ class Arbitrator:
         if not stay:
             return None
         text = f"gang {gang} moves as a whole; no job moves {', '.join(stay[:3])}"
-        return Refusal(INCOMPLETE, text + (f" and {len(stay) - 3} more" if stay[3:] else ""))
+        return MoveRefusal(INCOMPLETE, text + (f" and {len(stay) - 3} more" if stay[3:] else ""))
 
     def _group(self, unit: list[PodMigrationJob], pods: list[tuple[PodMigrationJob, Pod]]) -> str:
         """The group of jobs that move a gang; those that passed before a restart are of it."""
@@ -182,7 +182,7 @@ class Arbitrator:
             uids.update(job.metadata.uid for job in opened)
         return f"{len(uids)}/{uuid.uuid5(_GROUPS, ','.join(sorted(uids)))}"
 
-    async def _fail(self, job: PodMigrationJob, by: PodMigrationJob, refusal: Refusal) -> None:
+    async def _fail(self, job: PodMigrationJob, by: PodMigrationJob, refusal: MoveRefusal) -> None:
         text = f'Pod "{job_pod_key(job)}" is forbidden to migrate because it does not meet '
         text += f"the requirements: {refusal.reason}: {refusal.message}"
         if by is not job:
@@ -191,14 +191,14 @@ class Arbitrator:
         draft.fail(FORBIDDEN, text)
         await self._writer.status(job, draft.status, [("Warning", FORBIDDEN, text)])
 
-    async def _tell(self, job: PodMigrationJob, refusal: Refusal) -> None:
+    async def _report(self, job: PodMigrationJob, refusal: MoveRefusal) -> None:
         """Says why a job waits, when that is another reason than before."""
         now, uid = self._clock.monotonic_seconds(), job.metadata.uid
         if job.status.reason == refusal.reason:
             return
-        if uid in self._told and now - self._told[uid][1] < _TOLD_SECONDS:
+        if uid in self._reports and now - self._reports[uid][1] < _REPORT_SECONDS:
             return
-        self._told[uid] = refusal.reason, now
+        self._reports[uid] = refusal.reason, now
         draft = StatusDraft(job.status, self._clock.wall_seconds())
         draft.status.reason, draft.status.message = refusal
         await self._writer.status(job, draft.status, [("Normal", *refusal)])
@@ -217,8 +217,8 @@ class Arbitrator:
     def _pod(self, job: PodMigrationJob) -> Pod | None:
         return self._pods.get(job_pod_key(job))
 
-    def _last_told(self, job: PodMigrationJob) -> tuple[str, float] | None:
-        return self._told.get(job.metadata.uid)
+    def _last_report(self, job: PodMigrationJob) -> tuple[str, float] | None:
+        return self._reports.get(job.metadata.uid)
 
     def _migrating(self, owner: str) -> int:
         """How many jobs move pods of a batch job."""

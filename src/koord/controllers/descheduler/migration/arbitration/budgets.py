@@ -19,7 +19,7 @@ from koord.controllers.descheduler.migration.arbitration.pod_index import (
     is_active,
     is_ready,
 )
-from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -138,7 +138,7 @@ class BudgetRound:
         self._taken: dict[tuple[str, str], int] = {}
         self._known: set[str] = set()
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: Pod) -> MoveRefusal | None:
         """Which budget has nothing left for the pod; None for none."""
         namespace = pod.metadata.namespace
         if namespace not in self._known:
@@ -150,13 +150,15 @@ class BudgetRound:
         if len(several) > 1:
             names = ", ".join(key.partition("/")[2] for key in sorted(several))
             text = f"several PodDisruptionBudgets cover it: {names}; the API evicts no such pod"
-            return Refusal("PodDisruptionBudget", text)
+            return MoveRefusal("PodDisruptionBudget", text)
         for budget in found:
             taken = self._taken.get((namespace, budget.key), 0)
             if budget.allowed <= taken:
                 name = f"{namespace}/{budget.key.partition('/')[2]}"
                 text = f"{budget.kind} {name} allows {budget.allowed} disruptions"
-                return Refusal(budget.kind, text + (f", {taken} are under way" if taken else ""))
+                return MoveRefusal(
+                    budget.kind, text + (f", {taken} are under way" if taken else "")
+                )
         return None
 
     def take(self, pod: Pod, number: int) -> None:

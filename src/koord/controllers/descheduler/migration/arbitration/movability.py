@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koord.api import selectors
 from koord.api.protocol.eviction import NEVER_EVICT
-from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.predicates import pod_traits
 from koord.controllers.descheduler.predicates.pod_order import eviction_cost
 
@@ -33,11 +33,11 @@ class Movability:
         self._args = args
         self._threshold = threshold
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: Pod) -> MoveRefusal | None:
         """What keeps the pod for good, the first that applies; None for nothing."""
         for holds, reason, message in self._checks(pod):
             if holds:
-                return Refusal(reason, message)
+                return MoveRefusal(reason, message)
         return None
 
     def _checks(self, pod: Pod) -> Iterator[tuple[bool, str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koord.controllers.descheduler.migration.arbitration.job_index import WHOLE
 from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of, pod_key
-from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class MovingLimits:
         self._jobs = jobs
         self._workloads = workloads
 
-    def replicas_refusal(self, pod: Pod) -> Refusal | None:
+    def replicas_refusal(self, pod: Pod) -> MoveRefusal | None:
         """Whether the pod's workload is too small to lose a pod."""
         workload = self._workloads.of(pod)
         args = self._args
@@ -55,9 +55,9 @@ class MovingLimits:
             return None
         text = f"{workload.title} wants {wanted} replicas; {moving} may move at a time, "
         text += f"{unavailable} may be unavailable: all of it would be"
-        return Refusal("ExpectedReplicas", text)
+        return MoveRefusal("ExpectedReplicas", text)
 
-    def refusal(self, pod: Pod, arbitrating: bool) -> Refusal | None:
+    def refusal(self, pod: Pod, arbitrating: bool) -> MoveRefusal | None:
         """Which limit one more move would exceed; None for none.
 
         Args:
@@ -67,7 +67,7 @@ class MovingLimits:
         counts = self._jobs.moving if arbitrating else self._jobs.open
         return next(self._exceeded(pod, counts), None)
 
-    def _exceeded(self, pod: Pod, counts: MovingCounts) -> Iterator[Refusal]:
+    def _exceeded(self, pod: Pod, counts: MovingCounts) -> Iterator[MoveRefusal]:
         args, key = self._args, pod_key(pod)
         node, namespace = pod.spec.node_name, pod.metadata.namespace
         for gate, limit, index, under, where in (
@@ -84,21 +84,23 @@ class MovingLimits:
             # Of a node pods are counted, elsewhere jobs.
             number = len(others) if index is counts.nodes else others.total()
             if number >= limit:
-                yield Refusal(gate, f"{number} pods of {where} are moving, {limit} may")
+                yield MoveRefusal(gate, f"{number} pods of {where} are moving, {limit} may")
         workload = self._workloads.of(pod)
         if workload is not None:
             yield from self._of_workload(pod, key, counts, workload)
 
     def _of_workload(
         self, pod: Pod, key: str, counts: MovingCounts, workload: WorkloadState
-    ) -> Iterator[Refusal]:
+    ) -> Iterator[MoveRefusal]:
         args, owner = self._args, controller_of(pod)
         assert owner is not None
         moving = counts.others(counts.workloads, owner.uid, key)
         limit = workload_limit(workload.replicas, args.max_migrating_per_workload)
         gate = "MaxMigratingPerWorkload"
         if not args.skips(gate) and moving and len(moving) >= limit:
-            yield Refusal(gate, f"{len(moving)} pods of {workload.title} are moving, {limit} may")
+            yield MoveRefusal(
+                gate, f"{len(moving)} pods of {workload.title} are moving, {limit} may"
+            )
         gate = "MaxUnavailablePerWorkload"
         if args.skips(gate):
             return
@@ -106,4 +108,4 @@ class MovingLimits:
         number = len(self._workloads.unavailable(workload).union(moving))
         if number >= limit:
             text = f"{number} pods of {workload.title} are unavailable or moving, {limit} may be"
-            yield Refusal(gate, text)
+            yield MoveRefusal(gate, text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.migration import RESERVATION_FIRST
 from koord.controllers.descheduler.migration.arbitration.pod_index import pod_key
-from koord.controllers.descheduler.migration.arbitration.refusal import Refusal
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.predicates import pod_traits
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
 
-class PodChecks:
+class MigrationChecks:
     """What keeps a pod where it is.
 
     Args:
@@ -43,24 +43,24 @@ class PodChecks:
         self._limits = limits
         self._jobs = jobs
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: Pod) -> MoveRefusal | None:
         """Why a plugin may not choose the pod; None where it may."""
         if self._jobs.has_open(pod_key(pod)):
-            return Refusal("ExistingJob", "a PodMigrationJob of it has not ended")
+            return MoveRefusal("ExistingJob", "a PodMigrationJob of it has not ended")
         names = self._args.scheduler_names
         first = self._args.default_job_mode == RESERVATION_FIRST
         if first and pod.spec.scheduler_name not in names:
             text = f"its scheduler is {pod.spec.scheduler_name}, which serves no reservations"
-            return Refusal("SchedulerName", text)
+            return MoveRefusal("SchedulerName", text)
         return self.permanent(pod) or self.passing(pod, arbitrating=False)
 
-    def permanent(self, pod: Pod) -> Refusal | None:
+    def permanent(self, pod: Pod) -> MoveRefusal | None:
         """What no time mends."""
         if pod_traits.asks_to_be_evicted(pod):
             return None
         return self._movability.refusal(pod) or self._limits.replicas_refusal(pod)
 
-    def passing(self, pod: Pod, arbitrating: bool) -> Refusal | None:
+    def passing(self, pod: Pod, arbitrating: bool) -> MoveRefusal | None:
         """What time mends."""
         if pod_traits.asks_to_be_evicted(pod):
             return None

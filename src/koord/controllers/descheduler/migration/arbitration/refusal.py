@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Refusal(NamedTuple):
+class MoveRefusal(NamedTuple):
     """What keeps a pod.
 
     Attributes:

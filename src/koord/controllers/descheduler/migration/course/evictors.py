@@ -17,7 +17,7 @@ from koord.base import faults
 from koord.base.errors import one_line
 from koord.controllers.descheduler.migration.arbitration.job_writer import ACTION
 from koord.controllers.descheduler.migration.course.next_step import eviction_reason
-from koord.controllers.descheduler.migration.course.object_limiter import TokenBucket
+from koord.controllers.descheduler.migration.course.object_limiter import EvictionBucket
 from koord.controllers.descheduler.migration.migration_args import DELETE, POLICIES, SOFT_EVICTION
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
@@ -45,7 +45,7 @@ class PodEvictors:
         self._cluster = cluster
         self._clock = clock
         size, now = float(args.evict_burst), clock.monotonic_seconds()
-        self._bucket = TokenBucket(args.evictions_per_second(), size, size, now)
+        self._bucket = EvictionBucket(args.evictions_per_second(), size, size, now)
 
     def policy(self, job: PodMigrationJob, pod: Pod) -> str:
         """``Eviction``, ``Delete`` or ``SoftEviction``."""

@@ -24,8 +24,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
 )
 from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
 from koord.controllers.descheduler.migration.course import next_step as steps
-from koord.controllers.descheduler.migration.course.job_groups import group_state
-from koord.controllers.descheduler.migration.course.job_links import JobLinks
+from koord.controllers.descheduler.migration.course.job_groups import JobLinks, group_state
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
@@ -37,7 +36,7 @@ from koord.controllers.descheduler.migration.course.job_status import (
     StatusDraft,
     condition,
 )
-from koord.controllers.descheduler.migration.course.reservation_turns import ReservationTurns
+from koord.controllers.descheduler.migration.course.reservation_queue import ReservationQueue
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
@@ -56,12 +55,13 @@ _CONFLICT, _NOT_FOUND = 409, 404
 # The cache is about to hear of what somebody else wrote.
 _STALE_SECONDS = 0.2
 _SWEEP_SECONDS = 60.0
+_LEAST_SECONDS = 0.1
 _MARGIN_SECONDS, _WITHOUT_TTL_SECONDS = 300.0, 1800.0
 _GONE = "gone:"
 _LOG = log.get("descheduler.migration")
 
 
-class JobController:
+class MigrationJobController:
     """Workers over jobs.
 
     Args:
@@ -100,7 +100,7 @@ class JobController:
         self._held = cluster.informers.view(Reservation)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
-        self._turns = ReservationTurns()
+        self._queue_of_workloads = ReservationQueue()
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -118,7 +118,7 @@ class JobController:
 
     async def run(self) -> None:
         """Works until cancelled."""
-        self._hold_turns()
+        self._hold_places()
         async with asyncio.TaskGroup() as tasks:
             sweep = self._cluster.supervisor.keep("podmigrationjob sweep", self._sweep)
             tasks.create_task(sweep, name="podmigrationjob sweep")
@@ -136,7 +136,7 @@ class JobController:
             linked.append(f"pod {job.status.pod_ref.namespace}/{job.status.pod_ref.name}")
         self._links.put(uid, linked)
         if not is_open(job) or _is_bound(job):
-            self._release_turn(uid)
+            self._release_place(uid)
         self._queue(uid)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
@@ -146,7 +146,7 @@ class JobController:
         """A job was deleted: its reservation goes too."""
         uid = job.metadata.uid
         self._links.put(uid, ())
-        self._release_turn(uid)
+        self._release_place(uid)
         if is_ours(job):
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
@@ -165,7 +165,7 @@ class JobController:
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
                 if reservation.status.phase in (SUCCEEDED, FAILED):
-                    self._release_turn(owner.uid)
+                    self._release_place(owner.uid)
                 self._made[owner.uid] = name
                 self._queue(owner.uid)
         for uid in self._links.of(f"reservation {name}"):
@@ -178,8 +178,8 @@ class JobController:
             return options.reservation_ref.name
         return self._made.get(uid, uid)
 
-    def _release_turn(self, uid: str) -> None:
-        for waiting in self._turns.release(uid):
+    def _release_place(self, uid: str) -> None:
+        for waiting in self._queue_of_workloads.release(uid):
             self._queue(waiting)
 
     def _queue(self, uid: str) -> None:
@@ -195,7 +195,9 @@ class JobController:
         if job is None or not is_ours(job):
             return None
         try:
-            return await self.one_pass(job)
+            again = await self.one_pass(job)
+            # A moment too early it would only be looked at again, and again.
+            return None if again is None else max(again, _LEAST_SECONDS)
         except ApiError as error:
             if error.http_status not in (_CONFLICT, _NOT_FOUND):
                 raise
@@ -207,16 +209,16 @@ class JobController:
         left = steps.seconds_left(job, now) if is_open(job) and not job.spec.paused else None
         if is_open(job) and not has_passed(job) and (left is None or left > 0):
             return left
-        around = await self._surroundings(job, now)
-        step = steps.next_step(job, around)
-        done = await self._do(job, step, around)
+        surroundings = await self._look(job, now)
+        step = steps.next_step(job, surroundings)
+        done = await self._do(job, step, surroundings)
         again = done if done is not None else step.again_seconds
         if left is None or left <= 0:
             return again
         return left if again is None else min(left, again)
 
     async def _do(
-        self, job: PodMigrationJob, step: steps.JobStep, around: steps.JobSurroundings
+        self, job: PodMigrationJob, step: steps.JobStep, surroundings: steps.JobSurroundings
     ) -> float | None:
         if step.action == steps.EVICT:
             wait = self._evictors.wait_seconds()
@@ -224,7 +226,7 @@ class JobController:
                 return wait
         if step.status is not None:
             job = await self._writer.status(job, step.status, step.events)
-        pod, held = around.pod, around.reservation
+        pod, held = surroundings.pod, surroundings.reservation
         if step.action == steps.NAME_POD and pod is not None:
             await self._writer.name_pod(job, pod.metadata.uid)
         elif step.action == steps.RESERVE and pod is not None:
@@ -274,7 +276,7 @@ class JobController:
         await self._writer.status(job, draft.status, events)
         return steps.AGAIN_SECONDS
 
-    async def _surroundings(self, job: PodMigrationJob, now: float) -> steps.JobSurroundings:
+    async def _look(self, job: PodMigrationJob, now: float) -> steps.JobSurroundings:
         pod = await self._pod_of(job)
         name = self._reservation_name(job)
         held = self._held.get(name)
@@ -304,9 +306,9 @@ class JobController:
             return False
         owner, group = controller_of(pod), group_of(job)
         members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
-        return self._turns.take(owner.uid if owner else "", job.metadata.uid, members)
+        return self._queue_of_workloads.take(owner.uid if owner else "", job.metadata.uid, members)
 
-    def _hold_turns(self) -> None:
+    def _hold_places(self) -> None:
         """Takes the turns of jobs that an earlier process reserved for."""
         for job in self._jobs:
             held = self._held.get(self._reservation_name(job))
@@ -314,7 +316,7 @@ class JobController:
                 continue
             for owner in held.spec.owners:
                 if owner.controller is not None:
-                    self._turns.hold(owner.controller.uid, job.metadata.uid)
+                    self._queue_of_workloads.hold(owner.controller.uid, job.metadata.uid)
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
         key, ref = job_pod_key(job), job.spec.pod_ref

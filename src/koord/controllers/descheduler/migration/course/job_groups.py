@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that move a gang: all of them, or none.
+"""What jobs have to do with each other: gangs move all or not at all; and with other things.
 
 Rule: docs/reference/migration.md#gangs.
 """
@@ -19,6 +19,8 @@ from koord.controllers.descheduler.migration.course.job_status import (
 from koord.controllers.descheduler.migration.course.next_step import GroupState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from koord.api.kinds.migration import PodMigrationJob
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
 
@@ -63,3 +65,27 @@ def _may_evict(job: PodMigrationJob, default_mode: str) -> bool:
         return True
     found = condition(job.status, RESERVATION_SCHEDULED)
     return found is not None and found.status == TRUE
+
+
+class JobLinks:
+    """Which jobs have to do with a thing."""
+
+    def __init__(self) -> None:
+        self._by_thing: dict[str, set[str]] = {}
+        self._by_job: dict[str, frozenset[str]] = {}
+
+    def put(self, uid: str, things: Iterable[str]) -> None:
+        """Says all that a job has to do with."""
+        for thing in self._by_job.pop(uid, frozenset()):
+            self._by_thing[thing].discard(uid)
+            if not self._by_thing[thing]:
+                del self._by_thing[thing]
+        linked = frozenset(things)
+        for thing in linked:
+            self._by_thing.setdefault(thing, set()).add(uid)
+        if linked:
+            self._by_job[uid] = linked
+
+    def of(self, thing: str) -> list[str]:
+        """Uids of jobs."""
+        return sorted(self._by_thing.get(thing, ()))

@@ -89,13 +89,13 @@ class JobStep:
     again_seconds: float | None = None
 
 
-def next_step(job: PodMigrationJob, around: JobSurroundings) -> JobStep:
+def next_step(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     """The next step of a job that has passed arbitration, or has ended."""
     if not is_open(job):
-        return _ended(job, around)
+        return _ended(job, surroundings)
     if job.spec.paused:
         return JobStep()
-    return _Pass(job, around).run()
+    return _Pass(job, surroundings).run()
 
 
 def seconds_left(job: PodMigrationJob, now_seconds: float) -> float | None:
@@ -106,9 +106,9 @@ def seconds_left(job: PodMigrationJob, now_seconds: float) -> float | None:
     return created.timestamp() + ttl.nanoseconds / 1e9 - now_seconds
 
 
-def _ended(job: PodMigrationJob, around: JobSurroundings) -> JobStep:
+def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     """A job that did not end well leaves no reservation of its own that holds anything."""
-    held = around.reservation
+    held = surroundings.reservation
     if job.status.phase == said.ENDED_WELL or held is None or not is_own(held, job):
         return JobStep()
     if held.status.phase in (kinds.SUCCEEDED, kinds.FAILED) or held.status.current_owners:
@@ -142,28 +142,28 @@ def is_unplaced(pod: Pod) -> bool:
 class _Pass:
     """One pass over the rules, in order; the first that has something to wait for ends it."""
 
-    def __init__(self, job: PodMigrationJob, around: JobSurroundings) -> None:
-        self._job, self._around = job, around
-        self._draft = StatusDraft(job.status, around.now_seconds)
+    def __init__(self, job: PodMigrationJob, surroundings: JobSurroundings) -> None:
+        self._job, self._surroundings = job, surroundings
+        self._draft = StatusDraft(job.status, surroundings.now_seconds)
         self._events: list[tuple[str, str, str]] = []
         self._title = f'"{job_pod_key(job)}"'
 
     def run(self) -> JobStep:
-        left = seconds_left(self._job, self._around.now_seconds)
+        left = seconds_left(self._job, self._surroundings.now_seconds)
         if left is not None and left <= 0:
             return self._fail("Timeout", "Abort job caused by timeout")
         if self._job.status.phase in ("", PENDING):
             return self._begin()
         passes = keys.DESCHEDULER_EVICT in self._job.metadata.annotations
-        if self._around.limited and not passes and not said.eviction_began(self._job.status):
+        if self._surroundings.limited and not passes and not said.eviction_began(self._job.status):
             return self._end(again=AGAIN_SECONDS)
-        mode = self._job.spec.mode or self._around.default_mode
+        mode = self._job.spec.mode or self._surroundings.default_mode
         if mode == EVICT_DIRECTLY:
             return self._evict() or self._succeed(f"Pod {self._title} has been evicted")
         return self._with_reservation()
 
     def _begin(self) -> JobStep:
-        ref, pod = self._job.spec.pod_ref, self._around.pod
+        ref, pod = self._job.spec.pod_ref, self._surroundings.pod
         if ref is None or not ref.namespace or not ref.name:
             return self._fail("InvalidPodRef", "Abort job caused by invalid PodRef")
         if pod is None or (ref.uid and ref.uid != pod.metadata.uid):
@@ -174,12 +174,12 @@ class _Pass:
         return self._end()
 
     def _with_reservation(self) -> JobStep:
-        options, held = self._job.spec.reservation_options, self._around.reservation
+        options, held = self._job.spec.reservation_options, self._surroundings.reservation
         ref = options.reservation_ref if options is not None else None
         if ref is None:
-            if self._around.pod is None:
+            if self._surroundings.pod is None:
                 return self._missing_pod()
-            return self._end(RESERVE if self._around.may_reserve else NOTHING)
+            return self._end(RESERVE if self._surroundings.may_reserve else NOTHING)
         if held is None:
             return self._missing_reservation(ref)
         if keys.RESERVATION_ORDER not in held.metadata.labels:
@@ -204,7 +204,7 @@ class _Pass:
             return self._fail("Unschedulable", message)
         if self._draft.status.node_name or self._draft.is_true(said.RESERVATION_SCHEDULED):
             return None
-        name, node, pod = held.metadata.name, held.status.node_name, self._around.pod
+        name, node, pod = held.metadata.name, held.status.node_name, self._surroundings.pod
         if pod is not None and pod.spec.node_name == node:
             text = f'Scheduler assignes the Reservation "{name}" on the same node as the Pod'
             return self._fail("ForbiddenMigratePod", text)
@@ -223,7 +223,7 @@ class _Pass:
 
     def _await_pending_pod(self, held: Reservation) -> JobStep:
         """The pod itself takes the reservation: it had no node before."""
-        pod = self._around.pod
+        pod = self._surroundings.pod
         if pod is None:
             return self._missing_pod()
         if is_unplaced(pod):
@@ -240,7 +240,7 @@ class _Pass:
 
     def _evict(self) -> JobStep | None:
         """Until the pod is gone."""
-        draft, pod, ref = self._draft, self._around.pod, self._job.spec.pod_ref
+        draft, pod, ref = self._draft, self._surroundings.pod, self._job.spec.pod_ref
         if draft.is_true(said.EVICTION):
             return None
         known = draft.condition(said.EVICTION)
@@ -257,12 +257,12 @@ class _Pass:
         if known is not None and known.reason == said.EVICTING:
             # It was asked to go, or this process ended before it asked: it is asked anew.
             return self._end(EVICT, again=AGAIN_SECONDS)
-        group = self._around.group
+        group = self._surroundings.group
         if not group.begun and group.broken:
             return self._fail("JobGroupFailed", group.broken)
         if not group.begun and not group.ready:
             return self._end()
-        held, options = self._around.reservation, self._job.spec.reservation_options
+        held, options = self._surroundings.reservation, self._job.spec.reservation_options
         if held is None and options is not None and options.reservation_ref is not None:
             return self._missing_reservation(options.reservation_ref)
         if held is not None and held.status.phase == kinds.SUCCEEDED:
@@ -285,7 +285,7 @@ class _Pass:
         if draft.note(said.RESERVATION_BOUND, said.TRUE) or draft.status.pod_ref is None:
             draft.status.pod_ref = owners[0]
             self._say(NORMAL, said.POD_BOUND_RESERVATION, f'Reservation bound by pod "{name}"')
-        bound = self._around.bound_pod
+        bound = self._surroundings.bound_pod
         if bound is not None and not is_ready(bound) and not draft.is_true(said.BOUND_POD_READY):
             reason = "WaitForBoundPodReady"
             if draft.report(said.BOUND_POD_READY, said.FALSE, reason):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class TokenBucket:
+class EvictionBucket:
     """Tokens that come back evenly.
 
     Args:
@@ -63,7 +63,7 @@ class ObjectLimiter:
     def __init__(self, args: MigrationControllerArgs, workloads: Workloads) -> None:
         self._args = args
         self._workloads = workloads
-        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._buckets: dict[tuple[str, str], EvictionBucket] = {}
 
     def is_exceeded(self, pod: Pod, now: float) -> bool:
         """Whether evicting the pod now would be too soon.
@@ -86,7 +86,7 @@ class ObjectLimiter:
                 continue
             rate = number * 1e9 / limiter.duration.nanoseconds
             size = limiter.burst or 1
-            bucket = self._buckets.setdefault((kind, key), TokenBucket(rate, size, size, now))
+            bucket = self._buckets.setdefault((kind, key), EvictionBucket(rate, size, size, now))
             bucket.fill(now)
             bucket.rate = rate
             bucket.take(now)

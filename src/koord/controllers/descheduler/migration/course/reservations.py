@@ -111,9 +111,9 @@ def _reference(name: str, uid: str) -> ObjectReference:
     )
 
 
-async def _or_none(asked: Awaitable[T]) -> T | None:
+async def _or_none(answer: Awaitable[T]) -> T | None:
     try:
-        return await asked
+        return await answer
     except ApiError as error:
         if error.http_status != _NOT_FOUND:
             raise

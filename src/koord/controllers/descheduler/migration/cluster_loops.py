@@ -18,21 +18,21 @@ from koord.controllers.descheduler.migration.arbitration.budgets import (
 from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
 from koord.controllers.descheduler.migration.arbitration.pod_index import pod_key
 from koord.controllers.descheduler.migration.course.evictors import PodEvictors
-from koord.controllers.descheduler.migration.course.job_controller import JobController
+from koord.controllers.descheduler.migration.course.job_controller import MigrationJobController
 from koord.controllers.descheduler.migration.course.reservations import Reservations
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
-    from koord.controllers.descheduler.migration.arbitration.pod_checks import PodChecks
+    from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
     from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
 
-class ClusterParts:
+class ClusterLoops:
     """Indexes that follow a cluster, and the loops over them.
 
     Args:
@@ -54,7 +54,7 @@ class ClusterParts:
         pods: PodIndex,
         jobs: JobIndex,
         workloads: Workloads,
-        checks: PodChecks,
+        checks: MigrationChecks,
         limiter: ObjectLimiter,
     ) -> None:
         self.cluster = cluster
@@ -67,7 +67,7 @@ class ClusterParts:
         writer = JobWriter(cluster, jobs)
         interval = args.arbitration_args.interval.nanoseconds / 1e9
         self.arbitrator = Arbitrator(interval, jobs, pods, checks, budgets, writer, clock)
-        self.controller = JobController(
+        self.controller = MigrationJobController(
             args, cluster, clock, jobs, pods, writer,
             Reservations(cluster.client, clock), PodEvictors(args, cluster, clock), limiter,
         )  # fmt: skip

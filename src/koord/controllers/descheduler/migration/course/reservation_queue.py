@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-class ReservationTurns:
+class ReservationQueue:
     """Whose turn it is, by the uid of the controller that makes the pods anew."""
 
     def __init__(self) -> None:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Migrations through deschedulers that are late, cut off, killed and two at a time.
+
+``make soak`` plays many more (``tests/soak/subjects.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from koord.controllers.descheduler.migration.arbitration.arbitrator import Arbitrator
+from koord.controllers.descheduler.migration.arbitration.moving_limits import MovingLimits
+from koord.controllers.descheduler.migration.course import job_controller, next_step
+from koord.controllers.descheduler.migration.course.next_step import GroupState, JobStep
+from tests.controllers.descheduler.migration.histories import POINTS, live
+
+STEPS = 25
+
+
+def test_what_holds_of_migrations_holds() -> None:
+    """Every place where a write may fail was one where it could have."""
+    passed: Counter[str] = Counter()
+    for seed in (1, 2):
+        passed += live(seed, STEPS).passed
+    assert [point for point in POINTS if not passed[point]] == []
+
+
+def _no_roll_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(next_step, "_ended", lambda job, around: JobStep())
+
+
+def _no_limits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MovingLimits, "refusal", lambda self, pod, arbitrating: None)
+
+
+def _twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Arbitrator, "_moved_already", lambda self, job, pod: None)
+
+
+def _alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_controller, "group_state", lambda job, jobs, mode: GroupState())
+
+
+@pytest.mark.parametrize("mutant", [_no_roll_back, _no_limits, _twice, _alone])
+def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        _play_until_one_fails()
+
+
+def _play_until_one_fails() -> None:
+    for seed in (2, 1, 3, 4, 5, 6):
+        live(seed, STEPS)
